@@ -32,6 +32,7 @@ check: setup
 	$(VENV)/ruff format --check python tests bench scripts
 	$(VENV)/ruff check python tests bench scripts
 	$(VENV)/mypy
+	$(VENV)/python scripts/words.py
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/amqp_peers/Cargo.toml
 	cargo fmt --check --manifest-path python/contend/workloads/catalogue/image-download-reqwest/Cargo.toml

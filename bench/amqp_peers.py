@@ -30,11 +30,11 @@ from typing import Any
 from contend import _native
 from contend.environment import fingerprint
 from contend.errors import CannotHonour, ContendError
-from contend.fetch.reqwest_client import find_cargo
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
 from contend.testbed.rpc import payloads, trial
 from contend.testbed.rpc.options import End
+from contend.workloads.downloads.reqwest_client import find_cargo
 from results.files import save_at
 from results.record import recording
 

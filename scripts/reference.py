@@ -22,12 +22,12 @@ from contend.contention.hunt_document import HuntDocument
 from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.verification import Verification
 from contend.context.result import Context
-from contend.engine import scenarios as scenario
 from contend.probes.columns import reference_page
-from contend.report.trace_summary import TraceSummary
 from contend.report.watch_document import WatchDocument
 from contend.sample.summary import Summary
-from contend.shape import schema
+from contend.store.trace_summary import TraceSummary
+from contend.studies import scenarios as scenario
+from contend.text.shape import schema
 from contend.workloads import load
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference"

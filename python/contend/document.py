@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.advice.finding import Finding
+from contend.analysis.host_results import Fleets
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.contention.scheduling import CellSchedule
 from contend.context.result import Context
-from contend.fleet.results import Fleets
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
-from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, computed, plain
 from contend.stats.estimate import Estimate
 from contend.store.damage import Damage
+from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, computed, plain
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo(Shape):
-    """What was measured."""
+    """A metric."""
 
     name: str
     unit: str
@@ -164,8 +164,8 @@ class Layout:
 class Section:
     """A study's own part of the page.
 
-    template: PACKAGE:FILE. values: what it names besides the report and the kit. contents: anchors and titles. below: under
-    the tables of comparisons.
+    template: PACKAGE:FILE, or MODULE:FILE of a module in no package. values: what it names besides the report and the kit.
+    contents: anchors and titles. below: under the tables of comparisons.
     """
 
     template: str
@@ -189,7 +189,7 @@ class Shown:
         return None
 
     def tabled(self, analysis: Analysis) -> bool:
-        """Whether the page has tables of comparisons."""
+        """True if the page has tables of comparisons."""
         return True
 
     def plots(self, report: ReportInput) -> list[Plot]:
@@ -205,7 +205,9 @@ class Shown:
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
         """Why there is no finding. known: every headline has a verdict."""
-        return "none: no victim is detectably slowed." if known else TOO_FEW
+        if not known:
+            return TOO_FEW
+        return "none." if analysis.layout.as_measured else "none: no victim is detectably slowed."
 
     def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
         """A table for papers of what the cells say together: headers, and rows with whether there is a detectable effect."""
@@ -218,7 +220,7 @@ PLAIN = Shown()
 
 @dataclass(frozen=True, slots=True)
 class ProbeCost(Shape):
-    """What recording the run cost."""
+    """The cost of recording the run."""
 
     samples: Count
     cpu_ns: Count
@@ -234,7 +236,7 @@ class ProbeCost(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Analysis(Shape):
-    """What a run says: findings.json, and what --json prints."""
+    """The analysis of a run: findings.json, and the output of --json."""
 
     schema_version: Literal[1] = field(default=1, init=False)
     run: str
@@ -266,9 +268,16 @@ class Analysis(Shape):
     context: Annotated[
         Context | None, OPTIONAL, "of a component's cost, where a storm to put it in is known"
     ] = None
+    in_context: Annotated[Shown, HIDDEN] = PLAIN
+    """How that is shown."""
     damage: Annotated[
         tuple[Damage, ...], OPTIONAL, "what of the run's files could not be read, and was left out"
     ] = ()
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """Its own parts of terminal and page, in their order."""
+        return self.own, self.in_context
 
     def to_json(self) -> dict[str, Any]:
         """With the study's own result, which stands before what only some runs have."""

@@ -196,7 +196,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def begins_trial(line: bytes) -> bool:
-    """Whether a line is, byte for byte, as contend notes that a trial begins: of 100,000 there is no need to parse them.
+    """True if a line is, byte for byte, as contend notes that a trial begins: of 100,000 there is no need to parse them.
 
     >>> begins_trial(b'{"schema_version":1,"at_ns":5,"utc":"2026-01-01T00:00:00+00:00","event":"trial-start","trial":7}\\n')
     True

@@ -42,19 +42,14 @@ def _matches(patterns: tuple[str, ...]) -> set[Path]:
 PYTHON = (
     Target(
         "stats",
-        "`contend.stats`, without the known answers and their noise, which are tests themselves",
+        "`contend.stats`",
         ("python/contend/stats/*.py",),
         (
             "tests/unit/stats/test_*.py",
-            "tests/unit/test_trend.py",
+            "tests/unit/stats/test_trend.py",
             "tests/unit/studies/sensitivity/test_sensitivity_study.py",
             "tests/unit/serve/test_serve_trend.py",
             "python/contend/stats/*.py",
-        ),
-        (
-            "python/contend/stats/known_*.py",
-            "python/contend/stats/*_answers.py",
-            "python/contend/stats/noise.py",
         ),
     ),
     Target(
@@ -72,9 +67,9 @@ PYTHON = (
         (
             "tests/unit/advice/test_*.py",
             "tests/unit/studies/*/test_*.py",
-            "tests/unit/test_rules.py",
-            "tests/unit/test_forecast.py",
-            "tests/unit/test_host_sizes.py",
+            "tests/unit/studies/test_rules.py",
+            "tests/unit/engine/test_forecast.py",
+            "tests/unit/engine/test_host_sizes.py",
             "tests/golden/report/test_forecast_golden.py",
             "tests/golden/report/test_report_terminal_golden.py",
             "tests/golden/report/test_sweep_golden.py",
@@ -88,6 +83,7 @@ PYTHON = (
         (
             "python/contend/ledger.py",
             "python/contend/engine/plan.py",
+            "python/contend/studies/plan.py",
             "python/contend/store/planned.py",
             "python/contend/studies/cell.py",
             "python/contend/studies/*/cells.py",
@@ -105,7 +101,7 @@ PYTHON = (
             "tests/unit/test_plan*.py",
             "tests/unit/studies/storage/test_cells_fio.py",
             "tests/unit/studies/storage/test_storage_cloud_study.py",
-            "tests/unit/test_store.py",
+            "tests/unit/store/test_store.py",
             "tests/unit/studies/storm/test_storm_result.py",
             "python/contend/studies/*/cells.py",
         ),

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from contend.context.result import Context
-from contend.shape import schema
 from contend.testbed.openstack.cloud import variables
+from contend.text.shape import schema
 from support.clouds import STORM, own_bed
 from support.command_line import Home
 

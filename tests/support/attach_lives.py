@@ -8,7 +8,7 @@ from typing import Any
 
 from contend.errors import ContendError
 from contend.trace.attach import Session
-from contend.trace.launch import Asked
+from contend.trace.launch import Options
 from support.attach_targets import Target
 
 
@@ -16,7 +16,7 @@ def life(child: Target, directory: Path, draw: random.Random, attaches: int) -> 
     """Attached to and let go so many times: how long it stood still, what was refused, how it ended if it did."""
     told: dict[str, Any] = {"stopped_ns": [], "errors": [], "ended": None}
     for number in range(attaches):
-        session = Session(child.pid, Asked(directory / f"t{number}", include=("__main__:*",)))
+        session = Session(child.pid, Options(directory / f"t{number}", include=("__main__:*",)))
         try:
             begun = session.begin()
             session.wait(draw.random() * 0.05)

@@ -11,7 +11,7 @@ import pytest
 
 from contend.engine.parties import downloads
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.fetch.clients import CLIENTS, Task, put_program
+from contend.workloads.downloads.clients import CLIENTS, Task, put_program
 from contend.workloads.generators import download_proxy
 from contend.workloads.generators.download import trial
 from contend.workloads.generators.download_proxy import Proxy

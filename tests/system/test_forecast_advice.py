@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from contend.advice.document import AdviceDocument
-from contend.shape import schema
+from contend.text.shape import schema
 from support.command_line import Home, rows
 
 KEPT = Path(__file__).parents[1] / "data/forecast-run"

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from contend.cli.hunt_ import command
 from contend.contention.hunt_document import HuntDocument
 from contend.errors import BadInput
-from contend.shape import schema
+from contend.text.shape import schema
 from support.planted_quota import group_of
 from support.prerequisites import need
 from support.traced_program import traced

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contend.errors import HostFailed
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from contend.testbed.rabbit.bed import Bed
 from contend.testbed.rpc import serialising, trial
 from support.rpc import end, over, queues, remover

@@ -16,7 +16,7 @@ from contend.contention.scaling_findings import scaling_findings
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import BadInput
-from contend.shape import schema
+from contend.text.shape import schema
 from support.toy_storm import MS, WORSENED, Truth, realtime, storm, undisturbed
 
 SIZES = (4, 10, 20)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from contend._native import ctrace_calls
-from contend.trace.launch import Asked
+from contend.trace.launch import Options
 from support.traced_program import PATH, begun, said, traced
 
 VALUES = """
@@ -98,7 +98,7 @@ def test_every_recording_has_a_key_of_its_own(tmp_path: Path) -> None:
         (found, _) = traced(tmp_path / name, STATEMENTS)
         told.append(begun(found, "UPDATE t SET state = ? WHERE id = ?")[0]["arguments"])
     assert told[0] != told[1]
-    asked = Asked(tmp_path)
+    asked = Options(tmp_path)
     assert asked.key not in repr(asked) and len(asked.key) == 32
 
 

@@ -24,7 +24,7 @@ from contend.errors import HostFailed
 from contend.interrupts import Interrupts
 from contend.probes.client import ProbeProcess
 from contend.report.watch_document import WatchDocument
-from contend.shape import schema
+from contend.text.shape import schema
 from support import planted
 from support.command_line import CONTEND, Home, wait_for
 from support.prerequisites import need

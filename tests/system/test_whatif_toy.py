@@ -15,7 +15,7 @@ from contend import cli
 from contend.contention.whatif.prediction import Whatif, whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.contention.whatif.verification import Verification
-from contend.shape import schema
+from contend.text.shape import schema
 from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm, undisturbed
 
 Run = Callable[..., tuple[int, str, str]]

@@ -1,4 +1,4 @@
-"""What to do by runs, as one document: what `contend advise --json` prints."""
+"""Advice by runs, as one document: the output of `contend advise --json`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from contend.advice.finding import Finding
-from contend.shape import Count, Finite, Shape
+from contend.text.shape import Count, Finite, Shape
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedMeans(Shape):
-    """By the forecast."""
+    """Mean slowdowns by the forecast."""
 
     mean: float
     worst: float
@@ -20,7 +20,7 @@ class PredictedMeans(Shape):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMeans(Shape):
-    """By the measured pairs; null where some are missing."""
+    """Mean slowdowns by the measured pairs; null where some are missing."""
 
     mean: Finite
     random: Finite
@@ -54,7 +54,7 @@ class RunAdvice(Shape):
 
 @dataclass(frozen=True, slots=True)
 class AdviceDocument(Shape):
-    """What to do, by run."""
+    """Advice by run."""
 
     schema_version: Literal[1] = field(default=1, init=False)
     runs: tuple[RunAdvice, ...]

@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Annotated
 
-from contend.shape import OPTIONAL, Shape
 from contend.stats.estimate import Estimate
+from contend.text.shape import OPTIONAL, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Evidence(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Finding(Shape):
-    """What slowed whom."""
+    """A cause that slowed a victim."""
 
     id: str
     kind: Annotated[str, "the rule"]

@@ -232,7 +232,7 @@ def _disk(result: CellResult) -> Cause | None:
 
 
 def _uses_disk(result: CellResult) -> bool:
-    """Whether the victim itself keeps the disk busy when alone: at least one request in flight, on average."""
+    """True if the victim itself keeps the disk busy when alone: at least one request in flight, on average."""
     return observed(result.baseline_evidence, Observed.DISK_QUEUE) >= 0.5
 
 

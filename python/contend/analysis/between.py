@@ -16,17 +16,18 @@ from typing import Annotated, Any, Literal
 
 import yaml
 
-from contend.analysis.comparisons import Series, latest, planned_cells, tabulate
+from contend.analysis.comparisons import Series, planned_cells, tabulate
 from contend.document import Level, MetricInfo
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
-from contend.fleet.record import refuse_hosts
 from contend.scenario.yaml_file import read_yaml
-from contend.shape import Count, Shape
 from contend.stats.compare import compare_unpaired
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.sessions import widen
 from contend.store.directory import SCENARIO_FILE, RunDirectory
+from contend.store.hosts import refuse_hosts
+from contend.store.rows import latest
+from contend.text.shape import Count, Shape
 
 # What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.
 MEASURED = ("measure", "title", "about")

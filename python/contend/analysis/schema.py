@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from contend.document import Analysis
-from contend.shape import schema
 from contend.studies import base as studies
+from contend.text.shape import schema
 
 
 def analysis_schema() -> dict[str, Any]:

@@ -76,12 +76,12 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
 
 
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunAdvice, Advice]:
-    """What is said of one run, for machines and for people."""
+    """Advise on one run, for machines and for people."""
     from contend.advice.document import RunAdvice
-    from contend.engine.scenarios import parse
     from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.base import study_of
+    from contend.studies.scenarios import parse
 
     analysis = report.analysis
     scenario = parse(read_yaml(report.scenario_text, "scenario.yaml", ScenarioError))

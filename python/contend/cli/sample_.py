@@ -88,10 +88,10 @@ def command(
       contend report before --open
       contend sql before "select name, sum(user_ns) from process_use group by name"
     """
-    from contend.sample.session import Asked, record, sample_directory
+    from contend.sample.session import Order, record, sample_directory
     from contend.units import parse_duration_ns
 
-    asked = Asked(
+    asked = Order(
         interval_ns=parse_duration_ns(interval),
         command=command,
         for_ns=parse_duration_ns(length) if length is not None else None,

@@ -17,7 +17,7 @@ import click
 from contend.errors import BadInput, HostFailed
 
 if TYPE_CHECKING:
-    from contend.trace.launch import Asked
+    from contend.trace.launch import Options
 
 
 @click.command("trace", short_help="Trace a Python program: functions, locks, queues, tasks.")
@@ -140,7 +140,7 @@ def command(
       contend export before --to perfetto
     """
     from contend.platforms import quota_log
-    from contend.trace.launch import Asked, run
+    from contend.trace.launch import Options, run
 
     _check(pid, length, sample, command)
     for pattern in (*include, *exclude):
@@ -150,7 +150,7 @@ def command(
     directory = output or Path(f"trace-{stamp}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BadInput(f"{directory} is there already", hint="name a directory that is new or empty")
-    asked = Asked(
+    asked = Options(
         directory,
         include,
         exclude,
@@ -172,19 +172,19 @@ def command(
     return code
 
 
-def _sampled(asked: Asked, command: tuple[str, ...], interval: str) -> int:
+def _sampled(asked: Options, command: tuple[str, ...], interval: str) -> int:
     """Run it with the host recorded beside it; its exit code."""
-    from contend.report.trace_export import SAMPLE
     from contend.sample import session
     from contend.sample.live import Quiet
     from contend.store.directory import RunDirectory
+    from contend.store.traces import SAMPLE
     from contend.text.safe import plain
     from contend.trace.launch import environment
     from contend.units import parse_duration_ns
 
     interval_ns = parse_duration_ns(interval)
     line = shlex.join(["contend", "trace", "--sample", "--sample-interval", interval, "--", *command])
-    wanted = session.Asked(interval_ns, command, environ=environment(asked, os.environ), line=line)
+    wanted = session.Order(interval_ns, command, environ=environment(asked, os.environ), line=line)
     run = RunDirectory.at(asked.directory / SAMPLE)
     try:
         outcome = session.record(wanted, run, Quiet(plain(sys.stderr)))
@@ -216,7 +216,7 @@ def _check(pid: int | None, length: str | None, sample: bool, command: tuple[str
         )
 
 
-def _attach(pid: int, asked: Asked, length: str | None) -> int:
+def _attach(pid: int, asked: Options, length: str | None) -> int:
     """Until that time, Ctrl-C, a SIGTERM, or the end of the process."""
     from contend.interrupts import Interrupts
     from contend.trace.attach import Session
@@ -256,8 +256,8 @@ def _tell(directory: Path, summary: bool) -> None:
     many = f"{len(files)} processes" if len(files) > 1 else "1 process"
     click.echo(f"contend: {directory}: {many}, {size / 1e6:.1f} MB", err=True)
     if summary:
-        from contend.report.trace_summary import summarise
         from contend.report.trace_terminal import print_summary
+        from contend.store.trace_summary import summarise
         from contend.text.safe import safe_console
 
         print_summary(summarise(directory), safe_console(stderr=True))

@@ -160,7 +160,7 @@ def report_again(run: RunDirectory, as_json: bool) -> None:
 
 
 def _keep(told: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
-    """Which victims are shown and alerted for. Machines may be found while it goes on."""
+    """Choose the victims that are shown and alerted for. Machines may be found while it goes on."""
     from contend.contention.groups import matches
 
     scope, machines = str(told.get("scope", "")), told.get("asked_by") == "vm"

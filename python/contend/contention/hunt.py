@@ -140,7 +140,7 @@ def _finding(
 
 
 def _share(ns: float, whole: Tables) -> float | None:
-    """Of the jobs' time, never more than all of it; without jobs of the trace's length, in which several threads wait."""
+    """Share of the jobs' time, never more than all; without jobs of the trace's length, in which several threads wait."""
     if not whole.total_ns:
         return None
     share = ns / whole.total_ns
@@ -148,7 +148,7 @@ def _share(ns: float, whole: Tables) -> float | None:
 
 
 def _estimate(seconds: Sequence[float]) -> Estimate:
-    """Of one batch, from several of them. Jobs of one batch share its queues: of one trace there is no interval."""
+    """Estimate of one batch, from several of them. Jobs of one batch share its queues: of one trace there is no interval."""
     n, mean = len(seconds), statistics.fmean(seconds)
     method = "time of the jobs in sum; mean over traces"
     if n < 2:
@@ -160,7 +160,7 @@ def _estimate(seconds: Sequence[float]) -> Estimate:
 
 
 def _looked(charges: Charges) -> Iterator[str]:
-    """What was on record to be looked at."""
+    """Name what was on record to be looked at."""
     tables = charges.tables
     yield _many(len(tables.jobs), "job")
     yield f"{_many(len(charges.locks), 'lock')}, {_many(sum(k.waits for k in charges.locks.values()), 'wait')}"
@@ -199,7 +199,7 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 
 def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:
-    """Of the hardware while the jobs ran, from the recording beside the first trace that has one, or from the run whose
+    """The hardware's alibi while the jobs ran, from the recording beside the first trace that has one, or from the run whose
     trial it is of; or why there is none.
     """
     for source, trace in zip(sources, traces, strict=True):

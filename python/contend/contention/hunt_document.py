@@ -10,7 +10,7 @@ from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.charges import Charges
 from contend.contention.scaling_document import ScalingDocument, scaling_document
-from contend.shape import Count, Limits, Shape
+from contend.text.shape import Count, Limits, Shape
 
 Nanoseconds = Annotated[Count, "ns"]
 
@@ -27,8 +27,8 @@ class JobsDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class SharesDocument(Shape):
-    """What shares of findings are of: the time of all jobs in sum; where there are none, the length of the trace (of all
-    traces in sum), of which threads together may wait more than all."""
+    """The whole that shares of findings are parts of: the time of all jobs in sum; where there are none, the length of the
+    trace (of all traces in sum), of which threads together may wait more than all."""
 
     what: Literal["jobs", "trace"]
     ns: Nanoseconds
@@ -67,7 +67,7 @@ class OtherDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class HuntDocument(Shape):
-    """What held a batch of jobs up, ranked. Times are integers in ns."""
+    """Causes that held a batch of jobs up, ranked. Times are integers in ns."""
 
     schema_version: Literal[1] = field(default=1, init=False)
     source: str

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from contend.contention.scaling import Growth, Scaling
-from contend.shape import OPTIONAL, Count, Limits, Shape
 from contend.stats.estimate import Estimate
 from contend.stats.scaling import Line
+from contend.text.shape import OPTIONAL, Count, Limits, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class DemandDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class BreaksDocument(Shape):
-    """By what of the jobs: the N that breaks the limit."""
+    """The N that breaks the limit, by the figure of the jobs."""
 
     median: Annotated[Estimate | None, OPTIONAL] = None
     p90: Annotated[Estimate | None, OPTIONAL] = None
@@ -83,7 +83,7 @@ class BreaksDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ScalingDocument(Shape):
-    """What grows with the number of jobs, from traces of several sizes (docs/concepts/scaling.md)."""
+    """Growth with the number of jobs, from traces of several sizes (docs/concepts/scaling.md)."""
 
     storms: tuple[StormDocument, ...]
     law: LawDocument

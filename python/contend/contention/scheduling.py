@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from contend.shape import Count, Shape, Through
+from contend.text.shape import Count, Shape, Through
 
-KINDS = ("run_queue", "on_cpu", "off_cpu")
 WITHIN = (
     2**0.125 - 1
 )  # how far a quantile may be off: buckets are a quarter of a doubling, and it is told by their middle
@@ -62,7 +61,7 @@ class CellSchedule(Shape):
         return None
 
     def a_second(self, count: int) -> float:
-        """Of a second of its trials."""
+        """Events per second of its trials."""
         return 1e9 * count / self.window_ns if self.window_ns else 0.0
 
 
@@ -74,7 +73,7 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
     trials = [row for row in rows if row["status"] == "ok" and row["phase"] == "counted"]
     import duckdb
 
-    from contend.probes.series import open_series
+    from contend.store.series import open_series
 
     with duckdb.connect() as database:
         tables = open_series(database, series)
@@ -109,7 +108,7 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
 
 
 def _subjects(groups: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Which of the groups that histograms are of are a party's, or below one of its own.
+    """The groups, of those with histograms, that are a workload's or below one of its own.
 
     groups: whole paths. known: paths below where version 2 is mounted, which may be another place on each host; its root
     holds everybody.

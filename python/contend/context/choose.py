@@ -1,4 +1,4 @@
-"""Which storm a component's cost is put in: the one that is named, else the newest beside the run that has shares."""
+"""The storm that a component's cost is put in: the one that is named, else the newest beside the run that has shares."""
 
 from __future__ import annotations
 

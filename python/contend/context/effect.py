@@ -52,7 +52,7 @@ Floats = npt.NDArray[np.float64]
 def context(
     costs: Costs, boots: Boots, *, place: str = "", calls: float | None = None, image: int | None = None
 ) -> Context:
-    """What each variant of the run would change of the storm's cloud.
+    """Estimate what each variant of the run would change of the storm's cloud.
 
     place: of the storm's run, as shown. calls: RPCs of a boot, where nobody counted them; image: bytes that each boot
     downloads, beyond what it did in the storm. Raises BadInput where no share is known.
@@ -85,7 +85,7 @@ def context(
         min(blocks),
         shares(costs, terms),
         together,
-        _beside(costs, boots, terms, traced, calls),
+        _beside(costs, boots, terms, traced),
         None if way is None else shares(costs, [way])[0],
         tuple(_variant(costs, name, known, way) for name in costs.variants),
         (*_notes(costs, boots, terms, traced), *notes),
@@ -155,7 +155,7 @@ def _calls(costs: Costs, messages: Floats | None, stated: float | None) -> Float
 def _way(
     costs: Costs, boots: Boots, traced: InTraces | None, calls: float | None, image: int | None
 ) -> Term | None:
-    """Of the time to ACTIVE."""
+    """The share of the time to ACTIVE."""
     if costs.kind != RPC:
         if image is None or not costs.size or not costs.has("time"):
             return None
@@ -171,9 +171,7 @@ def _way(
     return Term("RPCs", how, AT_MOST, many / boots.took_s, "latency_p50", "latency_p50")
 
 
-def _beside(
-    costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None, calls: float | None
-) -> tuple[Share, ...]:
+def _beside(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> tuple[Share, ...]:
     """The same by other ways, for the reader to compare."""
     found = []
     if traced is not None:
@@ -193,7 +191,7 @@ def _variant(costs: Costs, name: str, known: Sequence[Term], way: Term | None) -
 
 
 def _notes(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> list[str]:
-    """What a reader must know, a sentence each."""
+    """Notes that a reader must know, a sentence each."""
     told = [
         f"The cloud is taken to do what {costs.baseline} does in {costs.run}; n = {boots.n}, its largest storms."
     ]

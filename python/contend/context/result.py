@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from contend.shape import Count, Limits, Named, Shape, computed
 from contend.stats.estimate import Estimate
+from contend.text.shape import Count, Limits, Named, Shape, computed
 
 RPC, IMAGE = "rpc", "image-download"
 TRACES, ROLE, CARRIED, STATED = "traces", "role", "carried over", "stated"
@@ -44,7 +44,7 @@ class Variant(Shape):
 
 @dataclass(frozen=True)
 class Context(Shape):
-    """What a component's cost is in the storms of a cloud."""
+    """A component's cost in the storms of a cloud."""
 
     schema_version: Literal[1] = field(default=1, init=False)
     run: str

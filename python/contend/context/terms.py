@@ -35,7 +35,7 @@ class Term(NamedTuple):
 
 
 def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
-    """Of each of some parts of one whole."""
+    """The share of each of some parts of one whole."""
     return tuple(
         Share(
             term.what,
@@ -49,7 +49,7 @@ def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
 
 
 def share(costs: Costs, terms: Sequence[Term]) -> Estimate:
-    """Of all of them together, a fraction of the whole."""
+    """The share of all of them together, a fraction of the whole."""
     return _figure(costs, costs.baseline, terms, lambda parts, _: sum(parts), "fraction", None)
 
 
@@ -63,7 +63,7 @@ def effect(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
 
 
 def cost(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
-    """Of all of them together, the ratio to the baseline's as this whole spends it: 1 + effect / share."""
+    """The ratio of all of them together to the baseline's as this whole spends it: 1 + effect / share."""
 
     def of(parts: Sequence[Floats], changes: Sequence[Floats]) -> Any:
         return 1 + sum(part * change for part, change in zip(parts, changes, strict=True)) / sum(parts)
@@ -76,7 +76,7 @@ def _only(at: int) -> Callable[[Sequence[Floats], Sequence[Floats]], Any]:
 
 
 def metrics_of(terms: Sequence[Term]) -> list[str]:
-    """Of the run, that these need, each once."""
+    """Metrics of the run that these terms need, each once."""
     return list(dict.fromkeys(name for term in terms for name in (term.cost, term.metric) if name))
 
 

@@ -136,7 +136,7 @@ class Cluster:
 
 
 def _followed(process: subprocess.Popen[bytes], log: Path, until: float, goes_on: GoesOn) -> bytes:
-    """What it writes. Raises TimeoutExpired."""
+    """Read what it writes. Raises TimeoutExpired."""
     while True:
         try:
             out, _ = process.communicate(timeout=LOOK_S)
@@ -149,7 +149,7 @@ def _followed(process: subprocess.Popen[bytes], log: Path, until: float, goes_on
 
 
 def _settings(conf: Path) -> dict[str, str]:
-    """What core-site.xml and mapred-site.xml say. Raises BadInput."""
+    """Settings of core-site.xml and mapred-site.xml. Raises BadInput."""
     found: dict[str, str] = {}
     if not (conf / "core-site.xml").is_file():
         raise BadInput(
@@ -219,6 +219,6 @@ def _last_words(log: Path) -> str:
 
 
 def _tasks_cpu_s(text: str) -> float | None:
-    """Of all jobs that a client's words are of."""
+    """CPU seconds of all jobs that a client's words are of."""
     found = re.findall(r"CPU time spent \(ms\)=(\d+)", text)
     return sum(int(value) for value in found) / 1e3 if found else None

@@ -6,13 +6,13 @@ import os
 import shlex
 from pathlib import Path
 
-from contend.engine.plan import Plan
 from contend.errors import CannotHonour
 from contend.platforms.network import check_pair
 from contend.platforms.topology import Placement, Topology, placement
 from contend.studies.base import Study, cells_of, study_of
 from contend.studies.cell import Party
 from contend.studies.model import Scenario
+from contend.studies.plan import Plan
 from contend.workloads import install
 from contend.workloads.instance import Instance
 from contend.workloads.spec import Workload

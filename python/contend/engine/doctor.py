@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from contend.platforms import cgroups, hotplug, masks
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
-from contend.shape import Shape
+from contend.text.shape import Shape
 from contend.workloads.install import hint, missing
 from contend.workloads.load import load, names
 
@@ -299,9 +298,3 @@ def _libvirt(name: str) -> Check:
         if own and shutil.which(virsh.PROGRAM):
             return Check(name, None, f"{system} does not answer; {own[0]} is tried by a run")
         return Check(name, False, error.message, error.hint)
-
-
-def reporting() -> list[str]:
-    """Python packages of the base install that are not importable: a broken installation."""
-    wanted = ("numpy", "duckdb", "vl_convert", "jinja2", "jsonpath")
-    return [name for name in wanted if importlib.util.find_spec(name) is None]

@@ -1,4 +1,4 @@
-"""What is to be fetched, as contend-fetch takes it: see crates/fetch/src/order.rs."""
+"""Orders to fetch, as contend-fetch takes them: see crates/fetch/src/order.rs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What content must hash to: one of ALGORITHMS, and hexadecimal digits."""
+    """The hash that content must have: one of ALGORITHMS, and hexadecimal digits."""
 
     algorithm: str
     value: str
@@ -59,7 +59,7 @@ class Limits:
 
 
 def parse_checksum(text: str) -> Checksum:
-    """Of `sha256:…` or, where the digits tell the algorithm, of the digits alone. Raises BadInput.
+    """Parse `sha256:…` or, where the digits tell the algorithm, the digits alone. Raises BadInput.
 
     >>> parse_checksum("md5:D41D8CD98F00B204E9800998ECF8427E").value
     'd41d8cd98f00b204e9800998ecf8427e'
@@ -152,7 +152,7 @@ def program() -> Path:
 
 
 def is_installed() -> bool:
-    """Whether there is a contend-fetch.
+    """True if there is a contend-fetch.
 
     >>> is_installed() in (True, False)
     True

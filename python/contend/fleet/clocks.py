@@ -8,21 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Literal
 
-from contend.shape import Count, Shape
+from contend.store.host_record import ClockRecord, Drift, Offset
 
 TRIPS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Offset(Shape):
-    """The host's clock minus the starting machine's, true within bound_ns, at a moment of the latter's."""
-
-    offset_ns: int
-    bound_ns: Count
-    at_ns: Count
 
 
 def of_trip(sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
@@ -48,17 +37,6 @@ async def estimate(read: Callable[[], Awaitable[int]], trips: int = TRIPS) -> Of
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class Drift(Shape):
-    """Parts per million.
-
-    How fast a host's clock runs away from ours, true within `bound_ppm`.
-    """
-
-    ppm: float
-    bound_ppm: float
-
-
 def drift(first: Offset, last: Offset) -> Drift | None:
     """None where the two are one, or no time lies between them.
 
@@ -79,7 +57,7 @@ MOST_PPM = (
 
 
 def restarted(known: Offset, now: Offset) -> bool:
-    """Whether a host's clock is another one than it was: CLOCK_MONOTONIC begins anew when a host does.
+    """True if a host's clock is another one than it was: CLOCK_MONOTONIC starts again when a host does.
 
     >>> restarted(Offset(0, 1000, 0), Offset(5000, 1000, 10**9)), restarted(Offset(0, 1000, 0), Offset(-10**12, 1000, 10**9))
     (False, True)
@@ -88,16 +66,6 @@ def restarted(known: Offset, now: Offset) -> bool:
     return abs(now.offset_ns - known.offset_ns) > known.bound_ns + now.bound_ns + span_ns * MOST_PPM / 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class ClockRecord(Shape):
-    """The host's clock, as NTP estimates it."""
-
-    clock: Literal["CLOCK_MONOTONIC"] = field(default="CLOCK_MONOTONIC", init=False)
-    start: Offset
-    end: Offset | None
-    drift: Drift | None
-
-
 def clock_record(first: Offset, last: Offset | None) -> ClockRecord:
-    """What the record of a run says of a host's clock."""
+    """The entry on a host's clock in the record of a run."""
     return ClockRecord(first, last, drift(first, last) if last is not None else None)

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -28,7 +27,7 @@ KEYS = ("fleet", "name", "address", "lost_s", "authority", "certificate", "key")
 
 
 def about() -> dict[str, Any]:
-    """What a starting machine asks of a host before anything begins."""
+    """Describe this host to a starting machine, before anything begins."""
     try:
         need(ON_HOSTS)
     except BadInput as error:
@@ -65,26 +64,11 @@ def start(folder: Path) -> dict[str, Any]:
     if folders.alive_in(worker) is not None:
         return folders.read_json(worker) | {"already": True}
     worker.unlink(missing_ok=True)
-    with (folder / "worker.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "contend.fleet.join", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
+    if words := folders.start("contend.fleet.join", folder, folder / "worker.log", worker, READY_S):
+        raise HostFailed(
+            f"the worker did not reach {folders.read_json(folder / 'join.json')['address']}: {words}",
+            hint="is that port open to this host? contend fleet start --address names another way there",
         )
-    deadline = time.monotonic() + READY_S
-    while not worker.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            said = (folder / "worker.log").read_text(errors="replace").strip().splitlines()
-            raise HostFailed(
-                f"the worker did not reach {folders.read_json(folder / 'join.json')['address']}: "
-                f"{said[-1] if said else 'it said nothing'}",
-                hint="is that port open to this host? contend fleet start --address names another way there",
-            )
-        time.sleep(0.05)
     return folders.read_json(worker)
 
 

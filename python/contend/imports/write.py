@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from contend import __version__
-from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
@@ -21,6 +20,7 @@ from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.imported.model import Imported
 from contend.studies.model import Measure
+from contend.studies.scenarios import parse, to_yaml
 from contend.text.masking import mask_yaml
 
 STOPPED = "imported"

@@ -69,7 +69,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What lies among claims and is none. It was left as it is."""
+    """A file among claims that is none. It was left as it is."""
 
     path: Path
     owner: str

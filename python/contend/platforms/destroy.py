@@ -15,14 +15,15 @@ from contend.errors import ContendError
 from contend.ledger import is_locked
 from contend.platforms import claims, obedience, state
 from contend.platforms.claims import Claim
-from contend.platforms.resources import Removed, remove_obeyed
+from contend.platforms.removers import Removed, Removers
+from contend.platforms.resources import remove_obeyed
 from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
-from contend.shape import Shape, Through
+from contend.text.shape import Shape, Through
 
 
 @dataclass(frozen=True, slots=True)
 class Problem(Shape):
-    """What must be looked at by hand. The rest was cleaned all the same."""
+    """A thing to look at by hand. The rest was cleaned all the same."""
 
     message: str
     hint: str
@@ -34,7 +35,7 @@ def _paths(paths: Sequence[Path]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Report(Shape):
-    """What was done. `live` are the directories of runs that were left alone, `others` what is another state
+    """A cleaning and its results. `live` are the directories of runs that were left alone, `others` what is another state
     directory's, `left` what was listed and left, each with the reason."""
 
     schema_version: Literal[1] = field(default=1, init=False)
@@ -46,7 +47,7 @@ class Report(Shape):
     problems: tuple[Problem, ...] = ()
 
 
-def destroy_run(directory: Path, *, force: bool = False) -> Report:
+def destroy_run(directory: Path, removers: Removers, *, force: bool = False) -> Report:
     """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found. Of a run that is
     only read (`obedience`), what its ledger names is listed and left.
 
@@ -55,7 +56,7 @@ def destroy_run(directory: Path, *, force: bool = False) -> Report:
     standing = obedience.judge(directory)
     if isinstance(standing, obedience.ReadOnly):
         return _read_only(standing)
-    done = remove_obeyed(standing, force=force)
+    done = remove_obeyed(standing, removers, force=force)
     strays, left, problems = survey_of(standing.run_id)
     done += strays
     report = _report(done, left=left, problems=problems)
@@ -64,7 +65,7 @@ def destroy_run(directory: Path, *, force: bool = False) -> Report:
     return report
 
 
-def destroy_all(*, force: bool = False) -> Report:
+def destroy_all(removers: Removers, *, force: bool = False) -> Report:
     """Remove what any run left that this state directory knows, or none any more; and what carries contend's name and
     belongs to no run. What another state directory knows is left alone and told."""
     done: list[Removed] = []
@@ -81,7 +82,7 @@ def destroy_all(*, force: bool = False) -> Report:
         if is_locked(pointer.ledger) and not force:
             live.append(pointer.directory)
         elif pointer.ledger.exists():
-            report = _tried(pointer.directory, force)
+            report = _tried(pointer.directory, removers, force)
             done += [*report.removed, *report.failed]
             left += report.left
             problems += report.problems
@@ -89,7 +90,7 @@ def destroy_all(*, force: bool = False) -> Report:
         if is_locked(claim.ledger):
             live.append(claim.directory)
         elif claim.has_ledger():
-            report = _tried(claim.directory, False)
+            report = _tried(claim.directory, removers, False)
             whose = f"of {claim.directory}, which no state directory knows"
             done += [replace(item, whose=whose) for item in (*report.removed, *report.failed)]
             left += report.left
@@ -105,15 +106,15 @@ def destroy_all(*, force: bool = False) -> Report:
 
 
 def survey_of(run_id: str) -> tuple[list[Removed], tuple[LeftAlone, ...], tuple[Problem, ...]]:
-    """What carries the name of one run and was not in its ledger: removed; and what only says that it is the run's."""
+    """Remove what carries the name of one run and was not in its ledger; list what only says that it is the run's."""
     found = survey(run_id)
     done = [remove_stray(stray) for stray in found.strays]
     return done, found.left, tuple(Problem(message, hint) for message, hint in found.problems)
 
 
-def _tried(directory: Path, force: bool) -> Report:
+def _tried(directory: Path, removers: Removers, force: bool) -> Report:
     try:
-        return destroy_run(directory, force=force)
+        return destroy_run(directory, removers, force=force)
     except (ContendError, OSError) as error:
         hint = error.hint if isinstance(error, ContendError) else ""
         return Report(problems=(Problem(f"{directory} was not cleaned: {error}", hint),))

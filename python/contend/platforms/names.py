@@ -25,7 +25,7 @@ def check_name(what: str, name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether `check_name` takes it."""
+    """True if `check_name` takes it."""
     return _SAFE.fullmatch(name) is not None and len(name) <= 128
 
 

@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 
 from contend.platforms.accounting import flat
 from contend.platforms.procfs import unescaped
-from contend.shape import Count, Finite, Shape
 from contend.text.printable import printable
+from contend.text.shape import Count, Finite, Shape
 
 PROC = Path("/proc")
 _INITIAL_NAMESPACE = 0xEFFFFFFB  # PROC_CGROUP_INIT_INO, include/linux/proc_ns.h
@@ -165,7 +165,7 @@ class QuotaWatch:
 
     @staticmethod
     def _directly(group: Path, below: Path, inside: Collection[Path]) -> bool:
-        """Whether `below` lies in `group` with none of the others between them."""
+        """True if `below` lies in `group` with none of the others between them."""
         nearest = next((above for above in below.parents if above in inside), None)
         return nearest == group
 
@@ -260,7 +260,7 @@ def _text(path: Path) -> str:
 
 
 def _has_cpu(line: str) -> bool:
-    """Whether a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
+    """True if a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
     return "cpu" in line.split(":", 2)[1].split(",")
 
 

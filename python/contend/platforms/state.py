@@ -58,7 +58,7 @@ def folder() -> Path:
 
 
 def _home() -> Path:
-    """Of the user whose rights these are. `sudo -E` and some sudoers leave the home of who called, who could write there."""
+    """Home of the user whose rights these are. `sudo -E` and some sudoers leave the caller's, who could write there."""
     home = Path.home()
     with contextlib.suppress(OSError, KeyError):
         if home.stat().st_uid not in (0, os.geteuid()):
@@ -67,7 +67,7 @@ def _home() -> Path:
 
 
 def cache() -> Path:
-    """What can be had again and is kept between runs: kernels, images of guests, what was found out about KVM."""
+    """Folder of what can be had again and is kept between runs: kernels, images of guests, what was found out about KVM."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base.startswith("/") else _home() / ".cache") / names.PREFIX
 
@@ -168,7 +168,7 @@ def _read(path: Path) -> Pointer:
 
 
 def _as_data(ledger: Path) -> bytes:
-    """What a resumed run's ledger tells of its past, without anything to act on: others could have written it."""
+    """A resumed run's past from its ledger, without anything to act on: others could have written it."""
     from contend.ledger import parse
 
     try:

@@ -1,4 +1,4 @@
-"""What carries contend's name and no ledger at hand tells of: whose it is, and what of it is nobody's.
+"""Strays: what carries contend's name and no ledger at hand tells of; whose it is, and what of it is nobody's.
 
 A run says in its ledger that it will make a thing, then makes it. So first everything that is there is listed, and only
 then is asked who is alive and who claims what: the other way round, what a run made in between would look like nobody's.
@@ -20,8 +20,9 @@ from contend.platforms import bundles, cgroups, claims, engines, kin, names, net
 from contend.platforms.claims import Claim
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
-from contend.platforms.resources import Removed, remove_one
-from contend.shape import FLAT, Shape, Through
+from contend.platforms.removers import Removed
+from contend.platforms.resources import HOST
+from contend.text.shape import FLAT, Shape, Through
 
 _MOST_BYTES = 1 << 20  # of a ledger that is looked at for the run's name only
 StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
@@ -66,7 +67,7 @@ def _things(of: Iterable[tuple[StrayKind, str]]) -> list[ThingDocument]:
 
 @dataclass(frozen=True, slots=True)
 class Anothers(Shape):
-    """What a run left that is not alive, and that another state directory still knows."""
+    """A run's leftover that is not alive, and that another state directory still knows."""
 
     claim: Annotated[Claim, Through(_claim), FLAT]
     things: Annotated[tuple[tuple[StrayKind, str], ...], Through(_things)]
@@ -120,17 +121,12 @@ class Survey:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-def find_strays(run_id: str | None = None) -> list[Stray]:
-    """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
+def survey(run_id: str | None = None) -> Survey:
+    """Survey what earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
 
     Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), those that another state
     directory knows, and every run that a live contend holds open.
     """
-    return list(survey(run_id).strays)
-
-
-def survey(run_id: str | None = None) -> Survey:
-    """The strays, as `find_strays` tells them, and what other state directories' dead runs have left."""
     problems: list[tuple[str, str]] = []
     seen = list(_seen(run_id, problems))
     owners = _owners() if run_id is None else _Owners(frozenset(live_runs()))
@@ -164,7 +160,7 @@ def _recorded(run: str, known: dict[str, set[int]]) -> set[int]:
 def remove_stray(stray: Stray) -> Removed:
     """Remove one stray: what is of its kind and carries its run's name."""
     row: dict[str, str] = {"run": stray.run_id, **stray.detail}
-    return replace(remove_one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
+    return replace(HOST.one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
 
 
 def live_runs() -> set[str]:

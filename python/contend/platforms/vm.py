@@ -309,7 +309,7 @@ class VmHost:
     # What it has
 
     def usage(self) -> Usage:
-        """Of QEMU, since the guest has booted; throttling is the container's, where there is one."""
+        """Usage of QEMU, since the guest has booted; throttling is the container's, where there is one."""
         if self._outside is None:
             return Usage()
         found = self._outside.usage().since(self._base)
@@ -325,7 +325,7 @@ class VmHost:
         return files
 
     def _asked(self) -> Any:
-        """Of the agent beside its processes. What QEMU does to wake a resting guest and answer is ours, not its party's."""
+        """The answer of the agent beside its processes. What QEMU does to wake a resting guest and answer is ours."""
         guest, outside = self.guest, self._outside
         before = outside.usage() if outside is not None and guest.resting else None
         with guest.awake():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
-from contend.shape import Count, Shape
+from contend.text.shape import Count, Shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,18 +50,8 @@ class Coded:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """From where to record.
-
-    `cpus` are those the probe itself keeps to, not the victim's if there are others; None: any.
-    """
-
-    cpus: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Cost(Shape):
-    """What the probe itself used and missed."""
+    """Resources that the probe itself used, and samples that it missed."""
 
     cpu_ns: Annotated[Count, "its own CPU time"]
     samples: Count
@@ -70,19 +60,3 @@ class Cost(Shape):
     dropped: Annotated[Count, "samples that no room was left for"] = 0
     errors: Annotated[Count, "reads that failed"] = 0
     last_error: Annotated[str, "how the last one did"] = ""
-
-
-class Probe(Protocol):
-    """Records between `start` and `stop`. Both are idempotent; a stopped probe cannot be started again."""
-
-    name: str
-
-    def start(self, scope: Scope) -> None:
-        """Begin. Raises ContendError where this machine cannot give what the probe needs."""
-        ...
-
-    def stop(self) -> Mapping[str, Table]:
-        """End, and what was recorded and not handed out yet, by table name."""
-        ...
-
-    def cost(self) -> Cost: ...

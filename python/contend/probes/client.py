@@ -49,7 +49,7 @@ def program() -> Path | None:
 
 
 def probe_check() -> dict[str, Any]:
-    """What the probe may do here, by its own word. Raises HostFailed where it cannot be asked.
+    """Ask the probe what it may do here. Raises HostFailed where it cannot be asked.
 
     >>> sorted(probe_check())[:2]
     ['no_bpf', 'probe']
@@ -100,7 +100,7 @@ def record_all(
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What was recorded since the last drain, by table, and the probe's own cost since it began."""
+    """Rows recorded since the last drain, by table, and the probe's own cost since it began."""
 
     coded: Mapping[str, Coded]
     cost: Cost

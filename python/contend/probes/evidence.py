@@ -1,4 +1,4 @@
-"""What happened around one trial, from counters read before and after it.
+"""Events around one trial, from counters read before and after it.
 
 Every figure is a difference of cumulative counters over the trial's window, so nothing can be missed between
 samples, except where `Observed` says so. What this machine cannot tell is absent, never zero.
@@ -159,7 +159,7 @@ class Observations(Mapping[Observed, Quantity]):
 
     @property
     def others(self) -> Mapping[str, Quantity]:
-        """What is no member of `Observed`: what neighbours burnt, and names of other versions."""
+        """Evidence that is no member of `Observed`: what neighbours burnt, and names of other versions."""
         return {name: quantity for name, quantity in self._all.items() if name not in _NAMES}
 
 

@@ -1,4 +1,4 @@
-"""What the plots share: the Plot, colours of conditions, rows with their labels, the frame of a chart."""
+"""Parts that the plots share: the Plot, colours of conditions, rows with their labels, the frame of a chart."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ordinal(number: int) -> str:
 
 
 def condition_name(factors: Mapping[str, str], cell: str) -> str:
-    """What gives a trial its colour: its neighbour, else its variant or platform."""
+    """The name that gives a trial its colour: its neighbour, else its variant or platform."""
     name = factors.get("neighbour") or factors.get("variant") or factors.get("platform") or cell
     if name == "none":
         return "alone"

@@ -11,8 +11,8 @@ from contend.contention.alert import Alert, Verdict
 from contend.contention.blame import LEVEL, RESOURCES, Resource, is_neighbour, row_sum
 from contend.contention.watch import Kind, Watched
 from contend.probes.base import Cost
-from contend.shape import Count, Limits, Shape
 from contend.stats.estimate import Estimate
+from contend.text.shape import Count, Limits, Shape
 
 VICTIMS = 100  # in the document; the rest are summed up
 CULPRITS = 20  # of each
@@ -66,7 +66,7 @@ class ResourceDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ResourcesDocument(Shape):
-    """By resource."""
+    """Victims by resource."""
 
     cpu: ResourceDocument
     disk: ResourceDocument
@@ -82,7 +82,7 @@ class BecauseDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class AlertDocument(Shape):
-    """What --alert asked."""
+    """The answer to --alert."""
 
     threshold: float
     verdict: Verdict

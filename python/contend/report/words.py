@@ -22,7 +22,7 @@ def no_findings(analysis: Analysis) -> str:
 
 
 def probe_cost(analysis: Analysis) -> str:
-    """What recording cost, in a few words; empty where it is not known.
+    """A few words on what recording cost; empty where it is not known.
 
     >>> from types import SimpleNamespace
     >>> from contend.document import ProbeCost
@@ -161,7 +161,7 @@ def command_with_budget(report: ReportInput) -> str:
 
 
 def target_line(report: ReportInput) -> str:
-    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target, or a comparison."""
+    """A sentence on the wanted precision: reached, or what to do. Empty without a target, or without a comparison."""
     design = report.analysis.design
     if design.target is None or not report.analysis.cells:
         return ""

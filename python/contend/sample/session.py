@@ -30,8 +30,8 @@ LEAST_INTERVAL_NS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What to record. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
+class Order:
+    """Order of a recording. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
 
     `line`: what was typed, where that is another verb.
     """
@@ -69,7 +69,7 @@ class Live(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. `recorded` False: the series end before the command did, or there are none."""
+    """Outcome of a recording. `recorded` False: the series end before the command did, or there are none."""
 
     ended: Ended | None
     stopped: str
@@ -110,7 +110,7 @@ class _Recording:
         self.live.warn(f"the recording ends here: {error.message}\n  hint: {error.hint}")
 
 
-def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None = None) -> Outcome:
+def record(asked: Order, run: RunDirectory, live: Live, *, clock: Clock | None = None) -> Outcome:
     """Record into `run`, which has nothing in it yet. Raises BadInput or HostFailed before the command starts."""
     clock = clock or SystemClock()
     run.write_json("environment.json", fingerprint())
@@ -165,7 +165,7 @@ def record(asked: Asked, run: RunDirectory, live: Live, *, clock: Clock | None =
     return Outcome(None if command is None else command.ended, recording.stopped, not recording.failed)
 
 
-def _recorder(asked: Asked, writer: SeriesWriter) -> tuple[Recorder, tuple[str, ...]]:
+def _recorder(asked: Order, writer: SeriesWriter) -> tuple[Recorder, tuple[str, ...]]:
     """With histograms if they were asked for and can be had here; else why they are missing."""
     recorder, failed = start_recorder(
         writer, asked.interval_ns / 1e6, source=asked.source, sched=asked.sched, stacks=asked.stacks
@@ -178,7 +178,7 @@ def _recorder(asked: Asked, writer: SeriesWriter) -> tuple[Recorder, tuple[str, 
 
 
 def _until_the_end(
-    asked: Asked, recording: _Recording, signals: Signals, command: Foreground | None, clock: Clock
+    asked: Order, recording: _Recording, signals: Signals, command: Foreground | None, clock: Clock
 ) -> None:
     """Collect until the command has ended, or without one the time is over or somebody asks to stop."""
     until_ns = None if asked.for_ns is None else clock.monotonic_ns() + asked.for_ns
@@ -213,7 +213,7 @@ def _until_the_end(
     recording.stopped = recording.stopped or "the command ended"
 
 
-def _line(asked: Asked) -> str:
+def _line(asked: Order) -> str:
     """The command that records the same again."""
     words = ["contend", "sample", "-i", f"{asked.interval_ns / 1e6:g}ms"]
     if asked.for_ns is not None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from contend.probes.series import open_series
-from contend.shape import Count, Shape
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
+from contend.text.shape import Count, Shape
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Stacks:
 
 
 def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
-    """Of a recording with a command those of its processes, else (or asked for `everyone`) of all; none without."""
+    """Stacks of the command's processes, or, without a command or asked for `everyone`, of all; none without."""
     import duckdb
 
     with duckdb.connect() as connection:

@@ -1,4 +1,4 @@
-"""What a recording says in a few figures: the host by resource, the processes that used most, and our own cost.
+"""A recording in a few figures: the host by resource, the processes that used most, and our own cost.
 
 Rates are over the intervals between samples: `mean` is the whole growth over the whole time, `p95` and `max` are of
 the intervals. A counter that went backwards (a reboot, a device that went and came) gives no interval.
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.contention.alibi.verdict import Alibi
-from contend.probes.series import open_series
 from contend.sample.stacks import Stack, longest, read_stacks
-from contend.shape import HIDDEN, OPTIONAL, Count, Shape, Through, computed
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
+from contend.text.shape import HIDDEN, OPTIONAL, Count, Shape, Through, computed
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _top(by: Mapping[str, tuple[Consumer, ...]]) -> Top:
 
 @dataclass(frozen=True, slots=True)
 class Summary(Shape):
-    """What `contend sample` saw.
+    """A recording of `contend sample` in figures.
 
     Its JSON Schema is docs/reference/sample.schema.json. `phases` are the parts in which the verdict was the same,
     `party_phases` what held the command up in each of them.
@@ -117,13 +117,13 @@ class Summary(Shape):
 
 
 def summarise(run: RunDirectory) -> Summary:
-    """Of a recording's directory, also of one that was cut off."""
+    """Summarise a recording's directory, also one that was cut off."""
     import duckdb
 
     from contend.contention.alibi.judge import judge, phases
     from contend.contention.alibi.party import judge_party
     from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import Tree, read_party
+    from contend.contention.alibi.scope import Tree, read_group
 
     with duckdb.connect() as connection:
         summary = _Reader(connection, run).summary()
@@ -133,7 +133,7 @@ def summarise(run: RunDirectory) -> Summary:
     recording = Recording.of_run(run)
     summary = replace(summary, verdict=judge(recording), phases=phases(recording))
     told = summary.recording
-    own = read_party(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
+    own = read_group(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
     if own is None:
         return summary
     spans = [(summary.begin_ns, summary.end_ns), *((p.start_ns, p.end_ns) for p in summary.phases)]
@@ -282,7 +282,7 @@ class _Reader:
     def _measure(
         self, resource: str, subject: str, what: str, unit: str, steps: str, scale: float = 1.0
     ) -> Iterator[Measure]:
-        """Of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
+        """Measures of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
         found = self._one(
             f"SELECT sum(grown) / sum(spent), quantile_cont(grown / spent, 0.95), max(grown / spent) FROM ({steps})"
         )

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from contend.shape import OPTIONAL, Count, Finite, Limits, Shape
+from contend.text.shape import OPTIONAL, Count, Finite, Limits, Shape
 
 VERDICTS = (
     "higher",  # the interval lies above the null value

@@ -29,11 +29,11 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from contend.shape import Shape
 from contend.stats import signed_rank
 from contend.stats.estimate import Estimate
 from contend.stats.nnls import nnls
 from contend.stats.selection import walsh_averages
+from contend.text.shape import Shape
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -87,7 +87,7 @@ class Model:
     knots: Floats
 
     def parts(self, pressure: Floats) -> Floats:
-        """What each resource adds to the log slowdown of every workload: (N, R) → (W, N, R)."""
+        """Parts that each resource adds to the log slowdown of every workload: (N, R) → (W, N, R)."""
         parts: Floats = np.einsum("nrk,wrk->wnr", _pieces(pressure, self.knots, self.usable), self.slopes)
         return parts
 
@@ -142,7 +142,7 @@ class Forecast:
     refused: str  # why it is a description and no forecast; "" for a forecast
 
     def top(self) -> npt.NDArray[np.intp]:
-        """Of each pair the resource that slows most: (W, W)."""
+        """The resource that slows each pair most: (W, W)."""
         found: npt.NDArray[np.intp] = np.argmax(self.parts, axis=2)
         return found
 

@@ -1,4 +1,4 @@
-"""What of a run directory cannot be read, and reading on with the rest.
+"""Damage of a run directory: what cannot be read, and reading on with the rest.
 
 A run directory is data: it may have been cut off by a crash, copied in part, edited by hand, or made by somebody who means
 harm. A reader that meets what it cannot use notes the damage (file, place, what) and goes on with what is whole. Whoever
@@ -19,8 +19,8 @@ from typing import Annotated, Any
 
 from contend.errors import BadInput
 from contend.files import MOST_BYTES, open_inside, read_inside
-from contend.shape import Shape, Through
 from contend.text.printable import printable
+from contend.text.shape import Shape, Through
 
 MOST_ROWS_BYTES = 1 << 32
 """The largest file of rows that is read: a million trials."""
@@ -38,7 +38,7 @@ def _printed(what: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Damage(Shape):
-    """What of the run's files could not be read and was left out.
+    """A part of the run's files that could not be read and was left out.
 
     >>> print(Damage(Path("runs/a/trials.ndjson"), "row 3", "not JSON"))
     runs/a/trials.ndjson, row 3: not JSON
@@ -98,7 +98,7 @@ def document(data: bytes) -> Any:
 
 
 def row_parser(slow: Callable[[bytes], Any] = document) -> Callable[[bytes], Any]:
-    """What `slow` does, in half the time, for the many rows of a run: what the quick parser refuses, `slow` judges."""
+    """Make a parser that does what `slow` does, in half the time: what the quick parser refuses, `slow` judges."""
     from pydantic_core import from_json
 
     def parse(line: bytes) -> Any:

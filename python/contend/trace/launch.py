@@ -16,8 +16,8 @@ import contend
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What `contend trace` was asked for."""
+class Options:
+    """Options of `contend trace`."""
 
     directory: Path
     include: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Asked:
         return json.dumps(told)
 
 
-def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(asked: Options, environ: Mapping[str, str]) -> dict[str, str]:
     """That of the traced program, and so of its children: our sitecustomize before its own."""
     package = Path(contend.__file__).resolve().parent
     path = [str(package / "trace" / "inject"), *filter(None, [environ.get("PYTHONPATH")])]
@@ -54,7 +54,7 @@ def environment(asked: Asked, environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run(asked: Asked, command: Sequence[str]) -> int:
+def run(asked: Options, command: Sequence[str]) -> int:
     """Run it to its end; its exit code, 128 + N if signal N ended it. It has the terminal, and gets the signals.
 
     Raises OSError if it cannot be started.

@@ -37,7 +37,7 @@ def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, .
 
 
 def is_here(need: str) -> bool:
-    """Whether there is a program of that name, or `module NAME` in this Python.
+    """True if there is a program of that name, or `module NAME` in this Python.
 
     >>> is_here("module json"), is_here("module no_such_thing")
     (True, False)
@@ -50,11 +50,11 @@ def is_here(need: str) -> bool:
 
         return is_installed()
     if name == "go":  # which its own instructions put where no PATH looks
-        from contend.fetch.go_client import find_go
+        from contend.workloads.downloads.go_client import find_go
 
         return find_go() is not None
     if name == "cargo":  # likewise, of rustup
-        from contend.fetch.reqwest_client import find_cargo
+        from contend.workloads.downloads.reqwest_client import find_cargo
 
         return find_cargo() is not None
     return find_command(name) is not None

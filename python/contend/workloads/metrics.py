@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import TrialFailed
-from contend.shape import Shape
+from contend.text.shape import Shape
 from contend.workloads.spec import Metric, Workload
 
 MAX_BYTES = 64 * 2**20  # a tool's result, not its log of every operation

@@ -14,7 +14,7 @@ import pytest
 from contend.contention.alibi.judge import judge, phases
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import Alibi
-from contend.shape import schema
+from contend.text.shape import schema
 from support.alibi_series import MS, Host, Thread
 
 START, END = 5.0, 15.0

@@ -15,9 +15,9 @@ from contend.contention.alibi.words import cell_line
 from contend.environment import link_speeds
 from contend.probes.series import SeriesWriter
 from contend.report.terminal import render
-from contend.shape import schema
 from contend.store.directory import RunDirectory
 from contend.studies.base import study
+from contend.text.shape import schema
 from support.alibi_series import Host, Thread, coded
 from support.report_samples import interference
 

@@ -19,7 +19,7 @@ from contend.contention.hunting.together import together
 from contend.platforms.quota_log import Throttled
 from contend.report.hunt_page import render
 from contend.report.hunt_terminal import print_hunt
-from contend.shape import schema
+from contend.text.shape import schema
 from support.intervals import holds
 from support.made_hunts import CALL, MS, across_a_call, batch, behind_a_pool, call, lock
 

@@ -14,8 +14,8 @@ from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
 from contend.report.schedule_plots import schedule_plots
 from contend.report.scheduling_words import waits_headers, waits_rows
-from contend.shape import schema
 from contend.studies.overhead.words import cpus_label
+from contend.text.shape import schema
 
 MS = 1_000_000
 BARE, BOX = "/contend.run/victim-bare", "/pod/box"

@@ -17,8 +17,9 @@ from contend.analysis.between import Comparison, compare_runs
 from contend.analysis.schema import analysis_schema
 from contend.imports.read import read_files
 from contend.imports.write import write_run
-from contend.shape import schema
-from contend.store.directory import RunDirectory, query
+from contend.store.directory import RunDirectory
+from contend.store.queries import query
+from contend.text.shape import schema
 from support import foreign_files as made
 
 FILES: dict[str, Callable[[float], Any]] = {

@@ -14,7 +14,7 @@ from contend.report.watch_document import WatchDocument, document
 from contend.report.watch_html import matrix, render_watch, timeline
 from contend.report.watch_metrics import Exporter
 from contend.report.watch_terminal import Lines, LiveTable, summary
-from contend.shape import schema
+from contend.text.shape import schema
 from support import blame_rows as made
 from support.blame_rows import S
 

@@ -8,7 +8,7 @@ import pytest
 
 from contend.errors import BadInput
 from contend.report import stack_plot
-from contend.sample.session import Asked
+from contend.sample.session import Order
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store.directory import SAMPLE_FILE
 from support.made_samples import made_sample, stack_table, told
@@ -83,4 +83,4 @@ def test_a_call_lies_within_the_one_that_made_it(monkeypatch: pytest.MonkeyPatch
 
 def test_stacks_without_histograms_are_a_mistake() -> None:
     with pytest.raises(BadInput, match="needs --sched"):
-        Asked(1_000_000_000, ("true",), stacks=True)
+        Order(1_000_000_000, ("true",), stacks=True)

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from contend.analysis.comparisons import latest, tabulate
+from contend.analysis.comparisons import tabulate
 from contend.ledger import Ledger
 from contend.serve.index import PAGE, Filter, Index
 from contend.serve.reading import RUNNING, UNENDED
 from contend.store.directory import RunDirectory
+from contend.store.rows import latest
 from support.made_many import copies
 from support.made_runs import Made
 

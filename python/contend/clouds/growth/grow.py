@@ -15,7 +15,7 @@ from contend.clouds.growth.kinds import GROWING, can_ask, make_base, remove_base
 from contend.clouds.growth.made import Refused, Tenant
 from contend.clouds.growth.neighbour import Neighbour
 from contend.clouds.http import Api, RequestFailed
-from contend.clouds.openstack import Cloud, Record, is_ours
+from contend.clouds.openstack import Cloud, Record, has_mark
 
 QUIET, MIXED, NEIGHBOUR = "quiet", "mixed", "neighbour"
 MODES = (QUIET, MIXED, NEIGHBOUR)
@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def page(self) -> int:
-        """Of a listing that is not of all, and the first population: so a page is a whole one from the first."""
+        """Entities of a page of a listing, and the first population: so a page is a whole one from the first."""
         return min(PAGE_OF, self.step, self.upto)
 
 
@@ -226,7 +226,7 @@ def _clear(tenant: Tenant) -> dict[str, str]:
     names = [
         str(item["name"])
         for item in cloud.list(kind, f"{tenant.prefix}-")
-        if is_ours(kind, item, str(item["name"]), cloud.run)
+        if has_mark(kind, item, str(item["name"]), cloud.run)
     ]
     if not names:
         return {}

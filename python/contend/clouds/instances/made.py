@@ -25,7 +25,7 @@ _OF_NETWORK = "--set parameters.networks=ONE or ONE,OTHER; openstack network lis
 
 
 class Wanted(NamedTuple):
-    """What each instance is to be. image, flavor: ids; public_key: as OpenSSH writes it, without a comment."""
+    """The request for each instance. image, flavor: ids; public_key: as OpenSSH writes it, without a comment."""
 
     image: str
     flavor: str

@@ -1,4 +1,4 @@
-"""Which instances a run wants on a cloud, in which networks, and what keeps them on one host or apart. Asks nobody.
+"""The instances that a run wants on a cloud, in which networks, and what keeps them on one host or apart. Sends nothing.
 
     c1-ss ── net1 ── s1-ss         the first pair, same host, same subnet
     c1-sd ── net1 ── router ── net2 ── s1-sd
@@ -75,7 +75,7 @@ class Disk(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """One of them. role: its name, but for the run's; guest: whose it is."""
+    """One volume. role: its name, but for the run's; guest: whose it is."""
 
     role: str
     guest: str
@@ -91,7 +91,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a run wants. means: what places instances; zone: of all; hosts: two `ZONE:HOST`, with means `hosts`; networks:
+    """The instances of a run. means: what places them; zone: of all; hosts: two `ZONE:HOST`, with means `hosts`; networks:
     those of the cloud to use, by subnet, none where the run makes its own with these addresses (`cidrs`); external: the
     network that floating addresses are of, "" for none; install: what guests lack comes from their distribution; tools:
     programs that they need; disks: volumes that each of them has."""
@@ -149,7 +149,7 @@ class Topology:
 
     @property
     def routed(self) -> bool:
-        """Whether the run makes a router: between its own subnets, or to the outside."""
+        """True if the run makes a router: between its own subnets, or to the outside."""
         return not self.networks and (len(self.subnets) > 1 or self.external != "")
 
     def ends(self, pair: int, spot: Spot) -> Ends:
@@ -190,7 +190,7 @@ class Topology:
         return tuple(sorted(found.values(), key=lambda guest: guest.role[0]))  # clients first
 
     def volumes(self) -> tuple[Volume, ...]:
-        """Of all instances."""
+        """The volumes of all instances."""
         return tuple(
             Volume(f"{guest.role}-{disk.pool}", guest.role, disk)
             for guest in self.guests()
@@ -236,7 +236,7 @@ def read(
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """What commas part.
+    """Split at commas.
 
     >>> listed("one, other,"), listed("")
     (('one', 'other'), ())

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way, connect
 from contend.errors import HostFailed, TrialFailed
+from contend.platforms import ssh
+from contend.platforms.ssh import Unreached
 from contend.testbed.placement import cpu, respond
 from contend.testbed.placement.trial import Asked, iperf, moved, requests
 
@@ -90,7 +92,7 @@ async def _send(pairs: Sequence[_Pair], asked: Asked) -> dict[str, Any]:
 
 
 def figures(clients: Sequence[str], servers: Sequence[str]) -> dict[str, Any]:
-    """Of all pairs together, from what both ends' commands printed. CPU seconds are those of the guests, beyond what each
+    """Figures of all pairs together, from both ends' output. CPU seconds are those of the guests, beyond what each
     is busy without load; what their hosts spend for them is not seen. Raises TrialFailed."""
     spent = [spent_of(said) for said in (*clients, *servers)]
     read = [iperf(document_of(said)) for said in clients]
@@ -134,7 +136,7 @@ def spent_of(said: str) -> cpu.Spent:
 
 
 def document_of(said: str) -> dict[str, Any]:
-    """What iperf3 printed between the readings. Raises TrialFailed."""
+    """Parse what iperf3 printed between the readings. Raises TrialFailed."""
     text = "\n".join(line for line in said.splitlines() if not line.startswith(_MARK))
     try:
         told = json.loads(text)
@@ -211,16 +213,14 @@ async def _rest(running: _Running, limit_s: float) -> str:
 
 async def _said(connection: SSHClientConnection, words: str, limit_s: float, given: str = "") -> str:
     """What a command prints. Raises TrialFailed when it fails without a word, or does not end."""
-    import asyncssh
-
-    stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}
     try:
-        done = await asyncio.wait_for(connection.run(words, check=False, **stdin), limit_s + _LATE_S)
-    except TimeoutError as error:
-        raise TrialFailed(f"'{words[-80:]}' did not end in an instance", hint="is it overloaded?") from error
-    except (OSError, asyncssh.Error) as error:
-        raise HostFailed(f"the connection to an instance broke: {error}") from error
-    out = str(done.stdout or "")
-    if not out.strip():
-        raise TrialFailed(f"'{words[-80:]}' failed in an instance: {str(done.stderr or '').strip()[-300:]}")
-    return out
+        done = await ssh.ask(connection, words, given, limit_s=limit_s + _LATE_S)
+    except Unreached as error:
+        if error.reason == "late":
+            raise TrialFailed(
+                f"'{words[-80:]}' did not end in an instance", hint="is it overloaded?"
+            ) from error
+        raise HostFailed(f"the connection to an instance broke: {error.said}") from error
+    if not done.out.strip():
+        raise TrialFailed(f"'{words[-80:]}' failed in an instance: {done.err.strip()[-300:]}")
+    return done.out

@@ -37,7 +37,7 @@ REST = "all the rest"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What every container of a run is: by which engine, of which image, or of the root directory with the host's own
+    """The make of every container of a run: by which engine, of which image, or of the root directory with the host's own
     programs where `image` is empty."""
 
     engine: str
@@ -53,7 +53,7 @@ class Made:
 
     @property
     def of_host(self) -> bool:
-        """Whether its programs are this host's own; docker takes them by an image of mount points."""
+        """True if its programs are this host's own; docker takes them by an image of mount points."""
         return not self.image or self.image.startswith(f"{names.PREFIX}-")
 
     @property
@@ -209,7 +209,7 @@ class Containers:
         return {name: {"runtime start": _written(self._door / name / "pid")} for name in self._numbers}
 
     def _stamps(self) -> dict[str, dict[str, int]]:
-        """By name, ns since the epoch."""
+        """Moments of each container by name, ns since the epoch."""
         told = self._inspect()
         found = {}
         for item in told:

@@ -41,7 +41,7 @@ _GUEST = re.compile(rb"guest=([^,\0]+)")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What every guest of a run is. `uri`: of the libvirt that makes it; `accel`: kvm or tcg (emulated)."""
+    """The make of every guest of a run. `uri`: of the libvirt that makes it; `accel`: kvm or tcg (emulated)."""
 
     uri: str
     kernel: str
@@ -98,7 +98,7 @@ class Domains:
     awaited = "served"
     phases = ("libvirt", REST, "machine", "firmware", "kernel")
 
-    def __init__(self, made: Domain, record: Record, prefix: str, network: str) -> None:
+    def __init__(self, made: Domain, record: Record, network: str) -> None:
         self._made, self._record, self._network = made, record, network
         self.counts: dict[str, int] = {"requests": 0}
         self._guests: dict[str, _Guest] = {}
@@ -218,7 +218,7 @@ class _Guest:
         return self._socket.fileno()
 
     def hear(self, now_ns: int) -> bool:
-        """What has come, at that moment; False when nothing will come any more."""
+        """Read what has come, at that moment; False when nothing will come any more."""
         try:
             if not self.connected_ns:
                 connection, _ = self._socket.accept()
@@ -239,7 +239,7 @@ class _Guest:
 
 
 def _pids(wanted: set[str]) -> list[int]:
-    """Of the QEMUs of those domains."""
+    """Pids of the QEMUs of those domains."""
     found = []
     for pid in procfs.all_pids():
         with contextlib.suppress(OSError):  # it has ended

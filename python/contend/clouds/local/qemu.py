@@ -20,7 +20,7 @@ from contend.errors import CannotHonour
 from contend.platforms import procfs
 from contend.platforms.calls import spawn
 from contend.platforms.guests import accel
-from contend.shape import Shape
+from contend.text.shape import Shape
 
 PROGRAM = "qemu-system-x86_64"
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
@@ -28,7 +28,7 @@ _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
 
 @dataclass(frozen=True, slots=True)
 class Machine(Shape):
-    """What every guest of a run is. `accel`: kvm or tcg (emulated); `model`: QEMU's machine type."""
+    """The make of every guest of a run. `accel`: kvm or tcg (emulated); `model`: QEMU's machine type."""
 
     kernel: str
     initramfs: str
@@ -172,7 +172,7 @@ class Guest:
 
     @property
     def last_words(self) -> str:
-        """Of QEMU, or else of the guest's kernel."""
+        """Last line of QEMU, or else of the guest's kernel."""
         said = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
         return said.splitlines()[-1] if said else self.console.last
 

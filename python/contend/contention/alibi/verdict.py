@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from contend.advice.finding import Evidence
-from contend.shape import Count, Limits, Shape, computed
+from contend.contention.alibi.words import paragraph
+from contend.text.shape import Count, Limits, Shape, computed
 
 # In the order in which equal waiting is decided.
 RESOURCES = ("memory", "throttling", "steal", "disk", "network", "cpu", "thread")
@@ -34,7 +35,7 @@ class Saturation(Shape):
 
 @dataclass(frozen=True, slots=True)
 class CellAlibi(Shape):
-    """What the hardware did while a cell was measured, by the series recorded beside its trials.
+    """The hardware while a cell was measured, by the series recorded beside its trials.
 
     The verdict is that of most of the cell's counted trials, the text that of the trial in their middle.
     """
@@ -57,7 +58,7 @@ class CellAlibi(Shape):
 
 @dataclass(frozen=True, slots=True)
 class PhaseAlibi(Shape):
-    """What the hardware did in a phase of the run, or in all of it, by the series recorded."""
+    """The hardware in a phase of the run, or in all of it, by the series recorded."""
 
     phase: Annotated[str, "run, from its first trial to its last; pilot; counted"]
     verdict: Verdict
@@ -69,7 +70,7 @@ class PhaseAlibi(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Alibi(Shape):
-    """Which resource was saturated during one phase, or that none was.
+    """The hardware during one phase: the resource that was saturated, or that none was.
 
     "idle": nothing was at its limit for a part of the phase that matters, so the software is to be looked at. "unknown":
     nothing was seen at its limit, but what could not be judged may have been.
@@ -90,6 +91,5 @@ class Alibi(Shape):
     @computed
     def text(self) -> str:
         """one paragraph for people"""
-        from contend.contention.alibi.words import paragraph
 
         return paragraph(self)

@@ -14,7 +14,7 @@ from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
-from contend.shape import Count, Limits, Shape, Through
+from contend.text.shape import Count, Limits, Shape, Through
 
 if TYPE_CHECKING:
     from contend.contention.alibi.verdict import Alibi
@@ -120,7 +120,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
 
 
 def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
-    """Of the storms beside which the host was recorded."""
+    """Alibis of the storms beside which the host was recorded."""
     import numpy as np
 
     found = []
@@ -141,7 +141,7 @@ def _loops(replayed: Sequence[Replayed]) -> float:
 def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
 ) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
-    """What is predicted, the costs of coalesced calls, and the first draw of each storm."""
+    """Predict; the costs of coalesced calls, and the first draw of each storm."""
     asked = [edit.asked for edit in edits]
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]

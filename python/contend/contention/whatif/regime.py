@@ -1,4 +1,4 @@
-"""Whether a storm waits or computes. The replay has no CPUs: what is CPU-bound is refused."""
+"""The regime of a storm: it waits, or it computes. The replay has no CPUs: what is CPU-bound is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from contend.shape import Shape
+from contend.text.shape import Shape
 
 # Beyond these a storm counts as CPU-bound. Storms of threads of one process that computed for 44 % of the time were
 # predicted up to 6 % too fast, at 54 % up to 13 %, at 67 % up to 22 %, though their gates all passed.
@@ -29,7 +29,7 @@ Kind = Literal["blocked", "mixed", "CPU-bound", "not known"]
 
 @dataclass(frozen=True, slots=True)
 class Regime(Shape):
-    """Whether the storms wait or compute.
+    """The storms: they wait, or they compute.
 
     Figures are None where they are not on record.
     """
@@ -60,7 +60,7 @@ def regime(
     alibis: Sequence[Alibi] = (),
     loops: float = 0.0,
 ) -> Regime:
-    """Of storms, from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
+    """Judge storms from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
     storms beside which the host was recorded; `loops`: part of a storm in which its busiest event loop or hub ran
     something.
     """
@@ -133,6 +133,6 @@ def _judge(
 
 
 def processors_of(boot_ns: int) -> int | None:
-    """Of the host that a trace was made on: this one, where it has not been booted since."""
+    """Processors of the host that a trace was made on: this one, where it has not been booted since."""
     here = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     return os.cpu_count() if boot_ns and abs(here - boot_ns) < 10_000_000_000 else None

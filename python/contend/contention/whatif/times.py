@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from contend.shape import Count, Shape, Through
+from contend.text.shape import Count, Shape, Through
 
 LEAST_STORMS = 4  # for an interval: jobs of one storm share its queues and are no sample
 LEVEL = 0.95
@@ -38,7 +38,7 @@ class Times(Shape):
 
     @classmethod
     def of(cls, outcome: Mapping[str, Any]) -> Times:
-        """Of `begin_ns` and `end_ns` as the native code gives them."""
+        """Make times of `begin_ns` and `end_ns` as the native code gives them."""
         import numpy as np
 
         begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
@@ -54,7 +54,7 @@ class Times(Shape):
 
     @classmethod
     def mean(cls, of: Sequence[Times]) -> Times:
-        """Of each."""
+        """The mean of each time."""
         return cls(*(sum(getattr(one, name) for one in of) / len(of) for name in KEYS))
 
 
@@ -72,7 +72,7 @@ class Predicted(Shape):
 
 @dataclass(frozen=True, slots=True)
 class PredictedTimes(Shape):
-    """Of the jobs' times, and from the first begin to the last end."""
+    """Predictions of the jobs' times, and from the first begin to the last end."""
 
     median_ns: Predicted
     p90_ns: Predicted

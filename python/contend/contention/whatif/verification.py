@@ -12,7 +12,7 @@ from contend.contention.whatif.prediction import SCHEMA_VERSION
 from contend.contention.whatif.storms import Source
 from contend.contention.whatif.times import KEYS, LEAST_STORMS, Nanoseconds, Predicted, Times
 from contend.errors import BadInput
-from contend.shape import HIDDEN, Count, Named, Shape, Through, computed
+from contend.text.shape import HIDDEN, Count, Named, Shape, Through, computed
 
 # The maximum of a storm is one job's, and is told beside these.
 JUDGED = ("median_ns", "p90_ns", "makespan_ns")
@@ -75,7 +75,7 @@ class Compared(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ComparedTimes(Shape):
-    """By figure; the maximum is told and not judged."""
+    """Comparisons by figure; the maximum is shown and not judged."""
 
     median_ns: Compared
     p90_ns: Compared
@@ -89,7 +89,7 @@ def _by_key(compared: Sequence[Compared]) -> ComparedTimes:
 
 @dataclass(frozen=True, slots=True)
 class Verification(Shape):
-    """What came of a prediction."""
+    """A prediction beside what was measured."""
 
     schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
     edits: tuple[str, ...]

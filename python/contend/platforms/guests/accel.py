@@ -1,4 +1,4 @@
-"""Whether KVM boots guests here: found out by booting one, and remembered until this host boots again.
+"""Does KVM boot guests here? Found out by booting one, and remembered until this host boots again.
 
 That /dev/kvm opens, or that a virtual machine can be made, is no proof: under some hosts a guest's kernel meets an
 instruction that nobody carries out for it, and stands still.

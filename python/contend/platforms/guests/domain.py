@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, ContendError, HostFailed
+from contend.files import NO_OUTPUT
 from contend.ledger import Ledger
 from contend.platforms import names, network, procfs
 from contend.platforms.bare import BareHost
@@ -98,7 +99,7 @@ class Party:
 
 
 def mechanism(libvirt: Libvirt | None, contained: bool, how: str = "") -> str:
-    """What runs a guest, in words.
+    """Words for what runs a guest.
 
     >>> mechanism(None, False, "KVM"), mechanism(Libvirt("qemu:///system", "9.0.0", ()), True)
     ('virtual machine (QEMU, KVM)', 'container (crun) in a virtual machine (QEMU by libvirt)')
@@ -178,7 +179,7 @@ class ByLibvirt:
 
     def refused(self, words: str) -> ContendError:
         """That it has no KVM is no reason against an emulated guest; anything else would be the same again."""
-        said = words.removeprefix("error: ") or "it said nothing"
+        said = words.removeprefix("error: ") or NO_OUTPUT
         if re.search(r"kvm|virt ?type", said, re.IGNORECASE):
             return HostFailed(f"libvirt starts no guest by KVM: {said}", hint="contend doctor")
         return CannotHonour(
@@ -236,7 +237,7 @@ class Domain:
         self._ledger.removed(virsh.KIND, self._name)
 
     def _kill(self) -> None:
-        """What libvirt has not ended."""
+        """Kill what libvirt has not ended."""
         if self._pidfd < 0:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -328,7 +329,7 @@ def _put_in_slot(device: ElementTree.Element, what: str) -> None:
 
 
 def _add_own(domain: ElementTree.Element, folder: Path, sockets: Path, party: Party) -> None:
-    """What contend gives QEMU past libvirt: a monitor and a console of its own, and the marks of the run."""
+    """Add what contend gives QEMU past libvirt: a monitor and a console of its own, and the marks of the run."""
     words = [
         *("-chardev", f"socket,id=contend-monitor,path={_escaped(sockets / qemu.MONITOR)}"),
         *("-mon", "chardev=contend-monitor,mode=control"),

@@ -67,7 +67,7 @@ mv disk.part disk.ext4
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an image is made of; the same recipe is the same image."""
+    """The parts of an image; the same recipe is the same image."""
 
     packages: tuple[str, ...]
     suite: str
@@ -78,7 +78,7 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """Of its content.
+        """Digest of its content.
 
         >>> Recipe(("fio",), "bookworm").key == Recipe(("nginx",), "bookworm").key
         False
@@ -130,7 +130,7 @@ def home() -> Path:
 
 
 def lacks() -> list[CannotHonour]:
-    """What building an image needs and this host has not."""
+    """List what building an image needs and this host has not."""
     found = []
     for program, package in _NEEDED.items():
         if shutil.which(program, path=search_path()) is None:

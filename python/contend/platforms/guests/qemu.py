@@ -125,7 +125,7 @@ class Qmp:
         self("qmp_capabilities")
 
     def __call__(self, command: str, **arguments: Any) -> Any:
-        """What it returns. Raises HostFailed when it refuses or does not answer."""
+        """Call QEMU and return its answer. Raises HostFailed when it refuses or does not answer."""
         words = {"execute": command} | ({"arguments": arguments} if arguments else {})
         with self._lock:
             try:
@@ -162,7 +162,7 @@ class Qmp:
         return int(self("query-memory-size-summary")["base-memory"])
 
     def disk_limits(self) -> dict[str, str]:
-        """What the disk is throttled to, as QEMU says."""
+        """Limits of the disk, as QEMU says."""
         (disk,) = [block["inserted"] for block in self("query-block") if "inserted" in block]
         wanted = ("iops_rd", "iops_wr", "bps_rd", "bps_wr")
         return {f"disk.{name}": str(disk[name]) for name in wanted if disk.get(name)}
@@ -192,7 +192,7 @@ def version() -> str:
 
 
 def make_overlay(disk: Path, overlay: Path, environment: Mapping[str, str]) -> None:
-    """What the guest writes to instead of the image. Raises HostFailed."""
+    """Make the file that the guest writes to instead of the image. Raises HostFailed."""
     done = subprocess.run(
         ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(disk), str(overlay)],
         capture_output=True,

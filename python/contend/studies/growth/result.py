@@ -1,4 +1,4 @@
-"""What the passes of a run say together: of every call how it grows with the population, and when it breaks the SLO.
+"""The passes of a run together: of every call how it grows with the population, and when it breaks the SLO.
 
 Made from the documents that the workload left in RUN/outputs/TRIAL/growth.json.
 """
@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from contend.errors import BadInput
-from contend.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, SHAPES, Trend, Visit, trend
-from contend.store.directory import Row, documents
+from contend.store.directory import Row
+from contend.store.documents import documents
 from contend.store.rows import wrong_growth
+from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.units import format_duration
 
 Document = Mapping[str, Any]
@@ -73,7 +74,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CountedDocument(Shape):
-    """What is counted, or how large the answer is: with no entities, and for every 100 more."""
+    """A count, or the size of the answer: with no entities, and for every 100 more."""
 
     start: Estimate
     slope: Estimate
@@ -154,7 +155,7 @@ class Grown(Shape):
 
 @dataclass(frozen=True)
 class Growths(Shape):
-    """What the passes of a growth study say together."""
+    """The passes of a growth study together."""
 
     slo_s: Annotated[float, "of a typical call"]
     kinds: Annotated[tuple[Grown, ...], "in the order of the plan"]
@@ -278,7 +279,7 @@ def _visits(passes: Passes, name: str) -> list[Visit]:
 
 
 def _work(passes: Passes, name: str, value: Any) -> list[Visit]:
-    """What does not hang on how fast the host is: neither control nor time beside it."""
+    """Visits of what does not hang on how fast the host is: neither control nor time beside it."""
     return [
         Visit(visit["population"], value(call), series=series) for series, visit, call in _calls(passes, name)
     ]
@@ -355,7 +356,7 @@ def answer(growths: Growths) -> str:
 
 
 def milliseconds(of: Estimate) -> str:
-    """Of seconds, `24.5 [23.9, 25.1]` in ms.
+    """Write seconds as milliseconds, `24.5 [23.9, 25.1]`.
 
     >>> milliseconds(Estimate(0.02451, 0.0239, 0.0251, "s per 100", 20, 0.95, "", "higher"))
     '24.5 [23.9, 25.1]'

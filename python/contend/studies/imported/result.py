@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from contend.document import Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
-from contend.shape import Count, Named, Shape
 from contend.stats.levels import sign_cut
 from contend.store.directory import Row
+from contend.studies.imported.tools import ABOUT
+from contend.text.shape import Count, Named, Shape
 from contend.units import format_value
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class CellLevel(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ImportedRuns(Shape):
-    """What another tool measured. Absent of contend's own runs."""
+    """Measurements of another tool. Absent of contend's own runs."""
 
     tool: str
     version: str
@@ -58,8 +59,6 @@ def read(
     at: float,
 ) -> ImportedRuns:
     """Levels of every cell that has a value. rows: the counted ones; at: the level of the intervals."""
-    from contend.imports.formats import FORMATS
-
     imported = environment.get("imported", {})
     levels = []
     for cell in cells:
@@ -76,7 +75,7 @@ def read(
         tool=tool,
         version=str(imported.get("version", "")),
         files=len(imported.get("files", ())),
-        about=FORMATS[tool].about if tool in FORMATS else "",
+        about=ABOUT.get(tool, ""),
         settings=settings,
         levels=tuple(levels),
         refused=tuple(dict.fromkeys(cell.no_ratio for cell in cells if cell.no_ratio)),

@@ -15,8 +15,8 @@ from typing import Annotated
 
 from contend.document import CellResult
 from contend.probes.evidence import Observed
-from contend.shape import Count, Finite, Shape, computed
 from contend.stats.estimate import Estimate
+from contend.text.shape import Count, Finite, Shape, computed
 from contend.units import format_ratio
 
 _MORE = re.compile(r"(\d+) more of it")

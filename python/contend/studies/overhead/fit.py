@@ -1,4 +1,4 @@
-"""What this host gives of an overhead study: sizes, sizes of the host itself, places, networks."""
+"""The fit of an overhead study to this host: sizes, sizes of the host itself, networks."""
 
 from __future__ import annotations
 

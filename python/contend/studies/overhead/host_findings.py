@@ -1,4 +1,4 @@
-"""What the share of a host costs at one size (the effect CHR), as findings: how much of a host an application needs."""
+"""Findings on the share of a host at one size (the effect CHR): how much of a host an application needs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _host(setting: Setting) -> str:
 
 
 def _crossed(effect: Effect) -> str:
-    """Whether pinning changes what the share costs; "" where the run cannot say."""
+    """A sentence where pinning changes what the share costs; "" where the run cannot say."""
     said = {
         "higher": "a set of CPUs makes that less",
         "lower": "a set of CPUs makes that more",

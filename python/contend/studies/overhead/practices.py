@@ -12,10 +12,10 @@ import yaml
 from contend.advice.rules import percent
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
-from contend.shape import Shape
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import NEAR_ONE, Fading
+from contend.text.shape import Shape
 from contend.units import format_ratio
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NEGLIGIBLE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Practice(Shape):
-    """What others advise or said, held against this run."""
+    """A claim of others, held against this run."""
 
     id: str
     claim: str

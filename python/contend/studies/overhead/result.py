@@ -16,7 +16,6 @@ import numpy as np
 
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
-from contend.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind, effects
@@ -25,6 +24,7 @@ from contend.stats.platform_size import Decomposition, Setting, SizeCell, Standi
 from contend.studies.overhead.practices import Practice
 from contend.studies.overhead.variants import host_cpus as host_of
 from contend.studies.overhead.variants import pairs, throttled
+from contend.text.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.units import format_ratio
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class DecompositionDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ThrottledDocument(Shape):
-    """Of both sides."""
+    """Throttling of both sides."""
 
     over: float
     under: float
@@ -187,7 +187,7 @@ def _curve(of: Curve | NoCurve) -> CurveDocument | NoCurveDocument:
 
 @dataclass(frozen=True, slots=True)
 class Overheads(Shape):
-    """What the cells of an overhead study say together."""
+    """The cells of an overhead study together."""
 
     host_cpus: Annotated[Count, "those that contend may use"]
     decompositions: Annotated[tuple[Decomposition, ...], Through(_decompositions)]

@@ -1,4 +1,4 @@
-"""Whether pairs of instances can be had here, and which ways between hosts."""
+"""Checks that pairs of instances can be had here, and which ways between hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check(scenario: NetworkPlacement) -> None:
     if not scenario.cloud:
         check_rights("hosts made of network namespaces of this machine need")
         return
-    from contend.clouds.access import find
+    from contend.clouds.login import find
 
     find(scenario.cloud)
     _, parameters = topology_of(scenario)

@@ -1,4 +1,4 @@
-"""What a placement study finds: what a different subnet, another host and an encapsulation cost, with what to do."""
+"""Findings of a placement study: what a different subnet, another host and an encapsulation cost, with what to do."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ _UNITS = {
 
 
 def findings(found: Placements, repeat: str) -> tuple[Finding, ...]:
-    """What is worse beyond the interval at the first conditions; the largest loss of throughput first. repeat: repeats the
-    run."""
+    """Find what is worse beyond the interval at the first conditions, the largest loss of throughput first.
+
+    repeat: the command that repeats the run.
+    """
     drafts = sorted(_drafts(found, repeat), key=lambda draft: draft.estimate.value)
     return tuple(replace(draft, id=f"F{number}") for number, draft in enumerate(drafts, start=1))
 
@@ -53,7 +55,7 @@ def _drafts(found: Placements, repeat: str) -> Iterator[Finding]:
 
 
 def _is_slower(effects: list[Effect], added: Added) -> bool:
-    """Whether a finding on throughput tells of it already."""
+    """True if a finding on throughput tells of it already."""
     kind = (
         "subnet" if "routing" in added.what else "host" if added.what == "another host" else "encapsulation"
     )

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from contend.document import Level
-from contend.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.stats.estimate import Estimate
 from contend.stats.sustained import Usl
 from contend.studies.overhead.practices import Practice
 from contend.testbed.placement.words import condition_words, place_words
+from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]
 KINDS: tuple[Kind, ...] = ("host", "subnet", "interaction", "encapsulation")
@@ -113,7 +113,7 @@ def _estimates(levels: Mapping[int, Level]) -> dict[int, Estimate]:
 
 @dataclass(frozen=True, slots=True)
 class Effect(Shape):
-    """What one factor changes: a ratio within blocks. Those of one metric hold together."""
+    """The effect of one factor: a ratio within blocks. Those of one metric hold together."""
 
     kind: Kind
     metric: Annotated[str, Limits(enum=list(METRICS))]
@@ -180,7 +180,7 @@ class Aggregate(Shape):
 
 @dataclass(frozen=True)
 class Placements(Shape):
-    """What the cells of a placement study say together."""
+    """The cells of a placement study together."""
 
     ends: Annotated[str, "what the instances are"]
     measured: Annotated[tuple[Measured, ...], HIDDEN]

@@ -21,10 +21,10 @@ from contend.studies.placement.words import conditions
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.engine.plan import Plan
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
+    from contend.studies.plan import Plan
 
 
 class PlacementStudy(Study[NetworkPlacement]):

@@ -42,7 +42,7 @@ class Placed:
         return any(len(group) > 2 for group in self.assignment.groups)
 
     def document(self, workloads: Sequence[str]) -> PlacementDocument:
-        """By the workloads' names."""
+        """Write it with the workloads' names."""
 
         def named(groups: Sequence[Sequence[int]]) -> list[list[str]]:
             return [[workloads[i] for i in group] for group in groups]

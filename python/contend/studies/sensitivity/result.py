@@ -1,4 +1,4 @@
-"""What the cells of a forecast say together: curves, pressures, and the table of pairs, predicted beside measured.
+"""The cells of a forecast together: curves, pressures, and the table of pairs, predicted beside measured.
 
 The arithmetic is `contend.stats.sensitivity`'s; here are a run's comparisons put into its arrays, and its figures into words
 that reports and the advisor share.
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from contend.shape import HIDDEN, Finite, Named, Shape, Through, computed
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
 from contend.studies.overhead.result import by_block
+from contend.text.shape import HIDDEN, Finite, Named, Shape, Through, computed
 
 if TYPE_CHECKING:
     from contend.document import CellResult
@@ -66,7 +66,7 @@ class Pair(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ErrorsDocument(Shape):
-    """Of both."""
+    """Errors of both."""
 
     forecast: Errors | None
     baseline: Errors | None
@@ -74,7 +74,7 @@ class ErrorsDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadCurve(Shape):
-    """By intensity."""
+    """A workload's slowdowns by intensity."""
 
     workload: str
     resource: str
@@ -299,7 +299,7 @@ def _notes(found: Forecast, workloads: tuple[str, ...], resources: tuple[str, ..
 
 
 def covers(of: Sensitivities) -> str:
-    """What the predicted intervals hold, in a sentence."""
+    """A sentence on what the predicted intervals hold."""
     level = of.forecast.level
     if not level:
         return "the doubt of resampled blocks only: no pair was measured that could tell how far off the curves are"

@@ -17,10 +17,10 @@ from contend.studies.sensitivity.model import Sensitivity
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.engine.plan import Plan
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
+    from contend.studies.plan import Plan
 
 
 class SensitivityStudy(Study[Sensitivity]):
@@ -83,7 +83,7 @@ class SensitivityStudy(Study[Sensitivity]):
         return () if result is None else placing.findings(result, scenario)
 
     def lines(self, scenario: Sensitivity, plan: Plan) -> Iterator[str]:
-        """Of hundreds, how many there are of each kind."""
+        """Lines of how many there are of each kind, where there are hundreds."""
         from contend.studies.sensitivity.words import cells_lines
 
         yield from cells_lines(plan)

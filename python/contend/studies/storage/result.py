@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 from contend.document import CellResult
 from contend.probes.evidence import Observations, Observed
-from contend.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.stats.estimate import Estimate
 from contend.stats.surface import Surface
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
 from contend.studies.storage.points import Point, asked_s, full, table
+from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, computed
 
 Row = Mapping[str, Any]
 IOPS, LATENCY = "iops", "latency_p99"
@@ -31,7 +31,7 @@ def _label(point: Point) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change(Shape):
-    """Of IOPS, beside over alone less 1."""
+    """The change of IOPS: beside over alone less 1."""
 
     value: Finite
     low: Finite
@@ -110,7 +110,7 @@ def _levels(point: Point) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Spot(Shape):
-    """What the fit says of one point, with the interval of its mean; IOPS or s."""
+    """The fit at one point, with the interval of its mean; IOPS or s."""
 
     point: Annotated[Point, Through(_levels), FLAT]
     value: float
@@ -141,7 +141,7 @@ class FitDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class DesignDocument(Shape):
-    """Of the screening."""
+    """The design of the screening."""
 
     points: Annotated[Count | None, OPTIONAL] = None
     d_efficiency: Annotated[
@@ -288,7 +288,7 @@ def _shared(devices: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[s
 
 @dataclass(frozen=True)
 class Sweep(Shape):
-    """What a storage sweep says."""
+    """A storage sweep."""
 
     mix: Annotated[str, "of the table"]
     rounds: Annotated[tuple[int, int], Named("screening"), Through(_rounds)]

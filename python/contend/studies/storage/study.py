@@ -21,11 +21,11 @@ from contend.studies.storage.model import Storage
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.engine.duration import Needs
-    from contend.engine.plan import Plan
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
+    from contend.studies.needs import Needs
+    from contend.studies.plan import Plan
 
 
 class StorageStudy(Study[Storage]):

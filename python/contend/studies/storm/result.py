@@ -13,7 +13,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from contend.clouds.storm.beside import (
+from contend.contention.scaling import Key, Scaling, scale
+from contend.contention.scaling import Storm as Batch
+from contend.errors import BadInput
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.levels import level
+from contend.stats.scaling import StormTimes, load_of
+from contend.store.directory import Row, RunDirectory
+from contend.store.documents import documents
+from contend.store.rows import wrong_storm
+from contend.studies.storm.beside import (
     Serving,
     Stamps,
     Traced,
@@ -23,16 +33,7 @@ from contend.clouds.storm.beside import (
     stamps_of,
     traced,
 )
-from contend.contention.scaling import Key, Scaling, scale
-from contend.contention.scaling import Storm as Batch
-from contend.errors import BadInput
-from contend.shape import HIDDEN, Count, Named, Shape, Through, computed
-from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
-from contend.stats.levels import level
-from contend.stats.scaling import StormTimes, load_of
-from contend.store.directory import Row, RunDirectory, documents
-from contend.store.rows import wrong_storm
+from contend.text.shape import HIDDEN, Count, Named, Shape, Through, computed
 
 Document = Mapping[str, Any]
 FILE = "storm.json"
@@ -124,7 +125,7 @@ def _network_documents(by_size: Mapping[int, tuple[str, str, Estimate]]) -> list
 
 @dataclass(frozen=True)
 class Storms(Shape):
-    """What the storms of a storm study say together."""
+    """The storms of a storm study together."""
 
     sizes: tuple[Size, ...]
     growth: Annotated[Mapping[str, Scaling], Through(_growth_documents)]

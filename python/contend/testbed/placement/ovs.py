@@ -28,7 +28,7 @@ _UP_S = 10.0
 
 
 def missing() -> str:
-    """What of it is not on this host; "" where all is."""
+    """The part that is missing on this host; "" where nothing is."""
     absent = [name for name in PROGRAMS if find_command(name) is None]
     return f"{', '.join(absent)} not found" if absent else ""
 

@@ -27,7 +27,7 @@ _BUFFER = 4 * 2**20
 
 
 class Timed(NamedTuple):
-    """What one pacer saw. latencies_s: of answered requests, from when each was due; lateness_s: of all that were sent."""
+    """Figures of one pacer. latencies_s: of answered requests, from when each was due; lateness_s: of all that were sent."""
 
     due: int
     latencies_s: list[float]
@@ -107,7 +107,7 @@ def _roomy(of: socket.socket) -> None:
 
 
 class _Answers:
-    """Which requests what was received answers."""
+    """Requests that what was received answers."""
 
     def __init__(self, message: int, *, stream: bool) -> None:
         self._message, self._stream = message, stream

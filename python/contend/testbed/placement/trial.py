@@ -58,7 +58,7 @@ class Called:
     told: int  # descriptor
 
     def result(self, until_s: float) -> Any:
-        """What it returned. Raises TrialFailed when it failed or was not done in time."""
+        """The child's result. Raises TrialFailed when it failed or was not done in time."""
         import select
 
         parts = []
@@ -178,7 +178,7 @@ def _client(asked: Asked, address: str, out: Path, number: int, iperf3: str) -> 
 
 
 def iperf(told: dict[str, Any]) -> dict[str, float]:
-    """What one client of iperf3 says of what arrived: bytes, bytes a second, datagrams sent and lost (0 of TCP).
+    """Figures of one iperf3 client on what arrived: bytes, bytes a second, datagrams sent and lost (0 of TCP).
 
     Raises TrialFailed with its own words.
     """
@@ -204,7 +204,7 @@ def iperf(told: dict[str, Any]) -> dict[str, float]:
 
 
 def moved(read: Sequence[dict[str, float]], spent: cpu.Spent, ends_s: float) -> dict[str, Any]:
-    """Of all pairs together: what arrived, and CPU seconds for 10^9 bytes of it.
+    """Figures of all pairs together: what arrived, and CPU seconds for 10^9 bytes of it.
 
     >>> of = {"bytes": 1e9, "rate": 5e8, "sent": 1000.0, "lost": 10.0}
     >>> told = moved([of, of], cpu.Spent(3.0, 1.0, 0.1), 2.5)
@@ -332,7 +332,7 @@ def _pace(asked: Asked, address: str, due: list[int]) -> dict[str, Any]:
 
 
 def requests(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of all pairs together: percentiles of what a user waits, of how late the pacer was, and how many were answered.
+    """Figures of all pairs: percentiles of what a user waits, of how late the pacer was, and how many were answered.
 
     >>> one = {"due": 4, "latencies_s": [0.001, 0.002, 0.003], "lateness_s": [0.0] * 4}
     >>> found = requests([one, one])

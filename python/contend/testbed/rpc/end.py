@@ -26,7 +26,7 @@ _TCP_INFO_BYTES = struct.Struct("=120xQQ")
 
 
 class Either(Protocol):
-    """What both roles can do."""
+    """An end of either role."""
 
     def names(self) -> list[str]: ...
     def close(self) -> None: ...

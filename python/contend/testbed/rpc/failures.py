@@ -25,7 +25,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What happens. end: of both roles. rate: calls a second; before_s: until the fault; fault_s: how long it lasts;
+    """A trial with a fault. end: of both roles. rate: calls a second; before_s: until the fault; fault_s: how long it lasts;
     seconds: of the whole load; in_time_s: an answer that takes longer does not count as flowing."""
 
     end: End

@@ -1,4 +1,4 @@
-"""What can go wrong between two services, done for real and undone: a broker that dies, a node that is cut off, a service
+"""Faults between two services, done for real and undone: a broker that dies, a node that is cut off, a service
 that stops taking, or takes less than comes.
 
 Everything is of the run's own: broker nodes that it started, a service process that it started. Nothing of the host is

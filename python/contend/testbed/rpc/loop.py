@@ -14,7 +14,7 @@ from contend.testbed.rpc.options import Phase
 
 
 class Record:
-    """What became of one call. Times are nanoseconds after the phase began."""
+    """The outcome of one call. Times are nanoseconds after the phase began."""
 
     __slots__ = ("done_ns", "due_ns", "number", "outcome", "queued", "sent_ns")
 
@@ -45,7 +45,7 @@ def evenly(rate: float, seconds: float) -> list[int]:
 
 
 def due_times(phase: Phase) -> list[int]:
-    """Of an open loop."""
+    """Due times of an open loop."""
     if phase.poisson:
         return arrivals(phase.rate, phase.seconds, phase.seed)
     return evenly(phase.rate, phase.seconds)

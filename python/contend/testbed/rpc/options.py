@@ -1,4 +1,4 @@
-"""What the two ends of an RPC are told."""
+"""Options of the two ends of an RPC."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Service(_Ends):
         self._server.start()
 
     def work(self, ctxt: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-        """What is called."""
+        """Handle a call."""
         if self._work_s:
             with self._working:  # one after the other
                 time.sleep(self._work_s)

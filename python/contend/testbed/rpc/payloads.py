@@ -28,7 +28,7 @@ def boot_length(share: float) -> int:
 
 
 def envelope_free_length(arguments: str) -> int:
-    """Of the whole message of a call with these arguments, as JSON without an envelope.
+    """Length of the whole message of a call with these arguments, as JSON without an envelope.
 
     >>> envelope_free_length("{}")
     217

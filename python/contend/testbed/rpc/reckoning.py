@@ -1,4 +1,4 @@
-"""What a fault did to calls: how many were answered, lost, failed and done twice, and when answers flowed again."""
+"""Effect of a fault on calls: how many were answered, lost, failed and done twice, and when answers flowed again."""
 
 from __future__ import annotations
 

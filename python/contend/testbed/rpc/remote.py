@@ -21,7 +21,7 @@ _CONNECT_S = 10.0
 
 @dataclass(frozen=True)
 class Url:
-    """Of the first host that a transport_url names. Its password is in no message."""
+    """The first host that a transport_url names. Its password is in no message."""
 
     host: str
     port: int

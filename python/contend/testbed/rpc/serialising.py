@@ -1,4 +1,4 @@
-"""What of a call is serialising: both ends under `contend trace`, by the CPU time of its spans in oslo.messaging and kombu.
+"""Serialising's part of a call: both ends under `contend trace`, by the CPU time of its spans in oslo.messaging and kombu.
 
 The ends are traced from their start, so what the trace costs is in the whole, too: a span with CPU times takes 1.5 µs
 (docs/results/trace-calls.md).
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import HostFailed
-from contend.report.trace_summary import TraceSummary, summarise
+from contend.store.trace_summary import TraceSummary, summarise
 from contend.testbed.rpc import trial
 from contend.trace import launch
 
@@ -37,7 +37,7 @@ def run(
     Raises what that raises, and HostFailed for a trace that is not whole.
     """
     traces = out / "traces"
-    wanted = launch.Asked(
+    wanted = launch.Options(
         traces,
         overflow="block",
         cpu_times=True,
@@ -58,7 +58,7 @@ def run(
 
 
 def shares(summary: TraceSummary, ends_s: float) -> dict[str, Any]:
-    """Of both ends' trace. ends_s: CPU seconds of a call. The calls are those that were served, the first ones too."""
+    """Shares in both ends' trace. ends_s: CPU seconds of a call. Calls are those that were served, the first too."""
     if lost := summary.told.get("lost", 0):
         raise HostFailed(f"the trace lost {lost} events", hint="is the disk full?")
     spans = {span.name: span for span in summary.spans}

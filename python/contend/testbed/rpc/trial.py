@@ -38,7 +38,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is measured. driver, service: who is who; names of exchange, topic and server are made here. payload: `boot`
+    """A trial of RPC. driver, service: who is who; names of exchange, topic and server are made here. payload: `boot`
     or bytes of a message; rate: calls a second of all pairs together, 0 for no open loop.
     programs: commands of ends by libraries that contend knows nothing of, by the library's name: see `Process`."""
 
@@ -229,5 +229,5 @@ def _difference(after: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str
 
 
 def _worst(told: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Of the pairs' percentiles, the largest: of one pair it is that."""
+    """The largest of the pairs' percentiles: of one pair it is that."""
     return max((one["service_s"][name] for one in told if one["service_s"][name] is not None), default=None)

@@ -53,7 +53,7 @@ def _waits(semaphore: Any) -> Waits | None:
 
 
 def is_part() -> bool:
-    """Whether what is being made now is nobody's lock but a part of a condition, a thread or a semaphore."""
+    """True if what is being made now is nobody's lock but a part of a condition, a thread or a semaphore."""
     frame = sys._getframe(1)
     while True:
         code = frame.f_code

@@ -8,17 +8,17 @@ import jsonschema
 import pytest
 
 from contend.document import CellResult, Level, MetricInfo
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
-from contend.shape import schema
 from contend.stats.estimate import Estimate
 from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.crowds import Crowd, lines, read
 from contend.studies.interference.plots import crowd_plots
 from contend.studies.model import Scenario
+from contend.studies.scenarios import parse
+from contend.text.shape import schema
 
 
 def scenario(text: str) -> Scenario:

@@ -14,10 +14,10 @@ import pytest
 from contend.advice.document import AdviceDocument
 from contend.analysis.analyse import analyse
 from contend.errors import BadInput
-from contend.shape import schema
 from contend.studies.sensitivity import assignment
 from contend.studies.sensitivity.assignment import assign, slowdowns
 from contend.studies.sensitivity.findings import claims, place
+from contend.text.shape import schema
 from support.command_line import Home
 from support.made_forecast import WORKLOADS, forecast_run, scenario
 from support.made_runs import Made
@@ -99,7 +99,7 @@ def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
     """What a claim says to run is read as it would be."""
     import shlex
 
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     run, _ = forecast_run(tmp_path)
     asked = scenario()
