@@ -103,7 +103,7 @@ def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Ou
     assert "wall (text) " in said and "wall (noise) " in said, "its controls, by name"
     run = contend.the_run()
     document = json.loads((run / "findings.json").read_text())
-    assert document["sizes"]["noise"]["-6"] >= 2**19, "noise is not made smaller"
+    assert document["gzips"]["sizes"]["noise"]["-6"] >= 2**19, "noise is not made smaller"
     assert {found["kind"] for found in document["findings"]} <= {"level in vain"}
     for found in document["findings"]:
         assert found["verify"] in said
