@@ -20,14 +20,13 @@ import jsonschema
 import pytest
 
 from contend.contention.watch import Watch
-from contend.errors import HostFailed
 from contend.interrupts import Interrupts
 from contend.probes.client import ProbeProcess
 from contend.report.watch_document import WatchDocument
 from contend.text.shape import schema
 from support import planted
 from support.command_line import CONTEND, Home, wait_for
-from support.prerequisites import need
+from support.prerequisites import need, need_blame
 
 # Loads of most weight take a CPU from whoever runs beside them.
 pytestmark = pytest.mark.alone
@@ -38,11 +37,7 @@ NAP = "import time\nwhile True:\n sum(range(3000)); time.sleep(0.001)"
 @pytest.fixture(autouse=True)
 def _blame() -> None:
     """Without BPF there is nothing to test but the weaker watch, whose test does not use it."""
-    need(os.geteuid() == 0, "BPF programs need root")
-    try:
-        ProbeProcess({"interval_ms": 1000, "blame": {"by": "process"}}).stop()
-    except HostFailed as error:
-        need(False, f"no blame here: {error.message}")
+    need_blame()
 
 
 def weigh(pid: int) -> None:

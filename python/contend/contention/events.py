@@ -49,11 +49,6 @@ class Table:
         return self.columns[column]
 
     @property
-    def num_rows(self) -> int:
-        """How many rows."""
-        return len(self)
-
-    @property
     def column_names(self) -> list[str]:
         """In order."""
         return list(self.columns)

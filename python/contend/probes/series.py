@@ -19,7 +19,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from contend.probes.base import Column
 
-T = TypeVar("T")
 
 BATCH_VALUES = 1 << 20  # 8 MiB as they come from the probe
 BATCH_AGE_S = 60.0

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from contend.clouds.instances.made_of import TOOLS
 from contend.errors import BadInput
@@ -203,10 +203,17 @@ class Topology:
         return self.hosts[0] if host == "same" else self.hosts[1]
 
 
-def read(
+def read(*, places: str, pairs: int, **more: Any) -> Topology:
+    """Read options; `more` is as in `shared`. Raises BadInput.
+
+    >>> read(places="ss,dd", pairs=1, means="hosts", hosts="nova:a,nova:b").guests()[-1].zone
+    'nova:b'
+    """
+    return Topology(tuple(Spot.read(short) for short in listed(places)), pairs, **shared(**more))
+
+
+def shared(
     *,
-    places: str,
-    pairs: int,
     means: str,
     zone: str = "",
     hosts: str = "",
@@ -214,25 +221,19 @@ def read(
     cidrs: str = "",
     external: str = "",
     install: bool = False,
-) -> Topology:
-    """From options; lists are parted by commas. Raises BadInput.
-
-    >>> read(places="ss,dd", pairs=1, means="hosts", hosts="nova:a,nova:b").guests()[-1].zone
-    'nova:b'
-    """
+) -> dict[str, Any]:
+    """Fields of every topology, by name; lists are parted by commas. Raises BadInput."""
     if means not in MEANS:
         raise BadInput(f"means: '{means}' is not one of: {', '.join(MEANS)}", hint="groups is the default")
-    return Topology(
-        tuple(Spot.read(short) for short in listed(places)),
-        pairs,
-        means,
-        zone,
-        listed(hosts),
-        listed(networks),
-        listed(cidrs) if cidrs else CIDRS,
-        external,
-        install,
-    )
+    return {
+        "means": means,
+        "zone": zone,
+        "hosts": listed(hosts),
+        "networks": listed(networks),
+        "cidrs": listed(cidrs) if cidrs else CIDRS,
+        "external": external,
+        "install": install,
+    }
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import threading
@@ -16,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from contend.clouds.local.guest import Console, command_line
-from contend.errors import CannotHonour
 from contend.platforms import procfs
 from contend.platforms.calls import spawn
 from contend.platforms.guests import accel
+from contend.platforms.guests import machine as basis
 from contend.text.shape import Shape
 
-PROGRAM = "qemu-system-x86_64"
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
 
 
@@ -43,18 +41,11 @@ class Machine(Shape):
 
     def command(self, number: int, network: str, tap: str) -> list[str]:
         """QEMU's, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its `tap`."""
-        accel = "tcg,thread=multi" if self.emulated else "kvm"
-        argv = [PROGRAM, "-M", self.model, "-accel", accel, "-cpu", "max" if self.emulated else "host"]
-        argv += ["-m", str(self.memory_mib), "-smp", "1", "-nodefaults", "-no-user-config"]
-        argv += ["-display", "none", "-no-reboot", "-kernel", self.kernel, "-initrd", self.initramfs]
-        argv += [
-            "-append",
-            command_line(number),
-            "-chardev",
-            "socket,id=console,fd=3",
-            "-serial",
-            "chardev:console",
-        ]
+        made = basis.Basis(
+            self.kernel, self.initramfs, command_line(number), self.accel, self.memory_mib, model=self.model
+        )
+        argv = made.words()
+        argv += ["-chardev", "socket,id=console,fd=3", "-serial", "chardev:console"]
         argv += ["-chardev", "socket,id=qmp,fd=4", "-mon", "chardev=qmp,mode=control"]
         if network != "none":
             backend = "user" if network == "user" else f"tap,ifname={tap},script=no,downscript=no"
@@ -64,14 +55,7 @@ class Machine(Shape):
 
 def need_program() -> None:
     """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
-    if os.uname().machine != "x86_64":
-        raise CannotHonour(
-            f"no micro-VMs on {os.uname().machine} yet", hint="containers: parameters.engine=podman"
-        )
-    if shutil.which(PROGRAM) is None:
-        raise CannotHonour(
-            f"micro-VMs need {PROGRAM}, not found on PATH", hint="apt-get install qemu-system-x86"
-        )
+    basis.need("micro-VMs", "parameters.engine=podman")
 
 
 class Guest:

@@ -69,6 +69,29 @@ def method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[...
     return put
 
 
+def releases(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that releases what it is of."""
+
+    def release(self: Any, /, *args: Any, **options: Any) -> Any:
+        let_go(self)
+        return original(self, *args, **options)
+
+    return release
+
+
+def counted(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that moves an item, with the length after it."""
+
+    def move(self: Any, /, *args: Any, **options: Any) -> Any:
+        result = original(self, *args, **options)
+        waits = waits_of(self)
+        if waits is not None:
+            getattr(waits, event)(self.qsize())
+        return result
+
+    return move
+
+
 def passing(owner: Any, name: str, waits_now: Callable[..., bool]) -> None:
     """A method that waits for something that is not held afterwards, where `waits_now(self, *args)` says so."""
 
