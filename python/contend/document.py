@@ -203,8 +203,8 @@ class Layout:
 class Section:
     """A study's own part of the page.
 
-    template: PACKAGE:FILE. values: what it names besides the report and the kit. contents: anchors and titles. below: under
-    the tables of comparisons.
+    template: PACKAGE:FILE, or MODULE:FILE of a module in no package. values: what it names besides the report and the kit.
+    contents: anchors and titles. below: under the tables of comparisons.
     """
 
     template: str
@@ -244,7 +244,9 @@ class Shown:
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
         """Why there is no finding. known: every headline has a verdict."""
-        return "none: no victim is detectably slowed." if known else TOO_FEW
+        if not known:
+            return TOO_FEW
+        return "none." if analysis.layout.as_measured else "none: no victim is detectably slowed."
 
     def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
         """A table for papers of what the cells say together: headers, and rows with whether there is a detectable effect."""

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.clouds.access import login
 from contend.clouds.http import Api
+from contend.clouds.login import login
 from contend.clouds.openstack import KINDS, Cloud
 from contend.errors import ContendError
 from contend.ledger import leftovers, read_rows

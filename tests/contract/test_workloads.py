@@ -274,6 +274,7 @@ def stat_fields(pid: int) -> list[str]:
 
 def prepare(instance: Instance, place: Place, known: dict[str, object]) -> None:
     instance.write_files(place.work, known)
+    instance.write_parameters(known)
     once((*instance.commands(known).fetch, *instance.commands(known).prepare), place)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from contend.clouds.access import find, login
 from contend.clouds.growth.kinds import SERVICES
 from contend.clouds.http import Api
+from contend.clouds.login import find, login
 from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
 from contend.ledger import leftovers, read_rows

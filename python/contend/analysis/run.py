@@ -17,7 +17,7 @@ from contend.store.rows import latest
 from contend.studies.base import OnRecord, study_of
 from contend.studies.model import Scenario
 from contend.studies.plan import REPEATS
-from contend.studies.words import no_answer
+from contend.studies.words import known, no_answer
 from contend.text.masking import mask
 
 
@@ -75,7 +75,8 @@ def analyse_run(
         run=run.id,
         study=scenario.study,
         title=mask(scenario.title or scenario.origin),
-        answer=study.answer(scenario, record, result, findings) or no_answer(record.blocks),
+        answer=study.answer(scenario, record, result, findings)
+        or ("" if known(shown) else no_answer(record.blocks)),
         design=design,
         cells=tuple(results),
         controls=tuple(controls),

@@ -41,6 +41,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
         )
     if _is_workload(file):
         from contend.workloads.load import load as load_workload
+        from contend.workloads.parts import AS_WRITTEN
 
         if settings:
             raise BadInput(
@@ -52,7 +53,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             f"{file}: workload '{workload.name}' is right: {len(workload.parameters)} parameters, metrics {names}"
         )
         if show:
-            shown = workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            shown = workload.model_dump(mode="json", by_alias=True, exclude_defaults=True, context=AS_WRITTEN)
             print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
     from contend.engine.checks import fitted

@@ -67,7 +67,10 @@ class Seat:
         return self.party.instance.workload.serve is not None
 
     def commands(self, out: Path, seed: int) -> Commands:
-        return self.party.instance.commands({**self.values, "out": out, "seed": seed})
+        """What runs with its output in `out`, whose file of parameters is written there."""
+        values = {**self.values, "out": out, "seed": seed}
+        self.party.instance.write_parameters(values)
+        return self.party.instance.commands(values)
 
 
 class Parties:

@@ -28,6 +28,7 @@ from contend.engine.guard import LOOK_S, Guardian
 from contend.engine.host_sizes import HostSizes
 from contend.engine.parties import Parties
 from contend.engine.plan import by_host, make_plan
+from contend.engine.removal import REMOVERS
 from contend.engine.rounds import BUDGET_SPENT, Means, Rounds
 from contend.engine.trial import TrialRunner
 from contend.engine.trial_traces import TrialTraces
@@ -190,7 +191,7 @@ def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]
     plan = make_plan(scenario, int(recorded["seed"]), recorded["design"], recorded.get("focus"))
     if not _is_that_of(plan, recorded):
         raise BadInput(
-            f"the plan of {run.path} can not be made again: a workload or scenario file has changed",
+            f"the plan of {run.path} can not be made again: a workload, a scenario file or the study has changed",
             hint="start a new run; the old one can still be reported and compared",
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
@@ -337,7 +338,7 @@ class _Execution:
     def _recover(self, ledger: Ledger) -> None:
         """Remove what an earlier, killed contend left of this run, and take up the rows it finished."""
         self._run.remove_half_files()
-        left = [item for item in remove_leftovers(self._run.path, ledger=ledger) if item.why]
+        left = [item for item in remove_leftovers(self._run.path, REMOVERS, ledger=ledger) if item.why]
         if left:
             raise HostFailed(
                 f"cannot remove {left[0].kind} {left[0].name} of the run before: {left[0].why}",
@@ -354,7 +355,7 @@ class _Execution:
     def _leave(self, ledger: Ledger) -> None:
         """After the tear-down: what an interrupt left half made goes too, then the run is no longer pointed at."""
         self._run.remove_half_files()
-        left = remove_leftovers(self._run.path, ledger=ledger)
+        left = remove_leftovers(self._run.path, REMOVERS, ledger=ledger)
         with suppress(HostFailed):  # a full disk; what is written next says so
             ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
         # Only when nothing is left behind does `destroy --all` no longer need to know of this run.

@@ -22,8 +22,8 @@ def find_image(name: str, cloud: str = "") -> Source:
     Raises BadInput for an image that cannot be fetched, UnknownName where there is none, HostFailed where the cloud
     does not let us in or does not answer.
     """
-    from contend.clouds.access import login
     from contend.clouds.http import Api
+    from contend.clouds.login import login
 
     access = login(cloud, services=("image",))
     api = Api(access, connections=1)

@@ -33,6 +33,7 @@ from contend.fleet.following import Following, Settings
 from contend.fleet.names import check_hosts
 from contend.fleet.needs import HERE, need
 from contend.fleet.record import host_seed
+from contend.fleet.removal import FLEET, PARTS
 from contend.fleet.ssh import Problem, Way
 from contend.fleet.up import Fleet
 from contend.ledger import Ledger
@@ -50,7 +51,6 @@ from contend.workloads.load import catalogue
 
 BRING_UP_S, GATHER_S = 15.0, 5.0
 """What it takes to bring a fleet up, about, and to take over the hosts' last rows and files, in seconds."""
-FLEET, PARTS = "fleet", "fleet-run"  # kinds in the ledger
 
 
 class Stopped(Exception):

@@ -121,6 +121,7 @@ class Host(WorkerPlugin):
 
 def remove_left(folder: Path) -> list[str]:
     """Remove what a part's runs left on this host, by their ledgers. Returns what could not be removed."""
+    from contend.engine.removal import REMOVERS
     from contend.platforms.destroy import destroy_run
 
     failed = []
@@ -130,7 +131,7 @@ def remove_left(folder: Path) -> list[str]:
             continue
         settle(ledger)
         try:
-            report = destroy_run(directory, force=is_locked(ledger))
+            report = destroy_run(directory, REMOVERS, force=is_locked(ledger))
         except ContendError as error:
             failed.append(error.message)
         else:

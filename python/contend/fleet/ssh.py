@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
-from contend.files import NO_OUTPUT, read_named
+from contend.files import NO_OUTPUT
+from contend.platforms import ssh
+from contend.platforms.ssh import Unreached
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -27,8 +26,6 @@ T = TypeVar("T")
 AT_ONCE = 64
 CONNECT_S = 10.0
 PYTHON = (3, 11)
-MOST_CONFIG = 1 << 20
-"""Bytes of an OpenSSH configuration that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,69 +58,49 @@ class Problem:
 
 async def connect(host: str, way: Way) -> SSHClientConnection:
     """Raises HostFailed with what is in the way, and what to do about it; BadInput for a configuration without end."""
-    import asyncssh
-
     user, _, name = host.rpartition("@")
     options: dict[str, Any] = {"username": user} if user else {}
-    if way.config:
-        if os.path.exists(way.config):  # noqa: PTH110 - Path's raises where it may not look
-            read_named(Path(way.config), most=MOST_CONFIG, hint="--ssh-config takes an OpenSSH configuration")
-        options["config"] = [way.config]
-    name_s = f"cannot reach '{host}'"
     try:
-        return await asyncio.wait_for(
-            asyncssh.connect(name, keepalive_interval=15, connect_timeout=CONNECT_S, **options), 2 * CONNECT_S
+        return await ssh.connect(
+            name, config=way.config or None, within_s=CONNECT_S, keepalive_interval=15, **options
         )
-    except asyncssh.HostKeyNotVerifiable as error:
-        raise HostFailed(
-            f"the host key of '{host}' is not known: {error.reason}",
-            hint=f"compare it with the host's own, then accept it: ssh {host}",
-        ) from error
-    except asyncssh.PermissionDenied as error:
-        raise HostFailed(
-            f"'{host}' lets this user not in: {error.reason}", hint=f"try: ssh {host}"
-        ) from error
-    except socket.gaierror as error:
-        raise HostFailed(
-            f"no host is called '{name}': {error.strerror}", hint="a name or address that ssh knows"
-        ) from error
-    except ConnectionRefusedError as error:
-        raise HostFailed(f"{name_s}: SSH is refused", hint="does sshd run there, on that port?") from error
-    except RecursionError as error:
-        raise HostFailed(
-            f"{name_s}: {way.config or '~/.ssh/config'} includes itself", hint="see its Include lines"
-        ) from error
-    except TimeoutError as error:
-        raise HostFailed(f"{name_s} within {CONNECT_S:g} s", hint=f"try: ssh {host}") from error
-    except (
-        OSError,
-        asyncssh.Error,
-        ValueError,
-    ) as error:  # the last: of a configuration or a key that it cannot read
-        raise HostFailed(f"{name_s}: {error}", hint=f"try: ssh {host}") from error
+    except Unreached as error:
+        why, hint = _why(host, name, way, error)
+        raise HostFailed(why, hint=hint) from error
+
+
+def _why(host: str, name: str, way: Way, error: Unreached) -> tuple[str, str]:
+    """What is in the way, and what to do about it."""
+    no, again = f"cannot reach '{host}'", f"try: ssh {host}"
+    known: dict[str, tuple[str, str]] = {
+        "key": (
+            f"the host key of '{host}' is not known: {error.said}",
+            f"compare it with the host's own, then accept it: ssh {host}",
+        ),
+        "denied": (f"'{host}' lets this user not in: {error.said}", again),
+        "name": (f"no host is called '{name}': {error.said}", "a name or address that ssh knows"),
+        "refused": (f"{no}: SSH is refused", "does sshd run there, on that port?"),
+        "loop": (f"{no}: {way.config or '~/.ssh/config'} includes itself", "see its Include lines"),
+        "late": (f"{no} within {CONNECT_S:g} s", again),
+    }
+    return known.get(error.reason, (f"{no}: {error.said}", again))
 
 
 async def ask(
     host: str, way: Way, words: str, given: str = "", limit_s: float = 120.0
 ) -> tuple[int, str, str]:
     """Exit status, output and errors of a command there. Raises HostFailed where it cannot be asked."""
-    import asyncssh
-
+    connection = await connect(host, way)
     try:
-        connection = await connect(host, way)
-        try:
-            stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}
-            done = await asyncio.wait_for(connection.run(words, check=False, **stdin), limit_s)
-        finally:
-            connection.close()
-    except TimeoutError as error:
-        raise HostFailed(
-            f"'{host}' did not answer within {limit_s:g} s: {words}", hint=f"try: ssh {host}"
-        ) from error
-    except (OSError, asyncssh.Error) as error:
-        raise HostFailed(f"the connection to '{host}' broke: {error}", hint=f"try: ssh {host}") from error
-    code = -1 if done.returncode is None else done.returncode  # None: the connection broke first
-    return code, str(done.stdout or ""), str(done.stderr or "")
+        done = await ssh.ask(connection, words, given, limit_s=limit_s)
+    except Unreached as error:
+        why = f"the connection to '{host}' broke: {error.said}"
+        if error.reason == "late":
+            why = f"'{host}' did not answer within {limit_s:g} s: {words}"
+        raise HostFailed(why, hint=f"try: ssh {host}") from error
+    finally:
+        connection.close()
+    return -1 if done.code is None else done.code, done.out, done.err
 
 
 async def of_all(hosts: Sequence[str], act: Callable[[str], Awaitable[T]]) -> dict[str, T | HostFailed]:

@@ -13,7 +13,8 @@ from contend.errors import ContendError
 from contend.ledger import SCHEMA_VERSION, is_locked
 from contend.platforms import claims, obedience, state
 from contend.platforms.claims import Claim
-from contend.platforms.resources import Removed, remove_obeyed
+from contend.platforms.removers import Removed, Removers
+from contend.platforms.resources import remove_obeyed
 from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
 
 
@@ -49,7 +50,7 @@ class Report:
         }
 
 
-def destroy_run(directory: Path, *, force: bool = False) -> Report:
+def destroy_run(directory: Path, removers: Removers, *, force: bool = False) -> Report:
     """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found. Of a run that is
     only read (`obedience`), what its ledger names is listed and left.
 
@@ -58,7 +59,7 @@ def destroy_run(directory: Path, *, force: bool = False) -> Report:
     standing = obedience.judge(directory)
     if isinstance(standing, obedience.ReadOnly):
         return _read_only(standing)
-    done = remove_obeyed(standing, force=force)
+    done = remove_obeyed(standing, removers, force=force)
     strays, left, problems = survey_of(standing.run_id)
     done += strays
     report = _report(done, left=left, problems=problems)
@@ -67,7 +68,7 @@ def destroy_run(directory: Path, *, force: bool = False) -> Report:
     return report
 
 
-def destroy_all(*, force: bool = False) -> Report:
+def destroy_all(removers: Removers, *, force: bool = False) -> Report:
     """Remove what any run left that this state directory knows, or none any more; and what carries contend's name and
     belongs to no run. What another state directory knows is left alone and told."""
     done: list[Removed] = []
@@ -84,7 +85,7 @@ def destroy_all(*, force: bool = False) -> Report:
         if is_locked(pointer.ledger) and not force:
             live.append(pointer.directory)
         elif pointer.ledger.exists():
-            report = _tried(pointer.directory, force)
+            report = _tried(pointer.directory, removers, force)
             done += [*report.removed, *report.failed]
             left += report.left
             problems += report.problems
@@ -92,7 +93,7 @@ def destroy_all(*, force: bool = False) -> Report:
         if is_locked(claim.ledger):
             live.append(claim.directory)
         elif claim.has_ledger():
-            report = _tried(claim.directory, False)
+            report = _tried(claim.directory, removers, False)
             whose = f"of {claim.directory}, which no state directory knows"
             done += [replace(item, whose=whose) for item in (*report.removed, *report.failed)]
             left += report.left
@@ -114,9 +115,9 @@ def survey_of(run_id: str) -> tuple[list[Removed], tuple[LeftAlone, ...], tuple[
     return done, found.left, tuple(Problem(message, hint) for message, hint in found.problems)
 
 
-def _tried(directory: Path, force: bool) -> Report:
+def _tried(directory: Path, removers: Removers, force: bool) -> Report:
     try:
-        return destroy_run(directory, force=force)
+        return destroy_run(directory, removers, force=force)
     except (ContendError, OSError) as error:
         hint = error.hint if isinstance(error, ContendError) else ""
         return Report(problems=(Problem(f"{directory} was not cleaned: {error}", hint),))

@@ -20,7 +20,8 @@ from contend.platforms import bundles, cgroups, claims, engines, kin, names, net
 from contend.platforms.claims import Claim
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
-from contend.platforms.resources import Removed, remove_one
+from contend.platforms.removers import Removed
+from contend.platforms.resources import HOST
 
 _MOST_BYTES = 1 << 20  # of a ledger that is looked at for the run's name only
 StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
@@ -144,7 +145,7 @@ def _recorded(run: str, known: dict[str, set[int]]) -> set[int]:
 def remove_stray(stray: Stray) -> Removed:
     """Remove one stray: what is of its kind and carries its run's name."""
     row: dict[str, str] = {"run": stray.run_id, **stray.detail}
-    return replace(remove_one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
+    return replace(HOST.one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
 
 
 def live_runs() -> set[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.resources
+import importlib.util
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
 from contend.report import words
-from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
+from contend.report.matrix import (
+    condition,
+    control_detail,
+    is_compare,
+    matrices,
+    rows_are,
+    secondary,
+    subject,
+)
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
@@ -115,6 +124,7 @@ def environment() -> Environment:
         heat=heat,
         subject=subject,
         condition=condition,
+        control_detail=control_detail,
         value=format_value,
         percent=words.percent,
     )
@@ -122,9 +132,13 @@ def environment() -> Environment:
 
 
 def _beside(name: str) -> str | None:
-    """A template that lies beside a study's code: PACKAGE:FILE."""
+    """A template that lies beside a study's code: PACKAGE:FILE, or MODULE:FILE of a module in no package."""
     package, _, file = name.partition(":")
-    return (importlib.resources.files(package) / file).read_text(encoding="utf-8") if file else None
+    if not file:
+        return None
+    if (spec := importlib.util.find_spec(package)) and spec.origin and not spec.submodule_search_locations:
+        return Path(spec.origin).with_name(file).read_text(encoding="utf-8")
+    return (importlib.resources.files(package) / file).read_text(encoding="utf-8")
 
 
 def _safe(value: object) -> object:

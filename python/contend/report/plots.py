@@ -71,9 +71,19 @@ def all_plots(report: ReportInput) -> list[Plot]:
 def forest(report: ReportInput) -> Plot | None:
     """Ratios with intervals on a log scale around 1, largest effect first."""
     analysis = report.analysis
+    tables = matrices(analysis)
+    # A row alone says which it is where nothing is compared but one variant.
+    alone = len(tables) == 1 and len(tables[0].columns) == 1
+
+    def label(matrix: Matrix, row: str, column: str) -> str:
+        group = f", {matrix.group}" if matrix.group and len(tables) > 1 else ""
+        if is_compare(analysis):
+            return row if alone else f"{row}: {matrix.beside} {column}".replace("  ", " ") + group
+        return f"{row} {matrix.beside} {column}".replace("  ", " ") + group
+
     named = [
-        (cell, f"{row} {matrix.beside} {column}".replace("  ", " ") if not is_compare(analysis) else row)
-        for matrix in matrices(analysis)
+        (cell, label(matrix, row, column))
+        for matrix in tables
         for (row, column), cell in matrix.cells.items()
         if math.isfinite(cell.estimate.value) and cell.estimate.value > 0
     ]
@@ -153,7 +163,8 @@ def points(
     metric = matrix.metric(row)
     rows = _point_rows(report, matrix, row)
     palette = condition_colours(report)
-    colours = {name: palette[name.removeprefix("beside ") if matrix.beside else name] for name, *_ in rows}
+    columns = {f"{matrix.beside} {column}".strip(): column for column in matrix.columns}
+    colours = {name: palette[columns.get(name, name)] for name, *_ in rows}
     title = f"{row}: {metric.name}" if row != metric.name else row
     title += f", {matrix.group}" if matrix.group else ""
     return strip(rows, metric, colours, f"points-{plot_id}", "points", title, seed=row, most=most)
@@ -180,15 +191,23 @@ def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[PointRow]
 def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[int, float, bool]]:
     """Block, value and whether it is flagged, of every trial of the row's A/A control."""
     cell = matrix.first(row)
+    layout = report.analysis.layout
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
-    same = {k: v for k, v in cell.factors.items() if k not in COMPARED | report.analysis.layout.compared}
+    apart = COMPARED | layout.compared | ({layout.column} if layout.as_measured else set())
+    same = {k: v for k, v in cell.factors.items() if k not in apart}
+
+    def whose(factors: Mapping[str, str]) -> str:
+        if layout.as_measured and "variant" not in factors and layout.column in factors:
+            return factors[layout.column].removesuffix(CONTROL)
+        return subject(factors)
+
     counted = report.counted
     chosen = {
         name
         for name, factors in report.cells.items()
         if factors
         and any(str(v).endswith(CONTROL) for v in factors.values())
-        and subject(factors) == mine
+        and whose(factors) == mine
         and all(factors.get(k) == v for k, v in same.items())
     }
     return [

@@ -14,6 +14,7 @@ from contend.report import words
 from contend.report.matrix import (
     Matrix,
     condition,
+    control_detail,
     headline_controls,
     is_compare,
     matrices,
@@ -56,7 +57,8 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     """Print the report to a rich console. `verbose` adds the metrics beyond each victim's first."""
     printer = _Printer(report, console)
     printer.line()
-    printer.line(report.analysis.answer, "bold")
+    if report.analysis.answer:
+        printer.line(report.analysis.answer, "bold")
     if report.analysis.own.show(report, printer, verbose=verbose):
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
@@ -196,7 +198,8 @@ class _Printer(Printer):
         def name(control: Control) -> str:
             if analysis.layout.control is not None:
                 return analysis.layout.control(control.factors)
-            return control.metric.name if compare else subject(control.factors)
+            who = control.metric.name if compare else subject(control.factors)
+            return who + control_detail(control, analysis)
 
         if controls:
             parts = [

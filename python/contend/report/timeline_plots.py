@@ -25,6 +25,7 @@ from contend.store.series import series_or
 from contend.units import NS_PER_S, format_duration
 
 SINCE = "the first trial"
+ONE_LANE = "trials"  # where there is no victim to have a lane each
 MOST_BANDS, MOST_FAILED = 1000, 300  # of the strip: about a pixel each
 BANDS = 400  # with more trials than this the bands are in the strip only: thinner ones could not be seen
 
@@ -81,7 +82,7 @@ def _trials(report: ReportInput) -> list[dict[str, Any]]:
     for r in timed:
         if (cell := str(r.get("cell", ""))) not in names:
             factors = r.get("factors", {})
-            names[cell] = subject(factors) if "victim" in factors else "trials", condition_name(factors, cell)
+            names[cell] = subject(factors) if "victim" in factors else ONE_LANE, condition_name(factors, cell)
     return [
         {
             "start": round((int(r["started_ns"]) - origin) / NS_PER_S, 3),
@@ -143,8 +144,9 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
         (lane, name, str(len(spent)), format_duration(sum(spent) / len(spent) * NS_PER_S))
         for (lane, name), spent in totals.items()
     )
+    told = "a colour for what is compared" if lanes == [ONE_LANE] else "a lane a victim, a colour a neighbour"
     caption = (
-        "Every trial in the order it ran; a lane a victim, a colour a neighbour, pale the pilot. The colours "
+        f"Every trial in the order it ran; {told}, pale the pilot. The colours "
         "should be mixed evenly from left to right: that is the randomised order."
     )
     if every > 1:

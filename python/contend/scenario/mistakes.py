@@ -51,10 +51,20 @@ def describe_all(
             grouped.setdefault(loc, []).append(item)
         else:
             grouped.setdefault(file.found(loc), []).append(item)
+    unknown = [loc for loc, items in grouped.items() if items[0]["type"] == "extra_forbidden"]
+    misspelt = {
+        loc
+        for loc, items in grouped.items()
+        if items[0]["type"] == "missing"
+        and any(
+            other[:-1] == loc[:-1] and suggest(str(other[-1]), [str(loc[-1])]).startswith("did you mean")
+            for other in unknown
+        )
+    }  # a key that is there under a name much like it is one mistake
     result = [
         (file.line_of(loc), *_describe(model, file, loc, items, advise))
         for loc, items in grouped.items()
-        if not _follows(loc, items, grouped)
+        if not _follows(loc, items, grouped) and loc not in misspelt
     ]
     return sorted(result, key=lambda mistake: mistake[0])
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from contend.document import RESERVED, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
-from contend.studies.cell import Cell
+from contend.studies.cell import Cell, Party
 from contend.studies.model import Scenario
 
 if TYPE_CHECKING:
@@ -287,8 +287,8 @@ class Study(Shown, ABC, Generic[S]):
 
     def section(self, report: ReportInput) -> Section | None:
         contents = self.contents(report.analysis)
-        package = type(self).__module__.rpartition(".")[0]
-        template = f"{package}:section.html.j2"
+        module = type(self).__module__
+        template = f"{module.rpartition('.')[0] or module}:section.html.j2"
         return Section(template, self.values(report), contents, self.below) if contents else None
 
     def estimand(self, result: Any) -> str:
@@ -382,8 +382,51 @@ def _elsewhere() -> tuple[EntryPoint, ...]:
 
 
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
-    """What a scenario compares. Raises BadInput."""
-    return study_of(scenario).cells(scenario)
+    """What a scenario compares. Raises BadInput, also for cells of another package's study that no plan can be made of."""
+    cells = study_of(scenario).cells(scenario)
+    if scenario.study not in _OWN and (why := _not_comparable(cells)):
+        raise BadInput(
+            f"the study '{scenario.study}' makes cells that cannot be compared: {why}",
+            hint="it is the study's own code that is to be mended, not the scenario",
+        )
+    return cells
+
+
+def _not_comparable(cells: Sequence[Cell]) -> str:
+    """Name the first error of cells: each one here would make a run of other cells than were meant, or none."""
+    if not cells:
+        return "there is none"
+    ids, by_label = set[str](), dict[str, Party]()
+    for cell in cells:
+        if cell.id in ids:
+            return f"two are called '{cell.id}'"
+        ids.add(cell.id)
+        for name, value in cast("Mapping[str, object]", cell.factors).items():
+            if not isinstance(value, str):
+                return f"the factor '{name}' of '{cell.id}' is no text: {value!r}"
+        known = by_label.setdefault(cell.victim.label, cell.victim)
+        if known.instance != cell.victim.instance:
+            return f"two parties are called '{cell.victim.label}', and run different things"
+        if cell.control and not cell.baseline:
+            return f"the control '{cell.id}' has no baseline"
+    for cell in cells:
+        if cell.baseline and cell.baseline not in ids:
+            return f"the baseline of '{cell.id}' is '{cell.baseline}', which there is not"
+    return ""
+
+
+def failing_study(error: BaseException) -> str:
+    """The study of another package in whose code something unforeseen was raised, in words; "" where it was in none."""
+    packages = {point.module.partition(".")[0]: point for point in _elsewhere()}
+    trace = error.__traceback__
+    while trace is not None:
+        name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if (point := packages.get(name.partition(".")[0])) is not None:
+            return (
+                f"the study '{point.name}' of the package {point.dist.name if point.dist else point.module}"
+            )
+        trace = trace.tb_next
+    return ""
 
 
 def works(check: Callable[[Scenario], None], alone: Scenario, what: str, left_out: list[str]) -> bool:

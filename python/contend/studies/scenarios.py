@@ -22,6 +22,7 @@ from contend.scenario.yaml_file import YamlFile, read_yaml, validate
 from contend.studies import base as studies
 from contend.studies.model import Scenario
 from contend.text.printable import short
+from contend.workloads.parts import AS_WRITTEN
 
 
 @functools.cache
@@ -127,17 +128,9 @@ def to_yaml(scenario: Scenario) -> str:
 
 def dump(scenario: Scenario) -> dict[str, Any]:
     data: dict[str, Any] = scenario.model_dump(
-        mode="json", exclude_none=True, by_alias=True, exclude_defaults=True
+        mode="json", exclude_none=True, by_alias=True, exclude_defaults=True, context=AS_WRITTEN
     )
     data = {"study": scenario.study, **{k: v for k, v in data.items() if k != "study"}}
-    measure = data.get("measure", {})
-    for key in ("budget", "trial", "washout"):
-        if key in measure:
-            measure[key] = f"{measure[key] / 1e9:.9g}s"
-    for key in {"timeout", "slo"} & data.keys():
-        data[key] = f"{data[key] / 1e9:.9g}s"
-    if "lost" in (hosts := data.get("hosts", {}) if isinstance(data.get("hosts"), dict) else {}):
-        hosts["lost"] = f"{hosts['lost'] / 1e9:.9g}s"
     for key in ("victims", "neighbours", "workloads"):
         if key in data:
             data[key] = [_short(ref) for ref in data[key]]

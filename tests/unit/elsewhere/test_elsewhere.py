@@ -70,22 +70,22 @@ def test_a_ledger_cannot_have_a_strangers_directory_removed(
         with pytest.raises(HostFailed, match="not one of contend's directories"):
             hadoop.remove(row)
     row = {"kind": hadoop.KIND, "name": own, "run": "run-1", "conf": "/no", "lib": "/"}
-    ((_, _, there, why),) = removal.remove([row])
-    assert there
-    assert "HADOOP_CONF_DIR is not set" in why, "a configuration names programs: it is the environment's"
+    (gone,) = removal.remove([row])
+    assert gone.was_there
+    assert "HADOOP_CONF_DIR is not set" in gone.why, "a configuration names programs: it is the environment's"
     monkeypatch.setenv("HADOOP_CONF_DIR", "/no")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    ((*_, why),) = removal.remove([row])
-    assert "is not where contend keeps" in why, "jars are code"
+    (gone,) = removal.remove([row])
+    assert "is not where contend keeps" in gone.why, "jars are code"
     (tmp_path / "contend/workloads/hadoop-client-3.4").mkdir(parents=True)
-    ((*_, why),) = removal.remove([row | {"lib": str(tmp_path / "contend/workloads/hadoop-client-3.4")}])
-    assert "no core-site.xml" in why, "its own is tried"
+    (gone,) = removal.remove([row | {"lib": str(tmp_path / "contend/workloads/hadoop-client-3.4")}])
+    assert "no core-site.xml" in gone.why, "its own is tried"
 
 
 def test_what_is_not_known_stays_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(builds.URL, raising=False)
-    ((kind, name, there, why),) = removal.remove([{"kind": "elsewhere-moon", "name": "x"}])
-    assert (kind, name, there, why) == (
+    (gone,) = removal.remove([{"kind": "elsewhere-moon", "name": "x"}])
+    assert (gone.kind, gone.name, gone.was_there, gone.why) == (
         "elsewhere-moon",
         "x",
         True,

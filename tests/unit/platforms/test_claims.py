@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.removal import REMOVERS
 from contend.ledger import Ledger
 from contend.platforms import (
     bundles,
@@ -127,7 +128,7 @@ def test_what_another_state_directory_knows_is_left_alone_and_told(
 ) -> None:
     state.register(RUN, tmp_path / "run")
     in_state(monkeypatch, tmp_path / "another")
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert (report.removed, report.failed) == ((), ())
     (others,) = report.others
     assert others.things == (("process", str(left.pid)),)
@@ -146,7 +147,7 @@ def test_what_a_vanished_state_directory_left_goes_and_is_told(
     monkeypatch.setattr(network, "remove_namespace", lambda name: not there.remove(name))
     state.register(RUN, tmp_path / "run").unlink()
     in_state(monkeypatch, tmp_path / "another")
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     (removed,) = report.removed
     assert (removed.name, removed.whose) == (namespace, f"of {tmp_path / 'run'}, which is gone")
     (alone,) = report.left
@@ -167,8 +168,8 @@ def test_a_run_nobody_knows_any_more_is_removed_by_its_own_ledger(
         ledger.intend("directory", str(run / "work"))
         state.register(RUN, run).unlink()
         in_state(monkeypatch, tmp_path / "another")
-        assert destroy.destroy_all().live == (run,)
-    (removed,) = destroy.destroy_all().removed
+        assert destroy.destroy_all(REMOVERS).live == (run,)
+    (removed,) = destroy.destroy_all(REMOVERS).removed
     assert (removed.kind, removed.whose) == ("directory", f"of {run}, which no state directory knows")
     assert not (run / "work").exists()
     assert list(claimed.iterdir()) == []
@@ -176,7 +177,7 @@ def test_a_run_nobody_knows_any_more_is_removed_by_its_own_ledger(
 
 @pytest.mark.usefixtures("only_processes")
 def test_a_process_that_carries_the_mark_of_a_run_of_nobody_is_left(left: subprocess.Popen[bytes]) -> None:
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert (report.removed, report.failed, report.problems) == ((), (), ())
     assert [item.name for item in report.left] == [str(left.pid)]
     assert left.poll() is None
@@ -185,7 +186,7 @@ def test_a_process_that_carries_the_mark_of_a_run_of_nobody_is_left(left: subpro
 @pytest.mark.usefixtures("only_processes")
 def test_a_process_that_was_written_down_goes(left: subprocess.Popen[bytes]) -> None:
     record_process(RUN, left.pid)
-    (removed,) = destroy.destroy_all().removed
+    (removed,) = destroy.destroy_all(REMOVERS).removed
     assert removed.whose == f"of run {RUN}, which no state directory knows"
     assert left.wait(5) == -9
 

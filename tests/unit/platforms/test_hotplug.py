@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour, HostFailed
 from contend.ledger import Ledger, leftovers, read_rows
-from contend.platforms import hotplug, masks, procfs, resources, state
-from contend.platforms.hotplug import Hotplug, staying
+from contend.platforms import hotplug, masks, procfs, resources, state, taken_cpus
+from contend.platforms.hotplug import staying
+from contend.platforms.taken_cpus import Hotplug
 from contend.platforms.topology import Cpu, Topology
 from support.command_line import wait_for
 from support.own_runs import own_state
@@ -96,10 +98,10 @@ def test_after_a_crash_the_ledger_brings_it_back(
     assert host._guard is not None
     host._guard.kill()  # it has died of the same
     host._guard.communicate()
-    (removed,) = resources.remove_leftovers(tmp_path)
+    (removed,) = resources.remove_leftovers(tmp_path, REMOVERS)
     assert (removed.kind, removed.was_there, removed.why) == (hotplug.KIND, True, "")
     assert states(cpus) == ["1", "1"] and not (tmp_path / hotplug.FILE).exists()
-    assert resources.remove_leftovers(tmp_path) == []
+    assert resources.remove_leftovers(tmp_path, REMOVERS) == []
 
 
 @root
@@ -114,7 +116,7 @@ def test_a_run_that_dies_leaves_no_cpu_offline(
 import os
 from pathlib import Path
 from contend.ledger import Ledger
-from contend.platforms.hotplug import Hotplug
+from contend.platforms.taken_cpus import Hotplug
 ledger = Ledger(Path({here}) / "ledger.ndjson")
 Hotplug("run", ledger, Path({here}), Path({str(cpus)!r})).take([{FIRST}])
 os.kill(os.getpid(), 9)
@@ -123,7 +125,7 @@ os.kill(os.getpid(), 9)
     wait_for(
         lambda: states(cpus) == ["1", "1"] and not (tmp_path / hotplug.FILE).exists(), "CPU that is back"
     )
-    (removed,) = resources.remove_leftovers(tmp_path)
+    (removed,) = resources.remove_leftovers(tmp_path, REMOVERS)
     assert (removed.was_there, removed.why) == (False, "")
 
 
@@ -246,12 +248,12 @@ def test_a_thread_is_pinned_again_unless_it_chose_for_itself() -> None:
 
 def test_announced_first(tmp_path: Path, cpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a crash between the announcement and the act leaves is in the ledger, and is no CPU."""
-    monkeypatch.setattr(hotplug, "why_not", lambda *_: "")
+    monkeypatch.setattr(taken_cpus, "why_not", lambda *_: "")
 
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hotplug, "_switch", crash)
+    monkeypatch.setattr(taken_cpus, "switch", crash)
     ledger = Ledger(tmp_path / "ledger.ndjson")
     host = Hotplug("run", ledger, tmp_path, cpus)
     with pytest.raises(KeyboardInterrupt):

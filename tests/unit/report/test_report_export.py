@@ -8,6 +8,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -66,6 +67,22 @@ def test_csv_has_a_row_a_trial_and_metric_and_leaves_no_trial_out(
     assert [float(r["value"]) for r in rows if r["value"]] == wanted
     errors = {r["error"] for r in rows if r["status"] == "failed"}
     assert errors == {r["error"] for r in report.rows if r["status"] == "failed"}
+
+
+def test_tables_have_the_factors_of_a_study_of_its_own(tmp_path: Path) -> None:
+    report = samples.compare_study()
+    rows = [{**r, "factors": {**r["factors"], "level": "9", "metric": "mine"}} for r in report.rows]
+    report = replace(report, rows=rows)
+    export(report, "csv", tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == [*COLUMNS, "level", "factor_metric"]
+    assert {(r["level"], r["factor_metric"]) for r in found} == {("9", "mine")}
+    assert {r["metric"] for r in found} == {m["name"] for r in rows for m in r["metrics"]}
+    export(report, "parquet", tmp_path / "a.parquet")
+    with duckdb.connect() as db:
+        table = db.read_parquet(str(tmp_path / "a.parquet"))
+        assert table.aggregate("min(level), max(factor_metric)").fetchall() == [("9", "mine")]
 
 
 def test_parquet_holds_the_same_with_types(report: ReportInput, tmp_path: Path) -> None:

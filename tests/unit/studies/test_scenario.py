@@ -39,6 +39,7 @@ def test_every_built_in_reads_back_from_what_a_run_keeps(name: str) -> None:
     [
         ("study: interference\nvictims: [a]\nneighbours: [b]\nplacment: same-cpu\n", "mine.yaml, line 4: unknown key 'placment'", "did you mean 'placement'?"),
         ("study: interference\nvictims: [a]\nneighbours: [b]\nmeasure: {orderr: AAABBB}\n", "mine.yaml, line 4: unknown key 'orderr'", ""),
+        ("study: interference\nneighbours: [b]\nvictms: [a]\n", "mine.yaml, line 3: unknown key 'victms'", "did you mean 'victims'?"),
         ("study: interfernce\n", "mine.yaml: unknown study 'interfernce'", "did you mean 'interference'?"),
         ("victims: [a]\n", "mine.yaml: the key 'study' is missing", "known: compare, growth, interference"),
         ("", "mine.yaml: the key 'study' is missing", ""),
@@ -72,6 +73,17 @@ def test_traces_are_asked_for_in_several_ways(written: str, include: tuple[str, 
     asked = parsed(MINIMAL + f"trace: {written}\n")
     assert (None if asked.trace is None else asked.trace.include) == include
     assert parsed(to_yaml(asked)).trace == asked.trace, "what the run keeps reads back"
+
+
+@pytest.mark.parametrize("lasting", ["1.123456789s", "90m", "2s"])
+def test_every_duration_reads_back_from_what_a_run_keeps(lasting: str) -> None:
+    asked = parsed(
+        MINIMAL
+        + f"guard: {{slower_than: 300ms, every: 250ms, lasting: {lasting}}}\nmeasure: {{budget: 90s}}\n"
+    )
+    again = parsed(to_yaml(asked))
+    assert (again.guard, again.measure) == (asked.guard, asked.measure), "a bare number would be seconds"
+    assert "slower_than: 0.3s" in to_yaml(asked) and "budget: 90s" in to_yaml(asked)
 
 
 def test_traces_of_what_runs_in_a_container_are_refused() -> None:

@@ -14,6 +14,7 @@ from contend.testbed.rpc import faults, loop
 from contend.testbed.rpc.options import Phase
 from contend.testbed.rpc.reckoning import Call, Fault, backlog, reckon, recovery
 from contend.workloads.generators import rpc_failures
+from support.generators import parameters_file
 
 S = 10**9
 RATE = 20
@@ -128,8 +129,11 @@ def test_a_fault_that_outlasts_the_load_is_refused_before_anything_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    asked = ["--beds", str(tmp_path), "--out", str(tmp_path / "x"), "--library", "native"]
-    assert rpc_failures.main(["run", *asked, "--for", "5s", "--before", "3s", "--lasts", "2s"]) == 2
+    work = tmp_path / "party"
+    work.mkdir()
+    asked = parameters_file("rpc-failures", work, work, library="native", before="3s", lasts="2s")
+    assert rpc_failures.main(["run", asked, "5s"]) == 2
     assert "is not over within a load of 5 s" in capsys.readouterr().err
-    assert rpc_failures.main(["run", *asked, "--payload", "some"]) == 2
-    assert list(tmp_path.iterdir()) == []
+    asked = parameters_file("rpc-failures", work, work, library="native", payload="some")
+    assert rpc_failures.main(["run", asked, "8s"]) == 2
+    assert list(tmp_path.iterdir()) == [work]

@@ -8,18 +8,29 @@ import pytest
 
 from contend import _native
 from contend.workloads.generators import rpc, rpc_failures
+from contend.workloads.spec import Scalar
+from support.generators import parameters_file
 
 
-@pytest.mark.parametrize("main", [rpc.main, rpc_failures.main])
+@pytest.mark.parametrize(("name", "main"), [("rpc", rpc.main), ("rpc-failures", rpc_failures.main)])
 def test_who_needs_it_is_told(
-    main: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    name: str,
+    main: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delattr(_native, "RpcClient")
-    place = ["--beds", str(tmp_path), "--broker", "one"]
-    assert main(["prepare", *place]) != 0  # type: ignore[operator]
+    assert main(["prepare", asked(name, tmp_path)]) != 0  # type: ignore[operator]
     said = capfd.readouterr().err
     assert "built without its driver for RPC" in said and "make setup" in said
-    assert list(tmp_path.iterdir()) == []
+    assert [file.name for file in tmp_path.iterdir()] == ["party"]
+
+
+def asked(name: str, place: Path, **parameters: Scalar) -> str:
+    work = place / "party"
+    work.mkdir()
+    return parameters_file(name, work, work, **parameters)
 
 
 def test_the_driver_itself_too(
@@ -27,17 +38,7 @@ def test_the_driver_itself_too(
 ) -> None:
     """Against a broker of the user's own, of which nothing is asked first."""
     monkeypatch.delattr(_native, "RpcClient")
-    place = [
-        "--beds",
-        str(tmp_path),
-        "--broker",
-        "elsewhere",
-        "--library",
-        "native",
-        "--out",
-        str(tmp_path / "rpc.json"),
-    ]
-    assert rpc.main(["run", *place]) != 0
+    assert rpc.elsewhere(["run", asked("rpc-elsewhere", tmp_path, library="native"), "1s"]) != 0
     assert "built without its driver for RPC" in capfd.readouterr().err
 
 
@@ -45,4 +46,4 @@ def test_what_was_brought_up_before_can_be_taken_down_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(_native, "RpcClient")
-    assert rpc.main(["finish", "--beds", str(tmp_path), "--broker", "one"]) == 0
+    assert rpc.main(["finish", asked("rpc", tmp_path)]) == 0

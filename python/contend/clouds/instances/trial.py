@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way, connect
 from contend.errors import HostFailed, TrialFailed
+from contend.platforms import ssh
+from contend.platforms.ssh import Unreached
 from contend.testbed.placement import cpu, respond
 from contend.testbed.placement.trial import Asked, iperf, moved, requests
 
@@ -210,17 +212,15 @@ async def _rest(running: _Running, limit_s: float) -> str:
 
 
 async def _said(connection: SSHClientConnection, words: str, limit_s: float, given: str = "") -> str:
-    """Run a command and return what it prints. Raises TrialFailed when it fails without a word, or does not end."""
-    import asyncssh
-
-    stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}
+    """What a command prints. Raises TrialFailed when it fails without a word, or does not end."""
     try:
-        done = await asyncio.wait_for(connection.run(words, check=False, **stdin), limit_s + _LATE_S)
-    except TimeoutError as error:
-        raise TrialFailed(f"'{words[-80:]}' did not end in an instance", hint="is it overloaded?") from error
-    except (OSError, asyncssh.Error) as error:
-        raise HostFailed(f"the connection to an instance broke: {error}") from error
-    out = str(done.stdout or "")
-    if not out.strip():
-        raise TrialFailed(f"'{words[-80:]}' failed in an instance: {str(done.stderr or '').strip()[-300:]}")
-    return out
+        done = await ssh.ask(connection, words, given, limit_s=limit_s + _LATE_S)
+    except Unreached as error:
+        if error.reason == "late":
+            raise TrialFailed(
+                f"'{words[-80:]}' did not end in an instance", hint="is it overloaded?"
+            ) from error
+        raise HostFailed(f"the connection to an instance broke: {error.said}") from error
+    if not done.out.strip():
+        raise TrialFailed(f"'{words[-80:]}' failed in an instance: {done.err.strip()[-300:]}")
+    return done.out

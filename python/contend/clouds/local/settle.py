@@ -14,7 +14,7 @@ from contend.clouds.local.containers import check_network
 from contend.errors import BadInput, CannotHonour
 from contend.platforms import engines
 from contend.platforms.guests import accel as kvm
-from contend.platforms.guests import virsh
+from contend.platforms.guests import kernels, virsh
 
 VM_ENGINES = ("qemu", "libvirt")
 ENGINES = (*engines.NAMES, *VM_ENGINES)
@@ -51,7 +51,7 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
 def vm_lacks(kernel: str = "") -> list[CannotHonour]:
     """List what a micro-VM lacks here, each with the package that has it."""
     found = []
-    for need in (qemu.need_program, lambda: guest.find_kernel(kernel), guest.need_init):
+    for need in (qemu.need_program, lambda: kernels.find(kernel), guest.need_init):
         try:
             need()
         except CannotHonour as error:
@@ -88,7 +88,7 @@ def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
     asked = str(parameters.get("accel") or "auto")
     if asked == "tcg":
         return "tcg", "as asked"
-    kernel = guest.find_kernel(str(parameters.get("kernel") or ""))
+    kernel = kernels.find(str(parameters.get("kernel") or ""))
     memory = int(parameters.get("memory_mib") or MEMORY_MIB)
     what = f"{kernel}:{kernel.stat().st_mtime_ns}:{memory}"
     why = kvm.remembered(what)

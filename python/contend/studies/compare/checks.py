@@ -50,8 +50,8 @@ def _cloud_behind_a_proxy(instance: Instance) -> str | None:
 
 
 def _speaks_https(cloud: str) -> bool:
-    """True if the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
-    from contend.clouds.access import speaks_https
+    """Whether the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
+    from contend.clouds.login import speaks_https
 
     try:
         return speaks_https(cloud, "image")
@@ -108,6 +108,6 @@ def _check_cloud(scenario: Compare) -> None:
     """The cloud of a workload that speaks to one must be described."""
     workload = load_workload(scenario.workload)
     if "cloud" in workload.parameters:
-        from contend.clouds.access import find
+        from contend.clouds.login import find
 
         find(str(scenario.parameters.get("cloud", workload.parameters["cloud"].default)))

@@ -31,7 +31,7 @@ class GrowthStudy(Study[Growth]):
         return cells(scenario)
 
     def check(self, scenario: Growth) -> None:
-        from contend.clouds.access import find
+        from contend.clouds.login import find
 
         find(scenario.cloud)
 

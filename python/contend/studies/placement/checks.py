@@ -15,7 +15,7 @@ def check(scenario: NetworkPlacement) -> None:
     if not scenario.cloud:
         check_rights("hosts made of network namespaces of this machine need")
         return
-    from contend.clouds.access import find
+    from contend.clouds.login import find
 
     find(scenario.cloud)
     _, parameters = topology_of(scenario)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import login
 from contend.clouds.http import Api
 from contend.clouds.instances import volumes
 from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR
+from contend.clouds.login import login
 from contend.errors import BadInput
 from contend.studies.storage.model import Pool, Storage
 

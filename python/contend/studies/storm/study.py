@@ -33,7 +33,7 @@ class StormStudy(Study[Storm]):
 
             check(scenario.parameters, scenario.network)
         else:
-            from contend.clouds.access import find
+            from contend.clouds.login import find
 
             find(scenario.cloud)
 

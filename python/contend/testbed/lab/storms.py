@@ -40,6 +40,16 @@ def check() -> None:
         )
 
 
+def up(lab: Path) -> str:
+    """The URL of the laboratory's broker, which is started unless it is up. Raises CannotHonour, HostFailed."""
+    check()
+    url = broker.url(lab)
+    if url is None:
+        broker.stop(lab)
+        url = broker.start(lab)
+    return url
+
+
 def storm(lab: Path, options: Storm) -> dict[str, Any]:
     """Run one storm over the laboratory's broker, which is brought up for it if it is down, and then taken down.
 

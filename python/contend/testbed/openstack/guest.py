@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend.clouds.local.guest import kernels, modules_of
 from contend.errors import CannotHonour
-from contend.platforms.guests import busybox, drivers
+from contend.platforms.guests import busybox, drivers, kernels
 from contend.platforms.guests.boot import COMMAND_LINE
 from contend.platforms.guests.cpio import Node, archive
 from contend.testbed.openstack import guest_tools
@@ -116,9 +115,9 @@ def _busybox() -> bytes:
 
 def _kernel(more: tuple[str, ...] = ()) -> tuple[Path, dict[str, bytes]]:
     """The first one whose drivers are there too."""
-    for kernel in kernels():
+    for kernel in kernels.readable():
         try:
-            return kernel, drivers.load(modules_of(kernel), (*_DRIVERS, *more))
+            return kernel, drivers.load(kernels.modules_of(kernel), (*_DRIVERS, *more))
         except CannotHonour:
             continue
     raise CannotHonour(
