@@ -16,13 +16,13 @@ import random
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contend import _native
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import trial
+from contend.testbed.rpc import native, trial
 from contend.testbed.rpc.options import End
 from results.files import save_at
 from results.record import recording
@@ -68,9 +68,7 @@ def block(up: bed.Bed, place: Path, number: int, given: argparse.Namespace) -> d
     for library in libraries:
         end = End("", library, "", "", "", callers=given.callers)
         asked = trial.Asked(end, end, payload=given.payload, seconds=given.seconds, warm_s=1.0, seed=number)
-        told = trial.run(
-            broker, asked, place, lambda q, e: _native.rpc_remove(up.url(), queues=q, exchanges=e)
-        )
+        told = trial.run(broker, asked, place, partial(native.remove, up.url()))
         row[library] = told["saturation"]
     print(
         f"block {number + 1}: " + ", ".join(line(row, library) for library in sorted(libraries)),

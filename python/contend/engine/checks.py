@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms import programs
 from contend.platforms.network import check_pair
 from contend.platforms.topology import Placement, Topology, placement
 from contend.studies.base import Study, cells_of, study_of
@@ -114,4 +115,5 @@ def packages_inside(plan: Plan) -> tuple[str, ...]:
 
 def tools_of(plan: Plan) -> set[str]:
     parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
-    return {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    tools = {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    return tools - set(programs.NAMES)  # of contend's version

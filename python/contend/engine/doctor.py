@@ -9,26 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, ContendError
-from contend.fetch.order import program as fetch_program
-from contend.platforms import cgroups, hotplug, masks
+from contend.platforms import cgroups, hotplug, masks, programs
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
+from contend.text.shape import Shape
 from contend.workloads.install import hint, missing
 from contend.workloads.load import load, names
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Shape):
     """One thing. `works` None: it was not tried, `detail` says why."""
 
     name: str
     works: bool | None
     detail: str
     fix: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.name, "works": self.works, "detail": self.detail, "fix": self.fix}
 
 
 def checks(*, containers: bool) -> Iterator[Check]:
@@ -46,7 +43,8 @@ def checks(*, containers: bool) -> Iterator[Check]:
     ):
         yield check()
     yield from _probe()
-    yield _fetch()
+    yield _program("contend-fetch")
+    yield _program("contend-rpc")
     yield from _engines(try_them=containers)
     yield from guests()
     yield from local_machines()
@@ -195,17 +193,17 @@ def _probe() -> Iterator[Check]:
         )
 
 
-def _fetch() -> Check:
-    """contend-fetch, the program behind `contend fetch`."""
+def _program(name: str) -> Check:
+    """A program of contend's own that a set-up for the demo leaves out."""
     try:
-        found = fetch_program()
+        found = programs.installed(name)
+        done = subprocess.run((found, "--version"), capture_output=True, text=True, check=False)
     except ContendError as error:
-        return Check("contend-fetch", False, error.message, error.hint)
-    done = subprocess.run((found, "--version"), capture_output=True, text=True, check=False)
+        return Check(name, False, error.message, error.hint)
+    except OSError as error:
+        return Check(name, False, f"{found} cannot be started: {error.strerror}", "make setup")
     works = done.returncode == 0
-    return Check(
-        "contend-fetch", works, done.stdout.strip() or f"{found} does not work", "" if works else "make setup"
-    )
+    return Check(name, works, done.stdout.strip() or f"{found} does not work", "" if works else "make setup")
 
 
 def _bpf_fix(reason: str) -> str:

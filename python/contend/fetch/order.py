@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from contend.errors import BadInput, HostFailed
+from contend.platforms import programs
 
 ALGORITHMS = ("sha512", "sha384", "sha256", "sha1", "md5")
 _RATE = re.compile(
@@ -138,29 +139,8 @@ def order_of(
 
 
 def program() -> Path:
-    """The contend-fetch named by CONTEND_FETCH, that of this Python, or the one on PATH. Raises HostFailed without."""
-    named = os.environ.get("CONTEND_FETCH")
-    beside = Path(sys.executable).with_name("contend-fetch")
-    found = named or (str(beside) if os.access(beside, os.X_OK) else "")
-    if not found:
-        import shutil  # which brings four compressors along: a start of `contend fetch` is measured
-
-        found = shutil.which("contend-fetch") or ""
-    if not found:
-        raise HostFailed("contend-fetch is not installed", hint="make setup, or pip install contend-fetch")
-    return Path(found)
-
-
-def is_installed() -> bool:
-    """True if there is a contend-fetch.
-
-    >>> is_installed() in (True, False)
-    True
-    """
-    try:
-        return os.access(program(), os.X_OK)
-    except HostFailed:
-        return False
+    """Where contend-fetch is. Raises HostFailed where there is none."""
+    return programs.installed("contend-fetch")
 
 
 def become(order: Mapping[str, Any]) -> NoReturn:

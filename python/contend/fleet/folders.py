@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
-from contend.files import last_line
 from contend.platforms import procfs, state
 
 if TYPE_CHECKING:
@@ -112,27 +108,3 @@ def alive(recorded: Mapping[str, Any]) -> int | None:
     if found is None or found.state in "ZX" or found.start_ticks != int(recorded["start_ticks"]):
         return None
     return int(pid)
-
-
-def start(module: str, folder: Path, log: Path, made: Path, within_s: float) -> str:
-    """Start a module with that folder in the background, and wait until it has made its file.
-
-    "" once it has; else, killed where it had not ended, the last line of its log.
-    """
-    with log.open("ab") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            cwd="/",
-        )
-    deadline = time.monotonic() + within_s
-    while not made.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            return last_line(log)
-        time.sleep(0.05)
-    return ""

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
-from contend.fleet import folders
+from contend.fleet import background, folders
 from contend.fleet.needs import INSTALL, ON_HOSTS, STATUS, need, settle_dask
 from contend.platforms.names import check_name
 
@@ -64,11 +64,14 @@ def start(folder: Path) -> dict[str, Any]:
     if folders.alive_in(worker) is not None:
         return folders.read_json(worker) | {"already": True}
     worker.unlink(missing_ok=True)
-    if words := folders.start("contend.fleet.join", folder, folder / "worker.log", worker, READY_S):
-        raise HostFailed(
-            f"the worker did not reach {folders.read_json(folder / 'join.json')['address']}: {words}",
-            hint="is that port open to this host? contend fleet start --address names another way there",
-        )
+    background.start(
+        "contend.fleet.join",
+        folder,
+        worker.name,
+        READY_S,
+        f"the worker did not reach {folders.read_json(folder / 'join.json')['address']}",
+        "is that port open to this host? contend fleet start --address names another way there",
+    )
     return folders.read_json(worker)
 
 

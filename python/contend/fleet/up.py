@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from contend.errors import BadInput, HostFailed
-from contend.fleet import certificates, folders, ssh
+from contend.fleet import background, certificates, folders, ssh
 from contend.fleet.names import file_name
 from contend.fleet.needs import HERE, need, settle_dask
 from contend.fleet.ssh import Problem, Way
@@ -176,11 +176,14 @@ def make(
 
 def _schedule(folder: Path) -> None:
     """Start the scheduler and wait until it listens."""
-    log, made = folder / "scheduler.log", folder / "scheduler.json"
-    if words := folders.start("contend.fleet.scheduler", folder, log, made, READY_S):
-        raise HostFailed(
-            f"the fleet's scheduler did not start: {words}", hint="is the port free? --port names another"
-        )
+    background.start(
+        "contend.fleet.scheduler",
+        folder,
+        "scheduler.json",
+        READY_S,
+        "the fleet's scheduler did not start",
+        "is the port free? --port names another",
+    )
 
 
 async def look_at(hosts: Sequence[str], way: Way) -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from contend.platforms import programs
 from contend.workloads.spec import Scalar, Workload
 
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -27,7 +28,7 @@ def find_command(name: str) -> Path | None:
 
 def missing(workload: Workload) -> tuple[str, ...]:
     """The workload's commands, files and Python modules that are not installed."""
-    return (*_packaged(workload), *_modules(workload))
+    return (*_packaged(workload), *_own_programs(workload), *_modules(workload))
 
 
 def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
@@ -45,10 +46,8 @@ def is_here(need: str) -> bool:
     kind, _, name = need.rpartition(" ")
     if kind == "module":
         return importlib.util.find_spec(name) is not None
-    if name == "contend-fetch":  # of contend itself, which need not be on PATH
-        from contend.fetch.order import is_installed
-
-        return is_installed()
+    if name in programs.NAMES:  # of contend itself, which need not be on PATH
+        return programs.is_installed(name)
     if name == "go":  # which its own instructions put where no PATH looks
         from contend.workloads.downloads.go_client import find_go
 
@@ -71,7 +70,14 @@ def _found(path: str) -> bool:
 
 
 def _commands(workload: Workload) -> tuple[str, ...]:
-    return tuple(name for name in workload.install.command if find_command(name) is None)
+    return tuple(
+        name for name in workload.install.command if name not in programs.NAMES and find_command(name) is None
+    )
+
+
+def _own_programs(workload: Workload) -> tuple[str, ...]:
+    """Programs of contend's own, which no package brings."""
+    return tuple(name for name in workload.install.command if name in programs.NAMES and not is_here(name))
 
 
 def _modules(workload: Workload) -> tuple[str, ...]:
@@ -100,6 +106,8 @@ def hint(workloads: Iterable[Workload]) -> str:
     if not lacking:
         return ""
     unpackaged = [name for w in lacking if not w.install.apt for name in _commands(w)]
-    said = [f"apt-get install {' '.join(apt)}"] if apt else []
-    said += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
-    return "; ".join([*said, *notes])
+    own = sorted({name for w in lacking for name in _own_programs(w)})
+    advice = [f"make setup, or pip install {' '.join(own)}"] if own else []
+    advice += [f"apt-get install {' '.join(apt)}"] if apt else []
+    advice += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
+    return "; ".join([*advice, *notes])

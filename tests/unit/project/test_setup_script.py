@@ -56,7 +56,7 @@ CARGO = """#!/bin/sh
 echo "cargo $*" >>"{notes}"
 [ ! -e "{stand_ins}/broken" ] || {{ echo "error[E0308]: mismatched types" >&2; exit 101; }}
 mkdir -p target/release
-for program in contend-probe contend-fetch; do
+for program in contend-probe contend-fetch contend-rpc; do
     case "$*" in *"$program"*) : >target/release/$program; chmod +x target/release/$program ;; esac
 done
 """
@@ -132,7 +132,8 @@ def test_the_demo_gets_what_running_needs_and_the_rest_comes_later(checkout: Che
     assert not checkout.requirements() & {"mypy", "pytest", "ruff", "scipy"}
     built = [line for line in checkout.noted() if line.startswith("cargo")]
     assert built == ["cargo build --quiet --release --package contend-probe"]
-    assert not (checkout.root / ".venv/bin/contend-fetch").exists()
+    for program in ("contend-fetch", "contend-rpc"):
+        assert not (checkout.root / ".venv/bin" / program).exists()
 
     again = checkout.setup("demo")
     assert (again.returncode, again.stdout, checkout.noted()) == (0, "", [])
@@ -141,7 +142,8 @@ def test_the_demo_gets_what_running_needs_and_the_rest_comes_later(checkout: Che
     assert full.returncode == 0, full.stderr
     assert checkout.requirements() >= {"numpy", "mypy", "pytest", "ruff"}
     assert any("--no-deps apache-otava" in line for line in checkout.noted())
-    assert (checkout.root / ".venv/bin/contend-fetch").exists()
+    for program in ("contend-fetch", "contend-rpc"):
+        assert (checkout.root / ".venv/bin" / program).exists()
     assert not any(line.startswith("venv") for line in checkout.noted()), "it goes on in the same environment"
 
     for words in ((), ("demo",)):

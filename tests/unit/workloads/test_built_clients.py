@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from pathlib import Path
 
+import pytest
+
+from contend.errors import CannotHonour
 from contend.workloads.downloads import built
 
 
@@ -38,3 +42,27 @@ def _slowly(cache: Path, path: Path) -> None:
 
 def _write(path: Path) -> None:
     path.write_text("program", encoding="utf-8")
+
+
+def test_a_build_that_takes_too_long_ends_with_all_that_it_has_started(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    # A compiler in a session of its own, as a build's server is, that does not hear of SIGTERM.
+    words = ["sh", "-c", f"setsid sh -c 'trap : TERM; echo $$ >{note}; while :; do sleep 1; done' & wait"]
+    with pytest.raises(CannotHonour, match=r"make does not end within 0\.5 s"):
+        built.run("make", words, tmp_path, os.environ, 0.5, "hint")
+    pid = int(note.read_text())
+    until = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_build_that_fails_is_told_by_its_last_words(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "WORD": "no such header"}
+    with pytest.raises(CannotHonour, match="make failed and said: no such header"):
+        built.run("make", ["sh", "-c", 'echo first; echo "$WORD" >&2; exit 3'], tmp_path, environ, 9, "hint")
+    with pytest.raises(CannotHonour, match=r"make failed and said: \(no output\)"):
+        built.run("make", ["false"], tmp_path, environ, 9, "hint")
+    with pytest.raises(CannotHonour, match="make cannot be started"):
+        built.run("make", ["/no/such/make"], tmp_path, environ, 9, "hint")
+    built.run("make", ["sh", "-c", 'test "${HOME-unset}" = unset'], tmp_path, environ, 9, "hint")

@@ -30,6 +30,7 @@ from contend.ledger import Record
 from contend.platforms import procfs
 from contend.platforms.calls import Ended
 from contend.platforms.guests import virsh
+from contend.platforms.guests.machine import Basis, part
 from contend.platforms.guests.virsh import put
 
 if TYPE_CHECKING:
@@ -51,24 +52,12 @@ class Domain:
 
     def xml(self, name: str, number: int, network: str, port: int) -> str:
         """The domain that libvirt is given; the console goes to that port of 127.0.0.1."""
-        domain = ElementTree.Element("domain", type="kvm" if self.accel == "kvm" else "qemu")
-        put(domain, "name", name)
-        put(domain, "memory", str(self.memory_mib), unit="MiB")
-        put(domain, "vcpu", "1")
-        system = put(domain, "os")
-        put(system, "type", "hvm", arch="x86_64", machine="q35")
-        put(system, "kernel", self.kernel)
-        put(system, "initrd", self.initramfs)
-        put(system, "cmdline", command_line(number))
-        put(domain, "cpu", mode="host-passthrough" if self.accel == "kvm" else "maximum")
-        for event in ("on_reboot", "on_crash"):
-            put(domain, event, "destroy")
-        devices = put(domain, "devices")
+        made = Basis(self.kernel, self.initramfs, command_line(number), self.accel, self.memory_mib)
+        domain = made.domain(name)
+        devices = part(domain, "devices")
         serial = put(devices, "serial", type="tcp")
         put(serial, "source", mode="connect", host="127.0.0.1", service=str(port))
         put(serial, "protocol", type="raw")
-        put(devices, "controller", type="usb", model="none")
-        put(devices, "memballoon", model="none")
         if network != "none":
             wanted = {"auto": "default"}.get(network, network)
             card = put(devices, "interface", type="user" if network == "user" else "network")

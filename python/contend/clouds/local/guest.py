@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms import processes
 from contend.platforms.guests import busybox
 from contend.platforms.guests.cpio import Node, archive
 
 SAYS = b"contend served "
+_COMPILE_S = 60.0
 _SERVED = re.compile(re.escape(SAYS) + rb"[0-9]+ ([0-9]+\.[0-9]+)")
 _BUSYBOX_INIT = """\
 #!/bin/busybox sh
@@ -106,15 +107,11 @@ def _compiled(scratch: Path) -> bytes:
     need_init()
     source, program = scratch / "init.c", scratch / "init"
     source.write_text(_C_INIT, encoding="ascii")
-    done = subprocess.run(
-        ["cc", "-static", "-Os", "-s", "-o", str(program), str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
+    words = ("cc", "-static", "-Os", "-s", "-o", str(program), str(source))
+    ended, said = processes.run(words, _COMPILE_S, scratch)
+    if ended.code != 0:
         raise CannotHonour(
-            f"no static program can be compiled for a micro-VM: {done.stderr.strip()[-200:]}",
+            f"no static program can be compiled for a micro-VM: {said.strip()[-200:]}",
             hint="apt-get install busybox-static",
         )
     return program.read_bytes()

@@ -28,6 +28,7 @@ from contend.platforms.bare import BareHost
 from contend.platforms.base import Command
 from contend.platforms.guests import accel, qemu, virsh
 from contend.platforms.guests.guest import AGENT, INNER, Directly, Guest, Starter
+from contend.platforms.guests.machine import PROGRAM, part
 from contend.platforms.guests.virsh import put
 from contend.platforms.processes import LocalProcess, Place, launch
 from contend.platforms.topology import format_cpu_list
@@ -260,28 +261,18 @@ def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, m
     See https://libvirt.org/formatdomain.html.
     """
     ElementTree.register_namespace("qemu", _QEMU_SCHEMA)
-    domain = ElementTree.Element("domain", type="qemu" if machine.emulated else "kvm")
-    put(domain, "name", party.domain)
-    put(domain, "memory", str(machine.memory_mib), unit="MiB")
+    domain = machine.basis.domain(party.domain)
     cpus = format_cpu_list(party.cpus)
-    put(domain, "vcpu", str(machine.vcpus), placement="static", cpuset=cpus)
+    part(domain, "vcpu").attrib.update(placement="static", cpuset=cpus)
     tune = put(domain, "cputune")
     for number, cpu in zip(range(machine.vcpus), party.pins, strict=False):
         put(tune, "vcpupin", vcpu=str(number), cpuset=str(cpu))
     put(tune, "emulatorpin", cpuset=cpus)
-    system = put(domain, "os")
-    put(system, "type", "hvm", arch="x86_64", machine="q35")
-    put(system, "kernel", str(machine.boot.kernel))
-    put(system, "initrd", str(machine.boot.initramfs))
-    put(system, "cmdline", machine.kernel_line)
     features = put(domain, "features")
     for name in ("acpi", "apic"):  # QEMU has them unless it is told not to
         put(features, name)
-    processor = put(domain, "cpu", mode="maximum" if machine.emulated else "host-passthrough")
-    put(processor, "topology", sockets="1", cores=str(machine.vcpus), threads="1")
-    for event in ("on_reboot", "on_crash"):
-        put(domain, event, "destroy")
-    _add_devices(domain, machine, folder, sockets)
+    put(part(domain, "cpu"), "topology", sockets="1", cores=str(machine.vcpus), threads="1")
+    _add_devices(part(domain, "devices"), machine, folder, sockets)
     # Its QEMU runs as this user, so that it can read what is this user's, and nothing changes its owner.
     for model in models:
         if model == "dac":
@@ -293,11 +284,8 @@ def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, m
     return ElementTree.tostring(domain, encoding="unicode")
 
 
-def _add_devices(domain: ElementTree.Element, machine: qemu.Machine, folder: Path, sockets: Path) -> None:
-    devices = put(domain, "devices")
-    put(devices, "emulator", shutil.which(qemu.PROGRAM) or qemu.PROGRAM)
-    put(devices, "controller", type="usb", model="none")
-    put(devices, "memballoon", model="none")
+def _add_devices(devices: ElementTree.Element, machine: qemu.Machine, folder: Path, sockets: Path) -> None:
+    put(devices, "emulator", shutil.which(PROGRAM) or PROGRAM)
     disk = put(devices, "disk", type="file", device="disk")
     put(disk, "driver", name="qemu", type="qcow2")
     put(disk, "source", file=str(folder / qemu.OVERLAY))

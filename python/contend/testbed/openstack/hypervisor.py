@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms.guests import virsh
 from contend.testbed import virt
 from contend.testbed.openstack import guest, network
 from contend.testbed.openstack.bed import Bed
@@ -61,7 +61,5 @@ def console(bed: Bed, server: str) -> bytes:
 
 
 def domains(bed: Bed) -> list[str]:
-    """Domains of the bed's libvirt, whatever their state."""
-    words = ["virsh", "--connect", virt.uri(bed.libvirt), "list", "--all", "--name"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.split()
+    """Of the bed's libvirt, whatever their state."""
+    return virsh.ask(virt.uri(bed.libvirt), "list", "--all", "--name").out.split()

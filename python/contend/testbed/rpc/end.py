@@ -1,9 +1,10 @@
-"""`python -m contend.testbed.rpc.end`: one end of an RPC, told by lines of JSON on standard input.
+"""`python -m contend.testbed.rpc.end`: one end of an RPC by oslo.messaging, told by lines of JSON on standard input.
 
 The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a
 service tells its counts (`counts`), the calls it took (`calls`), or takes so long for each from then on (`work SECONDS`);
 the answer is a line too. It ends when nobody can tell it anything any more; its last line is
-`{"over": …, "queues": […]}`. The broker's URL is in the environment alone.
+`{"over": …, "queues": […]}`. The broker's URL is in the environment alone. contend-rpc, contend's own driver, is spoken to
+in the same way (crates/rpc).
 """
 
 from __future__ import annotations
@@ -78,7 +79,6 @@ def _live() -> int:
 
 
 def _tell(end: Any, line: str) -> dict[str, Any]:
-    told: dict[str, Any]
     if hasattr(end, "counts"):
         what, _, value = line.strip().partition(" ")
         if what == "calls":
@@ -86,25 +86,19 @@ def _tell(end: Any, line: str) -> dict[str, Any]:
         if what == "work":
             end.take_time(float(value))
             return {"work_s": float(value)}
-        told = end.counts()
-        sent, received = told.pop("bytes_sent", None), told.pop("bytes_received", None)
-        if sent is None:
-            sent, received = tcp_bytes()
-        return {**told, "bytes_sent": sent, "bytes_received": received}
+        sent, received = tcp_bytes()
+        return {**end.counts(), "bytes_sent": sent, "bytes_received": received}
     before = tcp_bytes()
     told = end.run(Phase.from_json(line))
     after = tcp_bytes()
-    told.setdefault("bytes_sent", after[0] - before[0])
-    told.setdefault("bytes_received", after[1] - before[1])
+    told |= {"bytes_sent": after[0] - before[0], "bytes_received": after[1] - before[1]}
     return {**told, "queues": end.names()}
 
 
 def _open(options: End, url: str) -> Either:
-    if options.library == "native":
-        from contend.testbed.rpc import native as ends
-    else:
-        from contend.testbed.rpc import oslo as ends  # type: ignore[no-redef]
-    made: Either = (ends.Driver if options.role == "driver" else ends.Service)(options, url)
+    from contend.testbed.rpc import oslo
+
+    made: Either = (oslo.Driver if options.role == "driver" else oslo.Service)(options, url)
     return made
 
 

@@ -111,7 +111,7 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
 
 
 def summary(records: Sequence[Record], due: int, end_ns: int, phase: Phase) -> dict[str, Any]:
-    """Counts and percentiles, in the shape of `_native.RpcClient.run`."""
+    """Counts and percentiles, in the shape of contend-rpc's (crates/rpc/src/driver.rs)."""
     for record in records:
         if record.outcome == "unfinished":
             record.done_ns = end_ns

@@ -1,132 +1,77 @@
-"""Both ends by contend's native driver."""
+"""Ends by contend's own driver: contend-rpc, a program of its own, which is document what to be by a JSON document."""
 
 from __future__ import annotations
 
-import array
 import json
 import random
-import sys
-import threading
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contend import _native
-from contend.errors import HostFailed
+from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
+from contend.platforms import programs
 from contend.testbed.rpc import payloads
-from contend.testbed.rpc.options import End, Phase
+from contend.testbed.rpc.options import End
 
-_OUTCOMES = ("unfinished", "ok", "refused", "broken", "timed_out")
-# Outcomes that a wait counts of: unfinished, ok, timed out. A refusal is no answer.
-_WAITED = (0, 1, 4)
+PROGRAM = "contend-rpc"
+_REMOVE_S = 60.0
 
 
-class Driver:
-    """The caller."""
+def program() -> Path:
+    """Where contend-rpc is. Raises CannotHonour where there is none, as where contend was set up for its demo."""
+    path = programs.find(PROGRAM)
+    if path is None:
+        error = f"{PROGRAM}, contend's driver for RPC, is not installed"
+    elif not programs.is_installed(PROGRAM):
+        error = f"{path} is no program"
+    else:
+        return path
+    raise CannotHonour(error, hint=f"make setup, or pip install {PROGRAM}")
 
-    def __init__(self, end: End, url: str) -> None:
-        arguments = json.loads(Path(end.payloads).read_text(encoding="utf-8"))
-        self._end = end
-        self._client = _native.RpcClient(
-            url,
-            exchange=end.exchange,
-            topic=end.topic,
-            payloads=[json.dumps(one).encode() for one in arguments],
-            semantics=end.semantics,
-            envelope=end.envelope,
-            quorum=end.quorum,
-            cast=end.cast,
-            timeout_ns=round(end.timeout_s * 1e9),
-            host=end.host,
-            reconnect=end.reconnect,
+
+def order(end: End, url: str) -> dict[str, Any]:
+    """The document that contend-rpc reads, for one end: see crates/rpc/src/order.rs. It holds the broker's password."""
+    document: dict[str, Any] = {"role": end.role, "url": url}
+    document |= {name: getattr(end, name) for name in ("exchange", "topic", "semantics", "envelope")}
+    document |= {name: getattr(end, name) for name in ("quorum", "host", "reconnect")}
+    if end.role == "driver":
+        own: tuple[str, ...] = ("payloads", "cast", "callers", "timeout_s")
+    else:
+        own = ("server", "keep_calls")
+        document["answer"] = payloads.document(end.answer_bytes, random.Random(0))
+    return document | {name: getattr(end, name) for name in own}
+
+
+def remove(url: str, queues: Sequence[str], exchanges: Sequence[str]) -> None:
+    """Remove them from the broker with what is in them; those that are not there are no error.
+
+    Raises BadInput where the broker cannot be reached or refuses us, CannotHonour, HostFailed.
+    """
+    wanted = {"role": "remove", "url": url, "queues": list(queues), "exchanges": list(exchanges)}
+    try:
+        done = subprocess.run(
+            [program()],
+            input=json.dumps(wanted),
+            capture_output=True,
+            text=True,
+            timeout=_REMOVE_S,
+            check=False,
+            start_new_session=True,  # a signal that ends a trial reaches all of it, and this is the end of it
         )
-        self._sent = 0
-
-    def names(self) -> list[str]:
-        """The queue for replies, if there is one to be removed."""
-        queue = self._client.reply_queue
-        return [queue] if queue is not None and queue.startswith("reply_") else []
-
-    def run(self, phase: Phase) -> dict[str, Any]:
-        told = self._client.run(
-            callers=self._end.callers,
-            duration_ns=round(phase.seconds * 1e9),
-            rate=phase.rate or None,
-            poisson=phase.poisson,
-            seed=phase.seed % 2**64,
-            drain_ns=round(phase.drain_s * 1e9),
-            keep_requests=bool(phase.rate),
-        )
-        if requests := told.pop("requests", None):
-            told |= _waits(requests)
-            if phase.calls:
-                told["calls"] = _calls(requests, self._sent)
-        self._sent += told["sent"]
-        return told
-
-    def close(self) -> None:
-        self._client.close()
-
-
-def _calls(requests: dict[str, bytes], first: int) -> list[list[Any]]:
-    """Number, when due, when ended, and how, of each call; those that were never sent have no number of the service's."""
-    columns = (array.array("Q", requests[name]) for name in ("intended_ns", "done_ns", "outcome"))
-    return [
-        [first + at, due, done, _OUTCOMES[how]]
-        for at, (due, done, how) in enumerate(zip(*columns, strict=True))
-    ]
-
-
-def _waits(requests: dict[str, bytes]) -> dict[str, list[int]]:
-    """How long each call waited from when it was due, and how late each was sent for which a caller was free."""
-    due, sent, done, outcome, queued = (
-        array.array("Q", requests[name])
-        for name in ("intended_ns", "sent_ns", "done_ns", "outcome", "queued")
-    )
-    waited = [d - at for at, d, how in zip(due, done, outcome, strict=True) if how in _WAITED]
-    late = [s - at for at, s, q in zip(due, sent, queued, strict=True) if not q]
-    return {"waited_ns": waited, "late_ns": late}
-
-
-class Service:
-    """The simulated service, in a thread: the main one listens to who started it."""
-
-    def __init__(self, end: End, url: str) -> None:
-        answer = payloads.document(end.answer_bytes, random.Random(0))
-        self._names = [end.topic, f"{end.topic}.{end.server}"]
-        self._server = _native.RpcServer(
-            url,
-            exchange=end.exchange,
-            topic=end.topic,
-            server=end.server,
-            answer=json.dumps(answer).encode(),
-            semantics=end.semantics,
-            envelope=end.envelope,
-            quorum=end.quorum,
-            host=end.host,
-            reconnect=end.reconnect,
-            keep_calls=end.keep_calls,
-        )
-        self._thread = threading.Thread(target=self._serve, name="service", daemon=True)
-        self._thread.start()
-
-    def names(self) -> list[str]:
-        return self._names
-
-    def _serve(self) -> None:
+    except subprocess.TimeoutExpired as error:
+        raise HostFailed(
+            f"{PROGRAM} removed nothing within {_REMOVE_S:.0f} s", hint="does the broker still answer?"
+        ) from error
+    if done.returncode:
         try:
-            self._server.serve()
-        except HostFailed as error:
-            print(f"the service ended: {error.message}", file=sys.stderr)
+            line = json.loads(done.stdout)
+        except ValueError:
+            line = {"error": f"{PROGRAM} ended with {done.returncode}", "hint": done.stderr.strip()}
+        raise error_of(line)
 
-    def counts(self) -> dict[str, int]:
-        return self._server.counts()
 
-    def calls(self) -> list[int]:
-        return list(array.array("Q", self._server.calls()))
-
-    def take_time(self, seconds: float) -> None:
-        self._server.work(round(seconds * 1e9))
-
-    def close(self) -> None:
-        self._server.close()
-        self._thread.join()
+def error_of(document: Mapping[str, Any]) -> ContendError:
+    """The error that an end tells of."""
+    kind = BadInput if document.get("code") == BadInput.exit_code else HostFailed
+    return kind(document["error"], hint=document["hint"])

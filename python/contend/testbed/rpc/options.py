@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 URL = "CONTEND_TRANSPORT_URL"
-"""The environment variable that holds the broker's URL with its password: nothing else tells it."""
+"""The environment variable that holds the broker's URL with its password, for ends by libraries and from users."""
 SERIALISERS = ("json", "orjson", "msgpack", "msgspec")
 
 

@@ -13,8 +13,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from contend.errors import BadInput, HostFailed
+from contend.errors import HostFailed
 from contend.testbed.members import Members
+from contend.testbed.rpc import native
 from contend.testbed.rpc.options import URL, End
 
 _START_S = 120.0
@@ -24,7 +25,8 @@ _END_S = 15.0
 class Process:
     """One end. It ends with whoever made it: nobody can tell it anything then.
 
-    command: what is told as `contend.testbed.rpc.end` is, for an end by a library that contend knows nothing of.
+    command: what is told as `contend.testbed.rpc.end` is, for an end by a library that contend knows nothing of. A native
+    one is contend-rpc.
     """
 
     def __init__(
@@ -35,19 +37,26 @@ class Process:
         command: Sequence[str] = (),
         of: Members | None = None,
     ) -> None:
-        """environment: beside this process's own. of: the bed that it belongs to."""
+        """environment: beside this process's own. of: the bed that it belongs to. Raises CannotHonour."""
         self.end = end
         self.queues: list[str] = []
+        own = {**os.environ, **environment, URL: url}
+        if end.library == "native":
+            del own[URL]  # of the user's, too: it reads the order alone
+            command, first = [str(native.program())], json.dumps(native.order(end, url))
+        else:
+            # Its libraries warn of each other's deprecations.
+            command = command or [sys.executable, "-P", "-W", "ignore", "-m", "contend.testbed.rpc.end"]
+            first = end.to_json()
         start = subprocess.Popen if of is None else of.popen
         self._process = start(
-            # Its libraries warn of each other's deprecations.
-            command or [sys.executable, "-P", "-W", "ignore", "-m", "contend.testbed.rpc.end"],
-            env={**os.environ, **environment, URL: url},
+            command,
+            env=own,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.tell(end.to_json())
+        self.tell(first)
 
     @property
     def pid(self) -> int:
@@ -58,10 +67,7 @@ class Process:
 
     def ready(self) -> None:
         """Wait until it is. Raises BadInput for what the user gave wrong, HostFailed for everything else."""
-        told = self.hear(_START_S)
-        if "error" in told:
-            raise (BadInput if told["code"] == 2 else HostFailed)(told["error"], hint=told["hint"])
-        self._learn(told)
+        self.hear(_START_S)
 
     def ask(self, line: str, limit_s: float) -> dict[str, Any]:
         self.tell(line)
@@ -74,7 +80,7 @@ class Process:
             self._process.stdin.flush()
 
     def hear(self, limit_s: float) -> dict[str, Any]:
-        """Its next line. Raises HostFailed if it ends or says nothing for so long."""
+        """Its next line. Raises the error that it tells of, and HostFailed if it ends or says nothing for so long."""
         stdout = self._process.stdout
         assert stdout is not None
         what = f"the {self.end.role} ({self.end.library})"
@@ -84,6 +90,8 @@ class Process:
         if told is None:
             code = self._process.wait(_END_S)
             raise HostFailed(f"{what} ended with {code}", hint="what it said is on standard error")
+        if "error" in told:
+            raise native.error_of(told)
         return told
 
     def _next(self, stdout: IO[str]) -> dict[str, Any] | None:

@@ -6,11 +6,11 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from contend.errors import CannotHonour
+from contend.errors import CannotHonour, TrialFailed
+from contend.platforms import processes
 
 
 def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -> Path:
@@ -46,11 +46,11 @@ def run(
 ) -> None:
     """A build. what: its name in messages; hint: what to do where it fails. Raises CannotHonour."""
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, cwd=cwd, env=environ, timeout=timeout_s, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CannotHonour(f"{what} does not end within {timeout_s:g} s", hint=hint) from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        ended, said = processes.run(words, timeout_s, cwd, environ)
+    except TrialFailed as error:
+        raise CannotHonour(f"{what} cannot be started: {error.message}", hint=hint) from error
+    if ended.timed_out:
+        raise CannotHonour(f"{what} does not end within {timeout_s:g} s", hint=hint)
+    if ended.code:
+        last = (said.strip().splitlines() or ["(no output)"])[-1]
         raise CannotHonour(f"{what} failed and said: {last}", hint=hint)

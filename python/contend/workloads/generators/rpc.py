@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from contend.errors import BadInput, CannotHonour
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import remote, serialising, trial
+from contend.testbed.rpc import native, remote, serialising, trial
 from contend.testbed.rpc.options import URL, End
 from contend.workloads.generators import verbs
 from contend.workloads.parameters_file import Placeholders
@@ -119,7 +120,7 @@ def _run(given: Parameters, at: Placeholders, *, traced: bool = False) -> None:
     library = "oslo" if given.library == "oslo" else "native"
     need(_modules(given, library))
     if library == "native":
-        need_driver()
+        native.program()
     _check(given)
     broker, quorum, remove = _elsewhere() if given.broker == ELSEWHERE else _own(given.broker, at)
     end = End(
@@ -160,14 +161,6 @@ def need(modules: Sequence[str]) -> None:
         )
 
 
-def need_driver() -> None:
-    """Raises CannotHonour where contend was built without its own driver, as for its demo: it removes queues too."""
-    from contend import _native
-
-    if not hasattr(_native, "RpcClient"):
-        raise CannotHonour("this contend was built without its driver for RPC", hint="make setup")
-
-
 def check_payload(payload: str) -> None:
     """Raises BadInput unless it is `boot` or a length."""
     if payload != "boot" and not (payload.isdecimal() and 250 <= int(payload) <= 10**8):
@@ -197,19 +190,13 @@ Way = tuple[trial.Broker, bool, Callable[[Sequence[str], Sequence[str]], None]]
 
 
 def _own(kind: str, at: Placeholders) -> Way:
-    from contend import _native
-
     nodes, vhost, quorum = BROKERS[kind]
     up = broker_of(kind, at)
     # Driver and service at different nodes, where there are several: as behind a load balancer.
     urls = [bed.Bed.url(_only(up, k), vhost) for k in (0, nodes // 2)]
     told = {"kind": kind, "nodes": nodes, "version": up.version}
     broker = trial.Broker((urls[0], urls[1]), tuple(up.servers()), told=told, bed=bed.members(up.place))
-
-    def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
-        _native.rpc_remove(urls[0], queues=queues, exchanges=exchanges)
-
-    return broker, quorum, remove
+    return broker, quorum, partial(native.remove, urls[0])
 
 
 def _only(up: bed.Bed, number: int) -> bed.Bed:
@@ -221,11 +208,7 @@ def _elsewhere() -> Way:
     url = _url()
     remote.check(url)
     broker = trial.Broker((url, url), told={"kind": ELSEWHERE})
-
-    def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
-        remote.remove(url, queues, exchanges)
-
-    return broker, False, remove
+    return broker, False, partial(remote.remove, url)
 
 
 def _url() -> str:
@@ -242,7 +225,7 @@ def place_of(broker: str, at: Placeholders) -> Path:
 
 def broker_of(broker: str, at: Placeholders) -> bed.Bed:
     """The broker, which is up when this returns. Raises CannotHonour, HostFailed."""
-    need_driver()
+    native.program()  # contend's own driver removes queues, whichever library declared them
     nodes, vhost, _ = BROKERS[broker]
     up = bed.up(place_of(broker, at), nodes)
     if vhost == bed.MIRRORED and not up.mirrors:

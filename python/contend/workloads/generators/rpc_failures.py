@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import failures, trial
+from contend.testbed.rpc import failures, native, trial
 from contend.testbed.rpc.options import End
 from contend.units import parse_duration_ns
 from contend.workloads.generators import rpc, verbs
@@ -80,13 +81,7 @@ def _run(given: Parameters, at: Placeholders) -> None:
         payload=given.payload,
         seed=at.seed,
     )
-
-    def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
-        from contend import _native
-
-        _native.rpc_remove(url, queues=queues, exchanges=exchanges)
-
-    found = failures.run(broker, up, asked, at.out, remove)
+    found = failures.run(broker, up, asked, at.out, partial(native.remove, url))
     (at.out / "rpc.json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
