@@ -83,7 +83,7 @@ PYTHON = (
         "plan-ledger",
         "the plan, the cells of every study, and the ledger: what a run is going to do, and its diary",
         (
-            "python/contend/ledger.py",
+            "python/contend/store/ledger.py",
             "python/contend/engine/plan.py",
             "python/contend/studies/plan.py",
             "python/contend/store/planned.py",
