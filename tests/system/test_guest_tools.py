@@ -12,7 +12,7 @@ import pytest
 
 from contend.platforms.guests import busybox
 from contend.testbed.openstack import guest, guest_tools
-from contend.testbed.placement import respond
+from contend.workloads.drivers.placement import respond
 from support.prerequisites import need
 
 

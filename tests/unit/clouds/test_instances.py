@@ -18,7 +18,7 @@ from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import forecast_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
 from contend.studies.scenarios import dump, load
-from contend.testbed.placement.trial import Asked
+from contend.workloads.drivers.placement.trial import Asked
 
 ALL = "ss,sd,ds,dd"
 RUN = "network-placement-20260102-101500-7f3a"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from contend.document import Level
 from contend.stats.estimate import Estimate
-from contend.testbed.placement.words import condition_words, place_words
+from contend.studies.placement.conditions import condition_words, place_words
 
 if TYPE_CHECKING:
     from contend.stats.sustained import Usl

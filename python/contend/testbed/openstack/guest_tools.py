@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from contend.errors import CannotHonour
 from contend.platforms.guests.cpio import Node
-from contend.testbed.placement import respond
+from contend.workloads.drivers.placement import respond
 
 USER = "root"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
