@@ -6,75 +6,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.advice.finding import Finding
+from contend.analysis.host_results import Fleets
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
+from contend.contention.scheduling import CellSchedule
+from contend.context.result import Context
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
+from contend.store.damage import Damage
+from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, computed, plain
 
 if TYPE_CHECKING:
-    from contend.analysis.hosts import Fleets
-    from contend.contention.scheduling import CellSchedule
-    from contend.context.effect import Context
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
-    from contend.store.damage import Damage
-
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class MetricInfo:
+class MetricInfo(Shape):
+    """A metric."""
+
     name: str
     unit: str
-    better: str  # higher, lower
-    loop: str  # open, closed or "" where the metric is no load generator's
-    primary: bool  # the victim's headline metric
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "better": self.better,
-            "loop": self.loop,
-            "primary": self.primary,
-        }
+    better: Annotated[str, Limits(enum=["higher", "lower"])]
+    loop: Annotated[str, Limits(enum=["open", "closed", ""]), "empty where the metric is no load generator's"]
+    primary: Annotated[bool, "the victim's headline metric"]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """One cell's own level of one metric: the median over its trials, with its exact sign-test interval.
+class Level(Shape):
+    """One cell's own level: the median over its trials, and the trials.
 
-    `values` are the raw points in the order of their blocks, `flagged` the positions of those whose
-    surroundings were contaminated.
+    The interval is the exact one of the sign test.
     """
 
-    estimate: Estimate
-    values: tuple[float, ...]
-    blocks: tuple[int, ...]
-    flagged: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **self.estimate.to_json(),
-            "values": list(self.values),
-            "blocks": list(self.blocks),
-            "flagged": list(self.flagged),
-        }
+    estimate: Annotated[Estimate, FLAT]
+    values: Annotated[tuple[float, ...], "raw points in the order of their blocks"]
+    blocks: tuple[Count, ...]
+    flagged: Annotated[tuple[Count, ...], "positions in `values` of trials whose surroundings were flagged"]
 
 
 @dataclass(frozen=True, slots=True)
-class CellResult:
-    """One treatment cell against its baseline, for one metric.
+class Quantity(Shape):
+    """A median over the cell's trials."""
 
-    `estimate` is a slowdown in interference and overhead studies: > 1 is worse, whatever the metric's
-    direction (baseline / treatment where higher is better). In a compare study (`contend ab`) it is
-    treatment / baseline as measured. `evidence` holds medians over the cell's trials, for the
-    treatment and for the baseline.
+    value: float
+    unit: str
+
+
+def _quantities(evidence: Observations) -> dict[str, Quantity]:
+    return {name: Quantity(value, unit) for name, (value, unit) in evidence.flat.items()}
+
+
+def _detectable(effect: float) -> float | None:
+    return effect if effect < 1e9 else None
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult(Shape):
+    """A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is treatment /
+    baseline as measured.
+
+    A slowdown is baseline / treatment where higher is better.
     """
 
     cell: str
@@ -83,82 +80,46 @@ class CellResult:
     baseline: Level
     treatment: Level
     estimate: Estimate
-    evidence: Observations
-    baseline_evidence: Observations
-    quotas: tuple[Quota, ...] = ()  # that held the treatment's victim back, the longest first
-    quotas_unknown: str = ""  # why it cannot be told whether one did
-
-    def to_json(self) -> dict[str, Any]:
-        def flat(evidence: Observations) -> dict[str, Any]:
-            return {k: {"value": v, "unit": u} for k, (v, u) in evidence.flat.items()}
-
-        return {
-            "cell": self.cell,
-            "factors": dict(self.factors),
-            "metric": self.metric.to_json(),
-            "baseline": self.baseline.to_json(),
-            "treatment": self.treatment.to_json(),
-            "estimate": self.estimate.to_json(),
-            "evidence": flat(self.evidence),
-            "baseline_evidence": flat(self.baseline_evidence),
-            **({"quotas": [q.to_json() for q in self.quotas]} if self.quotas else {}),
-            **({"quotas_unknown": self.quotas_unknown} if self.quotas_unknown else {}),
-        }
+    evidence: Annotated[Observations, Through(_quantities)]
+    baseline_evidence: Annotated[Observations, Through(_quantities)]
+    quotas: Annotated[tuple[Quota, ...], OPTIONAL, "the longest first"] = ()
+    quotas_unknown: Annotated[
+        str, OPTIONAL, "why it cannot be told whether a CPU quota held the victim back"
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """The A/A control: the same cell under two labels. `alarm` when it differs from 1 beyond what one of the run's
-    controls would in 5 % of runs (Bonferroni over its family), so not at every interval that just excludes 1.
-    """
+class Control(Shape):
+    """The A/A control: the same cell under two labels."""
 
     factors: Mapping[str, str]
     metric: MetricInfo
     estimate: Estimate
-    detectable: float  # smallest relative effect seen with 80 % power, 0.02 = 2 %
-    alarm: bool
-
-    def to_json(self) -> dict[str, Any]:
-        detectable = self.detectable if self.detectable < 1e9 else None
-        return {
-            "factors": dict(self.factors),
-            "metric": self.metric.to_json(),
-            "estimate": self.estimate.to_json(),
-            "detectable": detectable,
-            "alarm": self.alarm,
-        }
+    detectable: Annotated[
+        float, Through(_detectable), "smallest relative effect seen with 80 % power, 0.02 = 2 %"
+    ]
+    alarm: Annotated[
+        bool,
+        "it differs from 1 beyond what one of the run's controls would in 5 % of runs (Bonferroni over its family), so not"
+        " at every interval that just excludes 1",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
-    """How the numbers were made; printed with them."""
+class Design(Shape):
+    """How the numbers were made."""
 
     seed: int
-    blocks: int  # counted blocks that are complete
-    kind: str  # "pairs" or "blocks of 8"
+    blocks: Annotated[Count, "counted blocks that are complete"]
+    kind: Annotated[str, "pairs, or blocks of 8"]
     estimand: str
     intervals: str
-    simultaneous: int  # number of intervals that hold together
-    target: float | None  # wanted relative half-width
-    target_reached: Mapping[str, bool]  # by "victim metric"
-    stopped: str  # target reached, budget spent, planned blocks done, interrupted
-    spiky: float | None  # share of spiky runs in the pilot
-    warmup: Mapping[str, int]  # trials thrown away before the first counted block, by victim
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "blocks": self.blocks,
-            "kind": self.kind,
-            "estimand": self.estimand,
-            "intervals": self.intervals,
-            "simultaneous": self.simultaneous,
-            "target": self.target,
-            "target_reached": dict(self.target_reached),
-            "stopped": self.stopped,
-            "spiky": self.spiky,
-            "warmup": dict(self.warmup),
-        }
+    simultaneous: Annotated[Count, "intervals that hold together"]
+    target: Annotated[float | None, "wanted relative half-width"]
+    target_reached: Annotated[Mapping[str, bool], "by victim and metric"]
+    stopped: Annotated[str, "target reached, budget spent, planned blocks done, interrupted"]
+    spiky: Annotated[float | None, "share of spiky runs in the pilot"]
+    warmup: Annotated[Mapping[str, Count], "trials thrown away before the first counted block, by victim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,65 +213,66 @@ class Shown:
         """A table for papers of what the cells say together: headers, and rows with whether there is a detectable effect."""
         return None
 
-    def schema(self) -> Mapping[str, Any]:
-        """JSON Schema of the study's own result, by its key in the document."""
-        return {}
-
 
 TOO_FEW = "none yet: too few blocks for a verdict."
 PLAIN = Shown()
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeCost:
-    """What recording the run cost: CPU time of the probe, of its BPF programs where the kernel counts it, and over what."""
+class ProbeCost(Shape):
+    """The cost of recording the run."""
 
-    samples: int
-    cpu_ns: int
-    bpf_ns: int
-    span_ns: int  # time covered by the samples
+    samples: Count
+    cpu_ns: Count
+    bpf_ns: Annotated[Count, "of BPF programs; 0 where the kernel does not count it"]
+    span_ns: Annotated[Count, "time covered by the samples"]
 
     @property
+    @computed
     def share(self) -> float:
-        """Of one CPU."""
+        """of one CPU"""
         return (self.cpu_ns + self.bpf_ns) / self.span_ns if self.span_ns > 0 else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "samples": self.samples,
-            "cpu_ns": self.cpu_ns,
-            "bpf_ns": self.bpf_ns,
-            "span_ns": self.span_ns,
-            "share": self.share,
-        }
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
-    run: str  # run id
+class Analysis(Shape):
+    """The analysis of a run: findings.json, and the output of --json."""
+
+    schema_version: Literal[1] = field(default=1, init=False)
+    run: str
     study: str
-    title: str  # the question
-    answer: str  # one sentence
+    title: Annotated[str, "the question"]
+    answer: Annotated[str, "a sentence or two"]
     design: Design
     cells: tuple[CellResult, ...]
     controls: tuple[Control, ...]
     findings: tuple[Finding, ...]
-    skipped: tuple[str, ...]  # what could not run, and why
-    failed: tuple[str, ...]  # trials without a result, by message
-    flags: Mapping[str, int]  # how many trials carry which flag
-    trials: int
-    alibis: tuple[CellAlibi, ...] = ()  # by cell, where series were recorded
-    phase_alibis: tuple[PhaseAlibi, ...] = ()  # of the whole run, and of its phases
-    schedules: tuple[CellSchedule, ...] = ()  # by cell, where scheduler histograms were recorded
-    probe: ProbeCost | None = None  # None where nothing was recorded, or the run was killed
-    key: str = ""  # under which the study's own result stands in the document
-    result: Any = None  # the study's own, None of one without, and where there was too little
-    layout: Layout = Layout()
-    own: Shown = PLAIN  # how that is shown
-    fleet: Fleets | None = None  # of a run on several hosts
-    context: Context | None = None  # of a component's cost, where a storm to put it in is known
-    in_context: Shown = PLAIN  # how that is shown
-    damage: tuple[Damage, ...] = ()  # what of the run's files could not be read, and was left out
+    skipped: Annotated[tuple[str, ...], "what could not run, and why"]
+    failed: Annotated[tuple[str, ...], "trials without a result, by message"]
+    flags: Annotated[Mapping[str, Count], "how many trials carry which flag"]
+    trials: Count
+    alibis: Annotated[tuple[CellAlibi, ...], "by cell, where series were recorded"] = ()
+    phase_alibis: Annotated[tuple[PhaseAlibi, ...], "of the whole run, and of its phases"] = ()
+    schedules: Annotated[
+        tuple[CellSchedule, ...], OPTIONAL, "by cell, where scheduler histograms were recorded"
+    ] = ()
+    probe: Annotated[ProbeCost | None, "null where nothing was recorded, or the run was killed"] = None
+    key: Annotated[str, HIDDEN] = ""
+    """Under which the study's own result stands in the document."""
+    result: Annotated[Any, HIDDEN] = None
+    """The study's own; None of one without, and where there was too little."""
+    layout: Annotated[Layout, HIDDEN] = Layout()
+    own: Annotated[Shown, HIDDEN] = PLAIN
+    """How that is shown."""
+    fleet: Annotated[Fleets | None, OPTIONAL, "of a run on several hosts"] = None
+    context: Annotated[
+        Context | None, OPTIONAL, "of a component's cost, where a storm to put it in is known"
+    ] = None
+    in_context: Annotated[Shown, HIDDEN] = PLAIN
+    """How that is shown."""
+    damage: Annotated[
+        tuple[Damage, ...], OPTIONAL, "what of the run's files could not be read, and was left out"
+    ] = ()
 
     @property
     def shown(self) -> tuple[Shown, ...]:
@@ -318,34 +280,15 @@ class Analysis:
         return self.own, self.in_context
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": self.run,
-            "study": self.study,
-            "title": self.title,
-            "answer": self.answer,
-            "design": self.design.to_json(),
-            "cells": [c.to_json() for c in self.cells],
-            "controls": [c.to_json() for c in self.controls],
-            "findings": [f.to_json() for f in self.findings],
-            "skipped": list(self.skipped),
-            "failed": list(self.failed),
-            "flags": dict(self.flags),
-            "trials": self.trials,
-            "alibis": [a.to_json() for a in self.alibis],
-            "phase_alibis": [a.to_json() for a in self.phase_alibis],
-            **({"schedules": [s.to_json() for s in self.schedules]} if self.schedules else {}),
-            "probe": None if self.probe is None else self.probe.to_json(),
-            **({self.key: _json(self.result)} if self.result else {}),
-            **({} if self.fleet is None else {"fleet": self.fleet.to_json()}),
-            **({} if self.context is None else {"context": self.context.to_json()}),
-            **({"damage": [d.to_json() for d in self.damage]} if self.damage else {}),
-        }
+        """With the study's own result, which stands before what only some runs have."""
+        document = Shape.to_json(self)
+        if self.result:
+            last: dict[str, Any] = {
+                key: document.pop(key) for key in ("fleet", "context", "damage") if key in document
+            }
+            document |= {self.key: plain(self.result), **last}
+        return document
 
 
-RESERVED = frozenset({"schema_version", *(field.name for field in fields(Analysis))})
+RESERVED = frozenset(of.name for of in fields(Analysis))
 """Under which no study's own result can stand."""
-
-
-def _json(result: Any) -> Any:
-    return [one.to_json() for one in result] if isinstance(result, tuple) else result.to_json()

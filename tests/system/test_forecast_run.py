@@ -15,8 +15,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.advice.document import AdviceDocument
 from contend.analysis.schema import analysis_schema
-from contend.studies.sensitivity.schema import advice_schema
+from contend.text.shape import schema
 from contend.workloads.generators.pressure_probe import PROBES
 from support.command_line import Home, check_files, rows
 from support.generators import parameters_file
@@ -56,7 +57,7 @@ def test_from_end_to_end(contend: Home) -> None:
     assert len(found["sensitivity"]["pairs"]) == 4
     said = contend("advise", str(run), "--json", cwd=contend.path)
     assert said.code == 5
-    jsonschema.validate(said.json(), advice_schema())
+    jsonschema.validate(said.json(), schema(AdviceDocument))
     assert said.json()["runs"][0]["refused"]  # of four pairs, two cannot tell, if there is a scale at all
     resumed = contend("run", "--resume", str(run), cwd=contend.path, timeout=120).fine()
     assert resumed.code == 0

@@ -6,9 +6,13 @@ import csv
 import json
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from support.command_line import Home
@@ -44,6 +48,15 @@ class Outside(Home):
         places = [str(self.installed), os.environ.get("PYTHONPATH", "")]
         return super().environment(PYTHONPATH=os.pathsep.join(filter(None, places)), **changes)
 
+    def schema(self) -> dict[str, Any]:
+        """Of findings.json, where the package is installed."""
+        code = "import json; from contend.analysis.schema import analysis_schema; print(json.dumps(analysis_schema()))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=self.environment(), capture_output=True, text=True, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
 
 @pytest.fixture
 def contend(tmp_path: Path) -> Outside:
@@ -64,6 +77,9 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
         "20 ms (control)",
         "60 ms",
     }
+    jsonschema.validate(document, contend.schema())
+    with pytest.raises(jsonschema.ValidationError, match="late_s"):
+        jsonschema.validate({**document, "sleeps": {}}, contend.schema())
     (wall,) = (cell for cell in document["cells"] if cell["metric"]["name"] == "wall")
     assert 2 < wall["estimate"]["value"] < 4, "60 ms against 20 ms, and starting a process"
     gone_on = contend("run", "--resume", str(run), timeout=120).fine()
@@ -87,7 +103,7 @@ def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Ou
     assert "wall (text) " in said and "wall (noise) " in said, "its controls, by name"
     run = contend.the_run()
     document = json.loads((run / "findings.json").read_text())
-    assert document["sizes"]["noise"]["-6"] >= 2**19, "noise is not made smaller"
+    assert document["gzips"]["sizes"]["noise"]["-6"] >= 2**19, "noise is not made smaller"
     assert {found["kind"] for found in document["findings"]} <= {"level in vain"}
     for found in document["findings"]:
         assert found["verify"] in said
@@ -120,6 +136,10 @@ def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
         (
             "import sleeps\nclass Odd(sleeps.SleepsStudy): scenario = int\nSTUDY = Odd()",
             "`scenario` is no subclass",
+        ),
+        (
+            "import sleeps\nclass Odd(sleeps.SleepsStudy):\n    def result_type(self): return dict\nSTUDY = Odd()",
+            "`result_type` is no class below contend.text.shape.Shape",
         ),
         ("import sleeps\nclass Clash(sleeps.SleepsStudy): key = 'cells'\nSTUDY = Clash()", "under 'cells'"),
     ],

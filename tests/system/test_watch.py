@@ -22,7 +22,8 @@ import pytest
 from contend.contention.watch import Watch
 from contend.interrupts import Interrupts
 from contend.probes.client import ProbeProcess
-from contend.report.watch_document import watch_schema
+from contend.report.watch_document import WatchDocument
+from contend.text.shape import schema
 from support import planted
 from support.command_line import CONTEND, Home, wait_for
 from support.prerequisites import need, need_blame
@@ -206,7 +207,7 @@ def test_the_command_accuses_with_exit_4_and_tells_machines_and_scrapers(contend
         asked = ["watch", str(victim.pid), "--by", "process", "--for", "3s", "-i", "200ms", "--alert", "20%"]
         said = contend(*asked, "--json", "--openmetrics", metrics, "-o", contend.path / "seen")
     document = said.fine(4).json()
-    jsonschema.validate(document, watch_schema())
+    jsonschema.validate(document, schema(WatchDocument))
     assert document["alert"]["verdict"] == "crossed"
     [row] = document["resources"]["cpu"]["victims"]
     charged = {c["name"].rpartition(":")[2]: c["wait_ns"] for c in row["culprits"]}

@@ -10,10 +10,11 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from contend.analysis.host_results import Fleets, HostRatio, HostResult
 from contend.analysis.hosts_shown import ShownHosts
 from contend.analysis.run import analyse_run, last_stop
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
@@ -24,7 +25,8 @@ from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
 from contend.store.damage import note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
-from contend.store.hosts import Done, done, folder_of, missing, told_of_hosts
+from contend.store.host_record import Done
+from contend.store.hosts import done, folder_of, missing, told_of_hosts
 from contend.store.trial_rows import wrong_row
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
@@ -32,74 +34,6 @@ from contend.text.masking import mask
 from contend.units import format_ratio
 
 Key = tuple[str, str]  # cell, metric
-
-
-@dataclass(frozen=True, slots=True)
-class HostRatio:
-    """One comparison on one host. label: what it compares, in words."""
-
-    label: str
-    cell: str
-    metric: str
-    estimate: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "cell": self.cell,
-            "metric": self.metric,
-            "estimate": self.estimate.to_json(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class HostResult:
-    """One host. ratios: its headline comparisons; alarm: its own A/A control differs from 1."""
-
-    host: str
-    state: str
-    why: str
-    done: Done
-    failures: int
-    losses: int
-    alarm: bool
-    clock: Mapping[str, Any] | None
-    start_late_ns: int | None
-    ratios: tuple[HostRatio, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "host": self.host,
-            "state": self.state,
-            "why": self.why,
-            "finished": self.done.finished,
-            "planned": self.done.planned,
-            "failures": self.failures,
-            "losses": self.losses,
-            "alarm": self.alarm,
-            "clock": None if self.clock is None else dict(self.clock),
-            "start_late_ns": self.start_late_ns,
-            "ratios": [r.to_json() for r in self.ratios],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Fleets:
-    """hosts: in the order they were named. pooled: there is one ratio over hosts; `reason` says why not. missing: what is
-    not there, a line a host."""
-
-    hosts: tuple[HostResult, ...]
-    pooled: bool
-    reason: str
-    missing: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "hosts": [h.to_json() for h in self.hosts],
-            "pooled": self.pooled,
-            "reason": self.reason,
-            "missing": list(self.missing),
-        }
 
 
 class _Part(RunDirectory):

@@ -232,7 +232,7 @@ def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
     from contend.report.watch_document import document
 
     if as_json:
-        write_json(document(report))
+        write_json(document(report).to_json())
         return
     from contend.cli.common import shown
     from contend.report.watch_terminal import summary
@@ -247,5 +247,5 @@ def _write_page(report: WatchReport, run: RunDirectory) -> None:
     from contend.report.watch_document import document
     from contend.report.watch_html import render_watch
 
-    run.write_json("watch.json", document(report))
+    run.write_json("watch.json", document(report).to_json())
     run.write_text("report.html", render_watch(report))

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult
@@ -25,6 +25,7 @@ from contend.clouds.http import proxy_for
 from contend.clouds.secrets import BROKER, DATABASE, find_url, login_of
 from contend.clouds.wire import Lost, NotSent, Untrusted, Wire
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     import ssl
@@ -79,7 +80,7 @@ class Count(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class Background(Shape):
     """Counts of a cloud at rest: over `span_ns`, and the variance between its seconds.
 
     `from_ns` is when that time began, CLOCK_MONOTONIC.
@@ -96,9 +97,6 @@ class Background:
         mean = self.counts.get(name, 0) / quiet * seconds if quiet else 0.0
         variance = self.variance.get(name, 0.0)
         return mean, math.sqrt(variance * (seconds + (seconds * seconds / quiet if quiet else 0.0)))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Background:

@@ -25,7 +25,6 @@ from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
 from contend.units import NS_PER_S
 
-SCHEMA_VERSION = 1
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
 LEVEL = 0.95
@@ -82,39 +81,6 @@ class Hunt:
     """Over batches of several sizes."""
     no_growth: str = ""
     """Why there is none although sizes differ."""
-
-    def to_json(self) -> dict[str, Any]:
-        """One document; times are integers of ns."""
-        from contend.report.scaling_json import scaling_document
-
-        whole = self.batch.whole
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "source": self.batch.name,
-            "traces": len(self.batch.traces),
-            "chosen": whole.chosen,
-            "alibi": self.batch.alibi.to_json() if self.batch.alibi else None,
-            "no_alibi": self.batch.no_alibi,
-            "jobs": self.batch.jobs,
-            "findings": [finding.to_json() for finding in self.findings],
-            "hidden": self.hidden,
-            "least_share": self.least_share,
-            "shares_of": {"what": "jobs" if whole.jobs else "trace", "ns": whole.total_ns},
-            "looked_at": list(self.looked_at),
-            "time": [
-                {"kind": kind, "resource": resource, "ns": ns}
-                for (kind, resource), ns in sorted(
-                    Charges(whole).waited.items(), key=lambda item: (-item[1], item[0])
-                )
-            ],
-            "blame": [
-                {**row._asdict(), "lock": whole.lock_names.get(row.lock, "")}
-                for row in sorted(whole.blame, key=lambda row: (-row.ns, row.lock, row.victim, row.culprit))
-            ],
-            "others": [{"source": other.name, "traces": len(other.traces), "jobs": other.jobs} for other in self.others],
-            "growth": scaling_document(self.growth) if self.growth is not None else None,
-            "notes": [*whole.notes, *([self.no_growth] if self.no_growth else [])],
-        }  # fmt: skip
 
 
 def hunt(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contend.context.costs import IMAGE, RPC, costs, is_cost
-from contend.context.effect import Context, context
+from contend.context.costs import costs, is_cost
+from contend.context.effect import context
+from contend.context.result import IMAGE, RPC, Context
 from contend.context.storm import boots, newest
 from contend.errors import BadInput, ContendError
 from contend.store.directory import RunDirectory

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from contend.analysis.comparisons import Table, planned_cells, tabulate
 from contend.analysis.run import last_stop
+from contend.context.result import IMAGE, RPC
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
@@ -21,7 +22,7 @@ from contend.studies.scenarios import parse
 from contend.units import parse_size_bytes
 
 Floats = npt.NDArray[np.float64]
-RPC, IMAGE = "rpc", "image-download"
+
 WORKLOADS = {"rpc": RPC, "rpc-elsewhere": RPC, "image-download": IMAGE, "image-download-glance": IMAGE}
 _OFFER = "contend run rpc-envelope, rpc-broker and image-download measure what a component costs"
 

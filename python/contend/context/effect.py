@@ -15,22 +15,25 @@ one process need not be on the way that a boot waits for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from contend.context.costs import RPC, Costs
-from contend.context.storm import Boots
-from contend.context.terms import (
+from contend.context.costs import Costs
+from contend.context.result import (
     AT_LEAST,
     AT_MOST,
     CARRIED,
     ROLE,
+    RPC,
     STATED,
     TRACES,
+    Context,
     Share,
+    Variant,
+)
+from contend.context.storm import Boots
+from contend.context.terms import (
     Term,
     cost,
     effect,
@@ -41,77 +44,9 @@ from contend.context.terms import (
 from contend.context.traces import InTraces, in_traces
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
-from contend.stats.estimate import Estimate
 from contend.stats.signed_rank import smallest_n
 
 Floats = npt.NDArray[np.float64]
-SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """In the baseline's place. cost: of the component as this cloud spends it, a ratio; effect: on the CPU time of all, a
-    fraction, below 0 where it saves; path: on the time to ACTIVE, None where nothing is known of that."""
-
-    name: str
-    cost: Estimate
-    effect: Estimate
-    path: Estimate | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "variant": self.name,
-            "cost": self.cost.to_json(),
-            "effect": self.effect.to_json(),
-            "path": None if self.path is None else self.path.to_json(),
-        }
-
-
-@dataclass(frozen=True)
-class Context:
-    """place: of the storm's run, as shown. share: of all parts together whose ratios the run has. beside: what is known of
-    shares in other ways. path: the component's part of the time to ACTIVE; None where nothing tells."""
-
-    run: str
-    of: str
-    place: str
-    kind: str
-    baseline: str
-    n: int
-    storms: int
-    blocks: int
-    shares: tuple[Share, ...]
-    share: Estimate
-    beside: tuple[Share, ...]
-    path: Share | None
-    variants: tuple[Variant, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def bound(self) -> str:
-        """The bound of the whole share: what all bounded parts agree on."""
-        found = {share.bound for share in self.shares if share.bound and share.known}
-        return found.pop() if len(found) == 1 else ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": self.run,
-            "of": self.of,
-            "place": self.place,
-            "component": self.kind,
-            "baseline": self.baseline,
-            "n": self.n,
-            "storms": self.storms,
-            "blocks": self.blocks,
-            "shares": [share.to_json() for share in self.shares],
-            "share": self.share.to_json(),
-            "bound": self.bound,
-            "beside": [share.to_json() for share in self.beside],
-            "path": None if self.path is None else self.path.to_json(),
-            "variants": [variant.to_json() for variant in self.variants],
-            "notes": list(self.notes),
-        }
 
 
 def context(

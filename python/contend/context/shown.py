@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contend.context import words as told
-from contend.context.effect import Context
+from contend.context.result import Context
 from contend.document import Section, Shown
 
 if TYPE_CHECKING:

@@ -6,26 +6,18 @@ those of `contend.stats.joint`: storms are drawn anew, and blocks, each with all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from contend.context.costs import Costs
+from contend.context.result import Share
 from contend.stats.estimate import Estimate
 from contend.stats.joint import joint
 
 Floats = npt.NDArray[np.float64]
-TRACES, ROLE, CARRIED, STATED = "traces", "role", "carried over", "stated"
-HOWS: Mapping[str, str] = {
-    TRACES: "of the services' own traces of these storms",
-    ROLE: "CPU time of that role's processes, read beside the storms",
-    CARRIED: "how many, counted beside the storms, times what one costs in the run: another program's cost",
-    STATED: "how many, as stated, times what one costs in the run: another program's cost",
-}
-AT_LEAST, AT_MOST = "at least", "at most"
 
 
 class Term(NamedTuple):
@@ -42,26 +34,6 @@ class Term(NamedTuple):
     on_top: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One part, as a fraction. bound: `at least`, `at most`, or "" for neither. known: whether the run has its ratio."""
-
-    what: str
-    how: str
-    bound: str
-    estimate: Estimate
-    known: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "how": self.how,
-            "bound": self.bound,
-            "known": self.known,
-            "estimate": self.estimate.to_json(),
-        }
-
-
 def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
     """The share of each of some parts of one whole."""
     return tuple(
@@ -69,8 +41,8 @@ def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
             term.what,
             term.how,
             term.bound,
-            _figure(costs, costs.baseline, terms, _only(at), "fraction", None),
             bool(term.metric),
+            _figure(costs, costs.baseline, terms, _only(at), "fraction", None),
         )
         for at, term in enumerate(terms)
     )

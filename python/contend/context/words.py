@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from contend.context.costs import RPC
-from contend.context.effect import Context, Variant
-from contend.context.terms import AT_MOST, CARRIED, HOWS, STATED, TRACES, Share
+from contend.context.result import AT_MOST, CARRIED, HOWS, RPC, STATED, TRACES, Context, Share, Variant
 from contend.stats.estimate import Estimate
 
 TITLE = "In context: what it changes of a whole cloud"

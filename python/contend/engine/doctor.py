@@ -13,21 +13,19 @@ from contend.platforms import cgroups, hotplug, masks, programs
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
+from contend.text.shape import Shape
 from contend.workloads.install import hint, missing
 from contend.workloads.load import load, names
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Shape):
     """One thing. `works` None: it was not tried, `detail` says why."""
 
     name: str
     works: bool | None
     detail: str
     fix: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.name, "works": self.works, "detail": self.detail, "fix": self.fix}
 
 
 def checks(*, containers: bool) -> Iterator[Check]:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from contend.errors import HostFailed
-from contend.fleet.clocks import Offset
 from contend.store.directory import Row
+from contend.store.host_record import Offset
 
 Key = tuple[str, int, int]
 

@@ -12,7 +12,7 @@ from contend.store.directory import PLAN_FILE, RunDirectory
 from contend.store.hosts import HOSTS_FILE, folder_of, told_of_hosts
 
 if TYPE_CHECKING:
-    from contend.fleet.clocks import Offset
+    from contend.store.host_record import Offset
 
 SHOWN = ("machine", "cpu", "cpus", "memory_gib", "os", "kernel", "virtualised")
 SMALL = ("scenario.yaml", PLAN_FILE, "environment.json", "ledger.ndjson")
@@ -46,7 +46,7 @@ class HostState:
             "failures": self.failures,
             "losses": self.losses,
             "start_late_ns": max(self.late_ns, default=None),
-            "clock": None if self.first is None else clock_record(self.first, self.last),
+            "clock": None if self.first is None else clock_record(self.first, self.last).to_json(),
         }
 
 

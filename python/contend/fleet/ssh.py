@@ -18,6 +18,7 @@ from contend.errors import BadInput, HostFailed
 from contend.files import NO_OUTPUT
 from contend.platforms import ssh
 from contend.platforms.ssh import Unreached
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -29,7 +30,7 @@ PYTHON = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Way(Shape):
     """How hosts are reached. contend: the command that starts it there; config: an OpenSSH client configuration."""
 
     contend: str = "contend"
@@ -41,9 +42,6 @@ class Way:
                 "--contend names no command",
                 hint="what starts contend on a host: --contend /opt/contend/bin/contend",
             )
-
-    def to_json(self) -> dict[str, str]:
-        return {"contend": self.contend, "config": self.config}
 
 
 @dataclass(frozen=True, slots=True)

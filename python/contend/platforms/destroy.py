@@ -5,49 +5,46 @@ Nothing that is damaged, or laid in the way by somebody else, stops the cleaning
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from contend.errors import ContendError
-from contend.ledger import SCHEMA_VERSION, is_locked
+from contend.ledger import is_locked
 from contend.platforms import claims, obedience, state
 from contend.platforms.claims import Claim
 from contend.platforms.removers import Removed, Removers
 from contend.platforms.resources import remove_obeyed
 from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
+from contend.text.shape import Shape, Through
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem to be looked at by hand. The rest was cleaned all the same."""
+class Problem(Shape):
+    """A thing to look at by hand. The rest was cleaned all the same."""
 
     message: str
     hint: str
 
 
+def _paths(paths: Sequence[Path]) -> list[str]:
+    return [str(path) for path in paths]
+
+
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The outcome of a removal. `live` are the directories of runs that were left alone, `others` what is another state
+class Report(Shape):
+    """A cleaning and its results. `live` are the directories of runs that were left alone, `others` what is another state
     directory's, `left` what was listed and left, each with the reason."""
 
+    schema_version: Literal[1] = field(default=1, init=False)
     removed: tuple[Removed, ...] = ()
     failed: tuple[Removed, ...] = ()
-    live: tuple[Path, ...] = ()
+    live: Annotated[tuple[Path, ...], Through(_paths)] = ()
     others: tuple[Anothers, ...] = ()
     left: tuple[LeftAlone, ...] = ()
     problems: tuple[Problem, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "removed": [item.to_json() for item in self.removed],
-            "failed": [item.to_json() for item in self.failed],
-            "live": [str(path) for path in self.live],
-            "others": [item.to_json() for item in self.others],
-            "left": [item.to_json() for item in self.left],
-            "problems": [{"message": one.message, "hint": one.hint} for one in self.problems],
-        }
 
 
 def destroy_run(directory: Path, removers: Removers, *, force: bool = False) -> Report:

@@ -15,11 +15,12 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from contend.platforms.accounting import flat
 from contend.platforms.procfs import unescaped
 from contend.text.printable import printable
+from contend.text.shape import Count, Finite, Shape
 
 PROC = Path("/proc")
 _INITIAL_NAMESPACE = 0xEFFFFFFB  # PROC_CGROUP_INIT_INO, include/linux/proc_ns.h
@@ -29,27 +30,18 @@ Whose = Literal["own", "above", "below"]
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
-    """One quota that was met while a party ran.
-
-    whose: "own", of a group that contend made for the party; "above", of a group that contend itself is in; "below", of
-    a group that the party's own processes went into. cpus: NaN where the quota was gone when it was read.
-    """
+class Quota(Shape):
+    """A CPU quota that held the victim back while a cell was measured: medians over its trials."""
 
     group: str
-    cpus: float
-    whose: Whose
+    cpus: Annotated[Finite, "null where it was gone when it was read"]
+    whose: Annotated[
+        Whose,
+        "own: of a group that contend made for the party; above: of a group that contend itself was in; below: of a group"
+        " that the party's own processes went into",
+    ]
     throttled_s: float
-    periods: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "group": self.group,
-            "cpus": self.cpus if math.isfinite(self.cpus) else None,
-            "whose": self.whose,
-            "throttled_s": self.throttled_s,
-            "periods": self.periods,
-        }
+    periods: Count
 
 
 @dataclass(frozen=True, slots=True)

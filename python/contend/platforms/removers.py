@@ -12,6 +12,7 @@ from typing import Any
 
 from contend.errors import ContendError, HostFailed
 from contend.platforms.confinement import OfRun
+from contend.text.shape import Shape
 
 Row = Mapping[str, Any]
 Remover = Callable[[str, Row, OfRun], bool]
@@ -19,7 +20,7 @@ Remover = Callable[[str, Row, OfRun], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Shape):
     """One thing that removal was tried on. `was_there` is False when it had gone already."""
 
     kind: str
@@ -27,15 +28,6 @@ class Removed:
     was_there: bool
     why: str = ""  # why it is still there; it stays in the ledger then
     whose: str = ""  # of what no ledger told of: the run, and what became of it
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "was_there": self.was_there,
-            "why": self.why,
-            "whose": self.whose,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend.text.shape import Shape
+
 # What a user or an engine sets (docker update, systemctl set-property), in v2 and v1; nothing that only counts.
 _FILES = (
     *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.uclamp.max"),
@@ -20,7 +22,7 @@ Standing = Mapping[str, str]  # by file
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Shape):
     """A limit that read differently, of one file.
 
     >>> str(Change("/sys/fs/cgroup/box/cpu.max", "50000 100000", "20000 100000"))
@@ -34,9 +36,6 @@ class Change:
     def __str__(self) -> str:
         path = Path(self.file)
         return f"{path.name} of {path.parent}: {self.before or '(empty)'} → {self.after or '(empty)'}"
-
-    def to_json(self) -> dict[str, str]:
-        return {"file": self.file, "before": self.before, "after": self.after}
 
 
 def groups_of(honoured: Mapping[str, object]) -> list[Path]:

@@ -7,11 +7,11 @@ then is asked who is alive and who claims what: the other way round, what a run 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from contend.errors import BadInput, ContendError
 from contend.files import open_inside
@@ -22,6 +22,7 @@ from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
 from contend.platforms.removers import Removed
 from contend.platforms.resources import HOST
+from contend.text.shape import FLAT, Shape, Through
 
 _MOST_BYTES = 1 << 20  # of a ledger that is looked at for the run's name only
 StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
@@ -40,19 +41,36 @@ class Stray:
 
 
 @dataclass(frozen=True, slots=True)
-class Anothers:
+class ClaimDocument(Shape):
+    """Whose a run is."""
+
+    run: str
+    directory: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThingDocument(Shape):
+    """One thing of a run."""
+
+    kind: StrayKind
+    name: str
+
+
+def _claim(of: Claim) -> ClaimDocument:
+    return ClaimDocument(of.run_id, str(of.directory), str(of.state))
+
+
+def _things(of: Iterable[tuple[StrayKind, str]]) -> list[ThingDocument]:
+    return [ThingDocument(*thing) for thing in of]
+
+
+@dataclass(frozen=True, slots=True)
+class Anothers(Shape):
     """A run's leftover that is not alive, and that another state directory still knows."""
 
-    claim: Claim
-    things: tuple[tuple[StrayKind, str], ...]
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "run": self.claim.run_id,
-            "directory": str(self.claim.directory),
-            "state": str(self.claim.state),
-            "things": [{"kind": kind, "name": name} for kind, name in self.things],
-        }
+    claim: Annotated[Claim, Through(_claim), FLAT]
+    things: Annotated[tuple[tuple[StrayKind, str], ...], Through(_things)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +102,12 @@ class _Owners:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAlone:
+class LeftAlone(Shape):
     """Something that was listed and left, and why."""
 
     kind: str
     name: str
     why: str
-
-    def to_json(self) -> dict[str, object]:
-        return {"kind": self.kind, "name": self.name, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)

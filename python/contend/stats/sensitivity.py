@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from contend.stats import signed_rank
 from contend.stats.estimate import Estimate
 from contend.stats.nnls import nnls
 from contend.stats.selection import walsh_averages
+from contend.text.shape import Shape
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -105,10 +107,10 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
-    """|predicted - measured| over held-out pairs: of slowdowns in percentage points, and of their logs."""
+class Errors(Shape):
+    """|predicted - measured| over the held-out pairs."""
 
-    median_points: float
+    median_points: Annotated[float, "of slowdowns, in percentage points"]
     worst_points: float
     median_log: float
     worst_log: float

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput
 from contend.store.damage import json_object, note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
+from contend.store.host_record import Done
 from contend.store.rows import HostsFile, wrong
 
 HOSTS_FILE = "hosts.json"
@@ -73,14 +73,6 @@ def told_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
         return {}
     found: Mapping[str, Mapping[str, Any]] = document["hosts"]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How many counted trials of a host gave a result, of how many that its plan has at most."""
-
-    finished: int
-    planned: int
 
 
 def done(run: RunDirectory) -> dict[str, Done]:

@@ -8,15 +8,15 @@ while another ran) account for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from contend.errors import BadInput
 from contend.store.traces import columns_of, is_trace, notes
+from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, computed
 from contend.units import format_duration
 
-SCHEMA_VERSION = 1
 LEAST = 5  # the same call so often inside one span is worth a word
 KINDS = {
     1: "lock",
@@ -32,49 +32,49 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Span:
-    """All spans of one name; see `_native.ctrace_summary`."""
+class Span(Shape):
+    """All spans of one name, over all processes; ranked by self time."""
 
     name: str
-    count: int
-    total_ns: int
-    self_ns: int
-    wait_ns: int
-    suspended_ns: int
-    max_ns: int
-    raised: int
-    unfinished: int
-    cpu_ns: int
-    run_delay_ns: int
-    remote: int
-    remote_ns: int
-    remote_max_ns: int
+    count: Count
+    total_ns: Annotated[Count, "from begin to end; of recursion only the outermost"]
+    self_ns: Annotated[Count, "neither in spans inside it, nor waiting for a lock, nor suspended"]
+    wait_ns: Annotated[Count, "waiting for a lock, which others held"]
+    suspended_ns: Annotated[Count, "open while another ran on its thread (greenlets, tasks)"]
+    max_ns: Count
+    raised: Count
+    unfinished: Annotated[Count, "the end is missing: it was ended with what is around it, or with the file"]
+    cpu_ns: Annotated[Count, "of its threads, where it was recorded; else 0"]
+    run_delay_ns: Annotated[Count, "ready to run and without a CPU, where it was recorded; else 0"]
+    remote: Annotated[Count, "left the process: of kind remote, or a message was sent in it"]
+    remote_ns: Count
+    remote_max_ns: Count
 
 
 @dataclass(frozen=True)
-class Holder:
-    """Who held a lock when others began to wait for it: the innermost span, else the track; or nobody known."""
+class Holder(Shape):
+    """Who held the lock when a wait began: the innermost span, else the track; 'unknown' where nobody is known."""
 
     name: str
-    waits: int
-    wait_ns: int
+    waits: Count
+    wait_ns: Annotated[Count, "waiting for a lock, which others held"]
 
 
 @dataclass(frozen=True)
-class Lock:
-    """All locks of one name, site and kind."""
+class Lock(Shape):
+    """All locks of one name, site and kind; by the time waited, conditions and queues after all others."""
 
     name: str
-    site: str
+    site: Annotated[str, "file:line, empty where it is not known"]
     kind: str
-    instances: int
-    waits: int
-    wait_ns: int
-    max_wait_ns: int
-    given_up: int
-    holds: int
-    hold_ns: int
-    max_hold_ns: int
+    instances: Annotated[Count, "how many locks they are"]
+    waits: Count
+    wait_ns: Annotated[Count, "waiting for a lock, which others held"]
+    max_wait_ns: Count
+    given_up: Annotated[Count, "waits that ended without it"]
+    holds: Annotated[Count, "times it was taken"]
+    hold_ns: Count
+    max_hold_ns: Count
     holders: tuple[Holder, ...]
 
     @property
@@ -84,31 +84,31 @@ class Lock:
 
 
 @dataclass(frozen=True)
-class Repeated:
-    """A span that others repeat inside themselves: `calls` in `parents` of them, at most `most` in one."""
+class Repeated(Shape):
+    """Calls of one name, `least` or more inside one span: those that leave the process first, then by time."""
 
     parent: str
     child: str
-    parents: int
-    calls: int
-    most: int
-    ns: int
-    remote: int
+    parents: Annotated[Count, "spans around that hold so many"]
+    calls: Annotated[Count, "inside those"]
+    most: Annotated[Count, "in one of them"]
+    ns: Count
+    remote: Annotated[Count, "left the process: of kind remote, or a message was sent in it"]
 
 
 @dataclass(frozen=True)
-class Process:
-    """One file of the trace, and how well it is on record; see `_native.ctrace_summary`."""
+class Process(Shape):
+    """A file of the trace; a process that recorded again or executed another program has several."""
 
     name: str
-    pid: int
-    parent: int
-    events: int
-    lost: int
-    torn_bytes: int
-    closed: int
-    readings: int
-    off_line_ns: int
+    pid: Count
+    parent: Count
+    events: Count
+    lost: Count
+    torn_bytes: Count
+    closed: Annotated[Count, "1: the process ended the recording itself"]
+    readings: Annotated[Count, "of both clocks; 0: its ticks are CLOCK_MONOTONIC"]
+    off_line_ns: Annotated[Count, "how far these readings lie off a straight line at most, ns"]
 
     @property
     def clock(self) -> str:
@@ -136,64 +136,115 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Collections:
-    """Pauses of one generation of the garbage collector."""
+class Collections(Shape):
+    """Pauses for garbage collection, by generation."""
 
-    generation: int
-    count: int
-    total_ns: int
-    max_ns: int
-    collected: int
+    generation: Count
+    count: Count
+    total_ns: Annotated[Count, "from begin to end; of recursion only the outermost"]
+    max_ns: Count
+    collected: Annotated[Count, "objects that were found to be garbage"]
 
 
 @dataclass(frozen=True)
-class Blocked:
-    """The cause that kept an event loop or hub from all others; `ready` the most that were known to be ready behind it."""
+class Blocked(Shape):
+    """Spans that kept an event loop or hub from all others for longer than the limit; ranked by time."""
 
-    loop: str
+    loop: Annotated[str, "'blocked event loop' or 'blocked hub'"]
     name: str
-    site: str
-    count: int
-    total_ns: int
-    max_ns: int
-    ready: int
+    site: Annotated[str, "file:line, empty where it is not known"]
+    count: Count
+    total_ns: Annotated[Count, "from begin to end; of recursion only the outermost"]
+    max_ns: Count
+    ready: Annotated[Count, "the most that were known to be ready behind it; 0 also where that is not known"]
 
 
 @dataclass(frozen=True)
-class SystemCall:
-    """Those of one name in which a thread of Python waited."""
+class SystemCall(Shape):
+    """System calls of 50 µs and more in which threads waited, by name; ranked by time. They are in the spans'
+    own times."""
 
     name: str
-    count: int
-    total_ns: int
-    max_ns: int
+    count: Count
+    total_ns: Annotated[Count, "from begin to end; of recursion only the outermost"]
+    max_ns: Count
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteDocument(Shape):
+    """Calls that left their process; the most frequent first."""
+
+    name: str
+    calls: Count
+    total_ns: Annotated[Count, "ns"]
+    max_ns: Annotated[Count, "ns"]
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterDocument(Shape):
+    """Waits for the interpreter itself."""
+
+    gil: Lock | None
+    collections: tuple[Collections, ...]
+    blocked: tuple[Blocked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedDocument(Shape):
+    """Calls that are made again and again inside one span."""
+
+    least: Annotated[Count, "so many are a repetition"]
+    rows: tuple[Repeated, ...]
 
 
 @dataclass(frozen=True)
-class TraceSummary:
-    """Ranked: spans by self time, locks by time waited with conditions and queues after them, repeated calls remote ones
-    first, then by time.
+class TraceSummary(Shape):
+    """Where the time of a traced program went. Times are integers in ns.
 
     `began_ns` is since 1970, 0 where the trace does not tell; `tracks` had spans or waits, and `lanes` are those of them
     that were asked for, in parts of `width_ns`.
     """
 
+    schema_version: Literal[1] = field(default=1, init=False)
     source: str
-    began_ns: int
-    length_ns: int
-    told: Mapping[str, Any]
+    length_ns: Annotated[Count, "from the first event to the last, ns"]
+    told: Annotated[
+        Mapping[str, Any],
+        Named("counts"),
+        Limits(
+            properties={"passed_over": {"type": "array", "items": {"type": "string"}}},
+            additionalProperties={"type": "integer", "minimum": 0},
+        ),
+        "events, processes, and what could not be told, by kind",
+    ]
+    processes: tuple[Process, ...]
     spans: tuple[Span, ...]
     locks: tuple[Lock, ...]
-    repeated: tuple[Repeated, ...]
-    collections: tuple[Collections, ...]
-    blocked: tuple[Blocked, ...]
     system_calls: tuple[SystemCall, ...]
-    least: int
-    crowded: int
-    processes: tuple[Process, ...]
-    tracks: int
-    lanes: tuple[Lane, ...] = ()
-    width_ns: int = 0
+    began_ns: Annotated[int, HIDDEN]
+    repeated: Annotated[tuple[Repeated, ...], HIDDEN]
+    collections: Annotated[tuple[Collections, ...], HIDDEN]
+    blocked: Annotated[tuple[Blocked, ...], HIDDEN]
+    least: Annotated[int, HIDDEN]
+    crowded: Annotated[int, HIDDEN]
+    tracks: Annotated[int, HIDDEN]
+    lanes: Annotated[tuple[Lane, ...], HIDDEN] = ()
+    width_ns: Annotated[int, HIDDEN] = 0
+
+    @property
+    @computed(before="system_calls")
+    def remote_calls(self) -> Annotated[list[RemoteDocument], Named("remote")]:
+        return [RemoteDocument(s.name, s.remote, s.remote_ns, s.remote_max_ns) for s in self.remote]
+
+    @property
+    @computed(before="system_calls")
+    def interpreter(self) -> InterpreterDocument:
+        return InterpreterDocument(self.gil, self.collections, self.blocked)
+
+    @property
+    @computed
+    def repetitions(self) -> Annotated[RepeatedDocument, Named("repeated")]:
+        return RepeatedDocument(self.least, self.repeated)
 
     @property
     def remote(self) -> list[Span]:
@@ -208,38 +259,15 @@ class TraceSummary:
         return found[0] if found else None
 
     @property
+    @computed(before="processes")
     def notes(self) -> list[str]:
-        """Notes that a reader must know of the trace."""
+        """what a reader must know of the trace, a sentence each"""
         said = notes(self.told)
         if self.crowded:
             said.append(
                 f"{self.crowded:,} calls in spans with very many different ones were not looked at for repeats"
             )
         return said
-
-    def to_json(self) -> dict[str, Any]:
-        """One document; times are integers of nanoseconds."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "source": self.source,
-            "length_ns": self.length_ns,
-            "counts": dict(self.told),
-            "notes": self.notes,
-            "processes": [asdict(process) for process in self.processes],
-            "spans": [asdict(span) for span in self.spans],
-            "locks": [asdict(lock) for lock in self.locks],
-            "remote": [
-                {"name": s.name, "calls": s.remote, "total_ns": s.remote_ns, "max_ns": s.remote_max_ns}
-                for s in self.remote
-            ],
-            "interpreter": {
-                "gil": asdict(self.gil) if self.gil else None,
-                "collections": [asdict(row) for row in self.collections],
-                "blocked": [asdict(row) for row in self.blocked],
-            },
-            "system_calls": [asdict(row) for row in self.system_calls],
-            "repeated": {"least": self.least, "rows": [asdict(row) for row in self.repeated]},
-        }
 
 
 def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int = 0) -> TraceSummary:

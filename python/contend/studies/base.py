@@ -14,16 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from contend.document import RESERVED, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
 from contend.studies.cell import Cell, Party
 from contend.studies.model import Scenario
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from contend.advice.document import PlacementDocument
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import PlannedCell, Table
     from contend.document import Analysis, CellResult, Control
@@ -119,7 +121,7 @@ class Advice:
 
     findings: tuple[Finding, ...]
     refused: str = ""
-    placement: Mapping[str, Any] | None = None
+    placement: PlacementDocument | None = None
     title: str = ""
     lines: Sequence[str] = ()
     about: Sequence[str] = ()
@@ -275,6 +277,13 @@ class Study(Shown, ABC, Generic[S]):
         """How its comparisons stand in tables."""
         return Layout()
 
+    def result_type(self) -> Any:
+        """The type of what `read` gives, of which the JSON Schema is made: a `Shape`, or a tuple of one kind of them.
+
+        None of a study without a result.
+        """
+        return None
+
     # How its result is shown, besides what Shown has
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -332,9 +341,16 @@ def _loaded(point: EntryPoint) -> Study[Any]:
         raise no_study("it is no object of a subclass of contend.studies.base.Study")
     if not (isinstance(model, type) and issubclass(model, Scenario)):
         raise no_study("its `scenario` is no subclass of contend.studies.model.Scenario")
+    if not _has_a_shape(found.result_type()):
+        raise no_study("its `result_type` is no class below contend.text.shape.Shape, and no tuple of one")
     if (key := found.key or point.name) in RESERVED:
         raise no_study(f"its result would stand under '{key}', which every findings.json has")
     return found
+
+
+def _has_a_shape(result: Any) -> bool:
+    of = get_args(result)[0] if get_origin(result) is tuple else result
+    return of is None or (isinstance(of, type) and issubclass(of, Shape))
 
 
 def study_of(scenario: Scenario) -> Study[Any]:

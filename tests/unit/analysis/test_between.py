@@ -9,10 +9,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.analysis.between import compare_runs, verdict
-from contend.analysis.schema import comparison_schema
+from contend.analysis.between import Comparison, compare_runs, verdict
 from contend.errors import BadInput
 from contend.store.directory import RunDirectory
+from contend.text.shape import schema
 from support.made_runs import Made
 
 SLOW = {"ffmpeg|stress-cpu": 2.0}
@@ -72,7 +72,7 @@ def test_times_and_rates_are_both_worse_above_one(tmp_path: Path) -> None:
     found = compare_runs(made(tmp_path, seed=1), made(tmp_path, seed=2, level=2.0))
     assert {c.metric.better for c in found.cells} == {"lower", "higher"}
     assert all(1.8 < c.estimate.value < 2.2 for c in found.cells)
-    jsonschema.validate(json.loads(json.dumps(found.to_json())), comparison_schema())
+    jsonschema.validate(json.loads(json.dumps(found.to_json())), schema(Comparison))
 
 
 def test_runs_without_a_common_cell_are_refused(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from contend.contention.alibi.cells import cell_alibis
 from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_group, victims
-from contend.contention.alibi.verdict import Alibi
+from contend.contention.alibi.verdict import Alibi, CellAlibi
 from contend.contention.alibi.words import party_line
-from contend.report.definitions import DEFINITIONS
-from contend.report.sample_schema import alibi_schema
+from contend.text.shape import schema
 from support.alibi_series import Host, Thread
 
 START, END = 5.0, 15.0
@@ -29,7 +28,7 @@ def told(host: Host, place: Path, scope: Scope = MINE, parents: dict[int, int] |
         return None
     found = judge_party("the command", Recording.of_directory(place), own, *host.span(START, END))
     assert found is not None
-    jsonschema.validate(found.to_json(), alibi_schema())
+    jsonschema.validate(found.to_json(), schema(Alibi))
     return found
 
 
@@ -173,7 +172,7 @@ def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
     (cell,) = cell_alibis([row], whole, read_group(tmp_path, VICTIM))
     assert (cell.verdict, cell.party_verdict, cell.party_agreeing) == ("thread", "idle", 1)
     assert party_line(cell) == "not held up by the hardware, in 1 of 1 trials"
-    jsonschema.validate(cell.to_json(), {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS})
+    jsonschema.validate(cell.to_json(), schema(CellAlibi))
     (alone,) = cell_alibis([row], whole, read_group(tmp_path, Groups("nobody")))
     assert (alone.party_verdict, party_line(alone)) == ("", "")
 

@@ -15,14 +15,14 @@ from contend.cli.common import load_report
 from contend.context import words as context_words
 from contend.context.choose import put
 from contend.context.costs import costs
-from contend.context.effect import Context, context
+from contend.context.effect import context
+from contend.context.result import AT_MOST, CARRIED, ROLE, STATED, Context
 from contend.context.storm import boots
-from contend.context.terms import AT_MOST, CARRIED, ROLE, STATED
 from contend.errors import BadInput
-from contend.report.context_schema import context_schema
 from contend.report.html import render_html
 from contend.report.terminal import render
 from contend.store.directory import RunDirectory
+from contend.text.shape import schema
 from support.made_context import CALL, DOWNLOAD, IMAGE, RPC, costs_run, storms_run
 
 # Of 1 CPU second a boot: 20 calls of 1.2 ms are 2.4 %, the broker 3 %.
@@ -199,7 +199,7 @@ def test_a_report_puts_it_in_the_newest_storm_beside(tmp_path: Path) -> None:
     found = report.analysis.context
     assert found is not None and found.of == newer.id
     jsonschema.validate(json.loads(json.dumps(report.analysis.to_json())), analysis_schema())
-    jsonschema.validate(json.loads(json.dumps(found.to_json())), context_schema())
+    jsonschema.validate(json.loads(json.dumps(found.to_json())), schema(Context))
     page = render_html(report)
     assert '<h2 id="context">' in page and newer.id in page
     assert "RPC took 5." in page

@@ -14,10 +14,10 @@ from rich.console import Console
 from contend.cli.report_ import command
 from contend.errors import BadInput, HostFailed
 from contend.report.trace_page import write_page
-from contend.report.trace_schema import trace_schema
 from contend.report.trace_terminal import print_summary
 from contend.report.trace_words import answer
 from contend.store.trace_summary import Holder, Lock, Repeated, TraceSummary, summarise
+from contend.text.shape import schema
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number
 
@@ -279,9 +279,9 @@ def test_it_is_printed_and_given_as_json(tmp_path: Path) -> None:
         assert words in " ".join(done.stdout.split()), done.stdout
     done = CliRunner().invoke(command, [str(tmp_path), "--json"], standalone_mode=False)
     document = json.loads(done.stdout)
-    jsonschema.validate(document, trace_schema())
+    jsonschema.validate(document, schema(TraceSummary))
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document | {"more": 1}, trace_schema())
+        jsonschema.validate(document | {"more": 1}, schema(TraceSummary))
     assert document["remote"] == [{"name": "select", "calls": 100, "total_ns": 1_000, "max_ns": 10}]
     assert document["repeated"]["rows"][0]["most"] == 50
     assert document["locks"][0]["holders"] == [{"name": "thread 2", "waits": 1, "wait_ns": 550}]

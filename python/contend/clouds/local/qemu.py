@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from contend.platforms import procfs
 from contend.platforms.calls import spawn
 from contend.platforms.guests import accel
 from contend.platforms.guests import machine as basis
+from contend.text.shape import Shape
 
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Shape):
     """The make of every guest of a run. `accel`: kvm or tcg (emulated); `model`: QEMU's machine type."""
 
     kernel: str
@@ -37,9 +38,6 @@ class Machine:
     @property
     def emulated(self) -> bool:
         return self.accel != "kvm"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def command(self, number: int, network: str, tap: str) -> list[str]:
         """QEMU's, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its `tap`."""

@@ -95,7 +95,7 @@ def forecast(run: Path, jobs: int) -> Whatif:
         regime,
         (),
         (_from(storms), *(f"n = {a.factors.get('n', '?')}: {a.text}" for a in alibis if a.verdict != "idle")),
-        LAW,
+        method=LAW,
     )
 
 

@@ -89,10 +89,8 @@ class GrowthStudy(Study[Growth]):
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
         return "none: no call is shown to do more work as the cloud fills."
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.growth.schema import growth
-
-        return {"growth": growth()}
+    def result_type(self) -> Any:
+        return results.Growths
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("growth", "Calls by population"),)

@@ -102,10 +102,8 @@ class PlacementStudy(Study[NetworkPlacement]):
             return super().nothing_found(analysis, known=known)
         return "none: no place is shown to cost throughput or CPU time by 5 % or more."
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.placement.schema import placement
-
-        return {"placement": placement()}
+    def result_type(self) -> Any:
+        return results.Placements
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("placement", "Places"),)

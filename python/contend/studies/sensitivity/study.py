@@ -100,7 +100,7 @@ class SensitivityStudy(Study[Sensitivity]):
         placed = placing.place(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
         return Advice(
             placing.claims(of, scenario, placed),
-            placement=placed.to_json(of.workloads),
+            placement=placed.document(of.workloads),
             title=f"On {placed.hosts} host{'s' if placed.hosts != 1 else ''}",
             lines=words.placed_lines(of, placed),
             about=words.placed_about(placed),
@@ -121,10 +121,8 @@ class SensitivityStudy(Study[Sensitivity]):
             return "none: no placement is advised by what is no forecast."
         return super().nothing_found(analysis, known=known)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.sensitivity.schema import sensitivity
-
-        return {"sensitivity": sensitivity()}
+    def result_type(self) -> Any:
+        return results.Sensitivities
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         title = "Description" if analysis.result.refused else "Forecast"

@@ -110,10 +110,8 @@ class StorageStudy(Study[Storage]):
         told = "none: no pool is detectably slowed by a neighbour on it."
         return told if known else super().nothing_found(analysis, known=known)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.storage.schema import sweep
-
-        return {"sweep": sweep()}
+    def result_type(self) -> Any:
+        return results.Sweep
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("surfaces", "Response surfaces"),)

@@ -9,9 +9,9 @@ import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 from contend.clouds.storm.counted import POLLS
 from contend.clouds.traced import Window, counts, length, per_item
@@ -19,6 +19,7 @@ from contend.errors import BadInput, ContendError, HostFailed
 from contend.stats.estimate import Estimate
 from contend.stats.levels import level
 from contend.store.directory import RunDirectory
+from contend.text.shape import Count, Shape, Through
 
 Document = Mapping[str, Any]
 FILE = "traced.json"
@@ -29,33 +30,26 @@ _FINDINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """Guests of one size: those that answered, and from due to then over storms, s; no figure unless all answered, and
-    none `at_once`, before they can have been up.
-    """
+class Serving(Shape):
+    """The guests, by TCP or HTTP to their own addresses."""
 
-    answered: int
-    at_once: int
-    timed_out: int
-    levels: Mapping[str, Estimate]
-
-    def to_json(self) -> dict[str, Any]:
-        levels = {name: estimate.to_json() for name, estimate in self.levels.items()}
-        return {
-            "answered": self.answered,
-            "at_once": self.at_once,
-            "timed_out": self.timed_out,
-            "levels": levels,
-        }
+    answered: Count
+    at_once: Annotated[Count, "to the first attempt: not known to be the guest"]
+    timed_out: Annotated[Count, "no answer in time"]
+    levels: Annotated[
+        Mapping[str, Estimate],
+        "s from due to the answer, none unless all answered; after_active and guest (a mean one's) from ACTIVE; width: of"
+        " the interval in which it came",
+    ]
 
 
-class Stamps(NamedTuple):
-    """How far from nova's own stamps the middles of what was seen without them were, s: median and worst; how many servers
-    were heard of, and how many of these stamps lie inside the interval."""
+@dataclass(frozen=True, slots=True)
+class Stamps(Shape):
+    """Nova's notifications beside what was seen without them."""
 
-    heard: int
-    inside: int
-    error_s: float
+    heard: Annotated[Count, "servers"]
+    inside: Annotated[Count, "of these, stamps inside the interval that was seen"]
+    error_s: Annotated[float, "from the interval's middle to the stamp, median"]
     largest_error_s: float
 
 
@@ -103,22 +97,34 @@ def stamps_of(documents: Sequence[Document]) -> Stamps | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TracedFinding(Shape):
+    """A finding of the hunt."""
+
+    sentence: str
+    advice: str
+    kind: str
+    resource: str
+
+
+def _findings(found: Sequence[Mapping[str, str]]) -> list[TracedFinding]:
+    return [TracedFinding(**one) for one in found]
+
+
 @dataclass(frozen=True)
-class Traced:
-    """The traced work of one boot by size (the cell's name), then by service. `why` says why there is nothing.
+class Traced(Shape):
+    """One boot by the services' own traces."""
 
-    findings: the first of a hunt over all that is in the traces, with the `jobs` it took for boots, and the command that
-    shows the rest.
-    """
-
-    services: Mapping[str, Mapping[str, Mapping[str, float]]]
-    findings: Sequence[Mapping[str, str]] = ()
-    jobs: str = ""
-    command: str = ""
-    why: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    services: Annotated[
+        Mapping[str, Mapping[str, Mapping[str, float]]],
+        "by cell and service: statements, commits, rollbacks, calls, casts, replies",
+    ]
+    findings: Annotated[
+        Sequence[Mapping[str, str]], Through(_findings), "the first of a hunt over all traces"
+    ] = ()
+    jobs: Annotated[str, "what the hunt took for boots"] = ""
+    command: Annotated[str, "shows the rest"] = ""
+    why: Annotated[str, "why there is nothing"] = ""
 
 
 def traced(run: Path, directory: str, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Traced:

@@ -78,10 +78,8 @@ class StormStudy(Study[Storm]):
 
         return storm_plots(report.analysis.result)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.storm.schema import storms
-
-        return {"storms": storms()}
+    def result_type(self) -> Any:
+        return results.Storms
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("storms", "Storms"),)

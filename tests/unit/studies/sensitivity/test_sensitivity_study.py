@@ -189,4 +189,4 @@ def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) ->
     with pytest.raises(BadInput, match="no placement: how hard nginx"):
         place(of, 3)
     document, _ = advise(load_report(run), hosts=3, worst=False)
-    assert document["placement"] is None and document["refused"] == (of.refused or unpredicted(of))
+    assert document.placement is None and document.refused == (of.refused or unpredicted(of))
