@@ -10,9 +10,10 @@ import pytest
 
 from contend.errors import BadInput
 from contend.testbed.rabbit.bed import Bed
-from contend.testbed.rpc import faults, loop
-from contend.testbed.rpc.options import Phase
-from contend.testbed.rpc.reckoning import Call, Fault, backlog, reckon, recovery
+from contend.testbed.rpc import faults
+from contend.workloads.drivers.rpc import loop
+from contend.workloads.drivers.rpc.options import Phase
+from contend.workloads.drivers.rpc.reckoning import Call, Fault, backlog, reckon, recovery
 from contend.workloads.generators import rpc_failures
 from support.generators import parameters_file
 

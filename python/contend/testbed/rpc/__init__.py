@@ -1,4 +1,1 @@
-"""Load driver, broker, simulated service: what one RPC costs each of them.
-
-`ends` are programs of their own, a process each; `trial` starts them, loads them and reads what it cost.
-"""
+"""What goes wrong on purpose at a broker of contend's own while calls are made over it."""
