@@ -22,7 +22,6 @@ from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 from contend.workloads.parameters_file import Placeholders
 
-NAME = "terasort-cluster"
 DIRECTORY = "cluster-directory"
 ROW_BYTES = 100
 
