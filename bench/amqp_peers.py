@@ -32,9 +32,9 @@ from contend.environment import fingerprint
 from contend.errors import CannotHonour, ContendError
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import native, payloads, trial
-from contend.testbed.rpc.options import End
 from contend.workloads.downloads.reqwest_client import find_cargo
+from contend.workloads.drivers.rpc import native, payloads, trial
+from contend.workloads.drivers.rpc.options import End
 from results.files import save_at
 from results.record import recording
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import native, trial
-from contend.testbed.rpc.options import End
+from contend.workloads.drivers.rpc import native, trial
+from contend.workloads.drivers.rpc.options import End
 from results.files import save_at
 from results.record import recording
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.platforms import programs
 from contend.platforms.listening import ports
 from contend.workloads import install
 from contend.workloads.instance import Argv, Instance, resolve
@@ -153,7 +154,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     if resolve(load(name), {}).network != "pair":
         yield Place(tmp_path)
         return
-    ip = str(install.find_command("ip"))
+    ip = str(programs.find_command("ip"))
     left, right = f"ct{os.getpid()}a", f"ct{os.getpid()}b"
 
     def run(*arguments: str) -> None:

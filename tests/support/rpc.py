@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from contend.testbed.rabbit import bed, node
-from contend.testbed.rpc import failures, native
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process
-from contend.testbed.rpc.trial import Broker
+from contend.workloads.drivers.rpc import native
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
+from contend.workloads.drivers.rpc.trial import Broker
+from contend.workloads.generators.failing_broker import trial as failures
 from support.prerequisites import need
 
 

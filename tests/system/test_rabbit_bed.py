@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contend.platforms import procfs
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import native
+from contend.workloads.drivers.rpc import native
 from support.rpc import broker, calling, listed, load, queues, serving
 
 

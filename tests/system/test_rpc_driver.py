@@ -17,10 +17,10 @@ import pytest
 
 from contend.errors import BadInput, HostFailed
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import native, payloads
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process
-from contend.testbed.rpc.trial import cleared
+from contend.workloads.drivers.rpc import native, payloads
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
+from contend.workloads.drivers.rpc.trial import cleared
 from support.rpc import broker, calling, counts, load, queues, remover, serving
 
 S = 10**9

@@ -17,8 +17,8 @@ import pytest
 from contend import __version__
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import native
-from contend.testbed.rpc.options import URL, Phase
+from contend.workloads.drivers.rpc import native
+from contend.workloads.drivers.rpc.options import URL, Phase
 from support.command_line import wait_for
 from support.rpc import calling, counts, load, queues, serving
 
@@ -123,8 +123,8 @@ def test_it_ends_with_whoever_started_it(rabbit: bed.Bed, tmp_path: Path) -> Non
     (tmp_path / "payloads.json").write_text("[{}]")
     program = (
         "import signal, sys\n"
-        "from contend.testbed.rpc.options import End, Phase\n"
-        "from contend.testbed.rpc.processes import Process\n"
+        "from contend.workloads.drivers.rpc.options import End, Phase\n"
+        "from contend.workloads.drivers.rpc.processes import Process\n"
         "url, ends = sys.stdin.readline().strip(), []\n"
         "for role in ('service', 'driver'):\n"
         "    ends.append(Process(End(role, 'native', 'orphan-x', 'orphan', 'one', sys.argv[1]), url, {}))\n"

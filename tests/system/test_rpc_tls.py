@@ -10,7 +10,7 @@ import pytest
 
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed, node
-from contend.testbed.rpc import remote, trial
+from contend.workloads.drivers.rpc import remote, trial
 from support.rpc import broker, calling, counts, end, load, queues, remover, serving
 from support.wire_servers import Authority
 

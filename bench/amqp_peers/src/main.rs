@@ -1,4 +1,4 @@
-//! One end of an RPC by lapin or by amqprs, told by lines of JSON on standard input, as `contend.testbed.rpc.end` and
+//! One end of an RPC by lapin or by amqprs, told by lines of JSON on standard input, as `contend.workloads.drivers.rpc.end` and
 //! contend-rpc are. Its one argument is a file with what a service answers, JSON.
 //!
 //! The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a

@@ -1,7 +1,7 @@
 //! `contend-rpc`: one end of an RPC by contend's own AMQP driver, as the order on its stdin says (see `order.rs`). A program
 //! of its own, so that contend's native module, which lives in other people's services, carries neither TLS nor AMQP.
 //!
-//! It is spoken to by lines, as `contend.testbed.rpc.end` is. The first line is the order; the answer is
+//! It is spoken to by lines, as `contend.workloads.drivers.rpc.end` is. The first line is the order; the answer is
 //! `{"ready": …, "queues": […]}`. Then a driver runs a load for each line (`order::Phase`), and a service tells its counts
 //! (`counts`), the calls that it took (`calls`), or takes so long for each from then on (`work SECONDS`); each answer is a
 //! line of JSON. It ends when its stdin does, in the middle of a load too, or at SIGINT or SIGTERM: then it removes its

@@ -1,4 +1,4 @@
-"""All that contend can have made, and who removes it: what a run makes, and fleets."""
+"""Removers of all that contend makes: what a run makes, and fleets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _fleet(name: str, row: Row, of: OfRun) -> bool:
 
 
 def _parts(name: str, row: Row, of: OfRun) -> bool:
-    """What the hosts of a fleet that stays do for a run whose coordinator is gone."""
+    """End what the hosts of a fleet that stays do for a run whose coordinator is gone."""
     if name != of.run_id:
         raise stranger(name, "parts of fleets")
     from contend.fleet import up

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contend.errors import HostFailed
 
+_SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 NAMES = ("contend-probe", "contend-fetch", "contend-rpc")
 
 
@@ -48,3 +49,17 @@ def is_installed(name: str) -> bool:
     """
     path = find(name)
     return path is not None and os.access(path, os.X_OK)
+
+
+def search_path() -> str:
+    """PATH, and the system directories that a normal user's leaves out: nginx is in /usr/sbin."""
+    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([*given, *(d for d in _SYSTEM if d not in given)])
+
+
+def find_command(name: str) -> Path | None:
+    """Where a program of the host is, or None."""
+    import shutil  # as above
+
+    path = shutil.which(name, path=search_path())
+    return Path(path) if path else None

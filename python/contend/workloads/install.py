@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from contend.platforms import programs
+from contend.platforms.programs import find_command
 from contend.workloads.spec import Scalar, Workload
-
-_SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-
-
-def search_path() -> str:
-    """PATH, and the system directories that a normal user's leaves out: nginx is in /usr/sbin."""
-    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join([*given, *(d for d in _SYSTEM if d not in given)])
-
-
-def find_command(name: str) -> Path | None:
-    """Where the program is, or None."""
-    found = shutil.which(name, path=search_path())
-    return Path(found) if found else None
 
 
 def missing(workload: Workload) -> tuple[str, ...]:

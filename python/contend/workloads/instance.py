@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from contend.errors import UnknownName, WorkloadError, suggest
+from contend.platforms.programs import find_command
 from contend.text.masking import mask_value
 from contend.workloads import parameters_file
-from contend.workloads.install import find_command
 from contend.workloads.parameters_file import Placeholders
 from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders
 from contend.workloads.spec import Parameter, Scalar, Workload

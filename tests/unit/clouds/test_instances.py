@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from contend.clouds.instances import heat, placed, trial
+from contend.clouds.instances import heat, placed
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.clouds.openstack import KINDS, body_of, has_mark, mark_of, shown
@@ -18,7 +18,8 @@ from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import forecast_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
 from contend.studies.scenarios import dump, load
-from contend.testbed.placement.trial import Asked
+from contend.workloads.drivers.placement import instances as trial
+from contend.workloads.drivers.placement.trial import Asked
 
 ALL = "ss,sd,ds,dd"
 RUN = "network-placement-20260102-101500-7f3a"

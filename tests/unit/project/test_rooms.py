@@ -64,3 +64,9 @@ def test_a_name_is_noticed(tmp_path: Path) -> None:
 
 def test_few_modules_lie_at_the_root() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= MOST_AT_ROOT
+
+
+def test_what_measures_knows_no_test_bed() -> None:
+    files = sorted((PACKAGE / "workloads" / "drivers").rglob("*.py"))
+    assert len(files) > 4
+    assert not [path for path in files if "contend.testbed" in path.read_text(encoding="utf-8")]

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from contend.errors import BadInput, HostFailed
-from contend.testbed.rpc import loop, oslo, payloads, remote
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import cpu_ns
+from contend.workloads.drivers.rpc import loop, oslo, payloads, remote
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import cpu_ns
 
 
 def test_lengths_of_a_boot_have_the_published_quantiles() -> None:

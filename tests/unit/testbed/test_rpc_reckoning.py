@@ -10,10 +10,11 @@ import pytest
 
 from contend.errors import BadInput
 from contend.testbed.rabbit.bed import Bed
-from contend.testbed.rpc import faults, loop
-from contend.testbed.rpc.options import Phase
-from contend.testbed.rpc.reckoning import Call, Fault, backlog, reckon, recovery
+from contend.workloads.drivers.rpc import loop
+from contend.workloads.drivers.rpc.options import Phase
+from contend.workloads.drivers.rpc.reckoning import Call, Fault, backlog, reckon, recovery
 from contend.workloads.generators import rpc_failures
+from contend.workloads.generators.failing_broker import faults
 from support.generators import parameters_file
 
 S = 10**9

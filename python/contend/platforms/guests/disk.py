@@ -17,6 +17,7 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.guests import image
+from contend.platforms.programs import search_path
 from contend.store.ledger import Ledger
 
 # First bytes of what qemu-img converts. A raw disk is never asked for its format: whoever writes to it could make it
@@ -47,7 +48,7 @@ class FileSystem:
                 text=True,
                 errors="replace",
                 check=False,
-                env={**os.environ, "PATH": image.search_path()},
+                env={**os.environ, "PATH": search_path()},
             )
         except FileNotFoundError as error:
             raise CannotHonour(
@@ -160,7 +161,7 @@ def _is_ext4(disk: Path, offset: int) -> bool:
 
 def _partitions(disk: Path) -> list[FileSystem]:
     """Partitions by partx, of util-linux, which reads GPT and MBR."""
-    program = shutil.which("partx", path=image.search_path())
+    program = shutil.which("partx", path=search_path())
     if program is None:
         raise CannotHonour("partitions are found with partx, not on PATH", hint="apt-get install util-linux")
     done = subprocess.run(

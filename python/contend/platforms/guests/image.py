@@ -24,6 +24,7 @@ from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.base import Command
 from contend.platforms.processes import Place, launch
+from contend.platforms.programs import search_path
 from contend.store import state
 from contend.store.ledger import Ledger
 
@@ -157,10 +158,6 @@ def lacks() -> list[CannotHonour]:
             )
         )
     return found
-
-
-def search_path() -> str:
-    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def have(wanted: Recipe) -> Path | None:

@@ -18,7 +18,7 @@ def find(asked: str = "") -> Path:
             raise CannotHonour(f"there is no kernel to be read at {path}", hint="a vmlinuz (bzImage)")
         return path.resolve()
     if not (found := readable()):
-        unreadable = any(path.is_file() for path in _places())
+        unreadable = any(path.is_file() for path in _kernels())
         raise CannotHonour(
             "a micro-VM needs a kernel, and "
             + (
@@ -33,7 +33,7 @@ def find(asked: str = "") -> Path:
 
 def readable() -> list[Path]:
     """Those that can be read: this host's own first, then the newest of /boot, then those of the cache."""
-    return [path for path in _places() if path.is_file() and os.access(path, os.R_OK)]
+    return [path for path in _kernels() if path.is_file() and os.access(path, os.R_OK)]
 
 
 def modules_of(kernel: Path) -> Path:
@@ -42,7 +42,7 @@ def modules_of(kernel: Path) -> Path:
     return kernel.parent / version if kernel.parent == _cached() else Path("/lib/modules") / version
 
 
-def _places() -> list[Path]:
+def _kernels() -> list[Path]:
     own = Path("/boot") / f"vmlinuz-{platform.release()}"
     return [own, *_newest(Path("/boot")), *_newest(_cached())]
 

@@ -1,4 +1,4 @@
-"""What every virtual machine of contend's has in common, of platforms and of storms, started by QEMU or by libvirt."""
+"""The basis of all virtual machines, of platforms and of storms, started by QEMU or by libvirt."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Basis:
 
 def part(of: ElementTree.Element, tag: str) -> ElementTree.Element:
     """An element that a domain has."""
-    found = of.find(tag)
-    if found is None:
+    element = of.find(tag)
+    if element is None:
         raise KeyError(tag)
-    return found
+    return element
 
 
 def need(what: str, instead: str, *programs: tuple[str, str]) -> None:

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 
 from contend.errors import CannotHonour, ContendError, ScenarioError
+from contend.platforms import programs
 from contend.studies.compare.model import Compare
 from contend.workloads import install
 from contend.workloads.instance import Instance, resolve
@@ -63,7 +64,7 @@ def _check_programs(scenario: Compare) -> None:
     """Compared commands must be on PATH; one with a slash may still be built by then."""
     for variant in scenario.variants:
         program = next(iter(shlex.split(variant.command)), "")
-        if "/" not in program and "PATH" not in variant.env and not install.find_command(program):
+        if "/" not in program and "PATH" not in variant.env and not programs.find_command(program):
             raise CannotHonour(
                 f"command {variant.name} cannot run: there is no program '{program}' on PATH",
                 hint="install it or give its path; what only a shell knows needs --shell",

@@ -7,8 +7,8 @@ from typing import Any
 
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.studies.cell import Cell, Party
+from contend.studies.placement.conditions import condition_words, place_words
 from contend.studies.placement.model import NetworkPlacement
-from contend.testbed.placement.words import condition_words, place_words
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 

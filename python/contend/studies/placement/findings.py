@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.studies.overhead.practices import direction
+from contend.studies.placement.conditions import place_words
 from contend.studies.placement.result import Added, Effect, Kind, Placements, change, seconds
-from contend.testbed.placement.words import place_words
 
 _ADVICE: dict[Kind, str] = {
     "subnet": "put ends that talk much into one subnet: no router is between them then",

@@ -16,7 +16,7 @@ from contend.document import Level
 from contend.stats.estimate import Estimate
 from contend.stats.sustained import Usl
 from contend.studies.overhead.practices import Practice
-from contend.testbed.placement.words import condition_words, place_words
+from contend.studies.placement.conditions import condition_words, place_words
 from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]

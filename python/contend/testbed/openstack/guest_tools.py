@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import CannotHonour
+from contend.platforms.guests import respond
 from contend.platforms.guests.cpio import Node
-from contend.testbed.placement import respond
 
 USER = "root"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

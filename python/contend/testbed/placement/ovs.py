@@ -18,8 +18,8 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import network
 from contend.platforms.network import namespace_path
+from contend.platforms.programs import find_command
 from contend.testbed.placement.layout import BRIDGE, HOST_A, HOST_B, ROUTER_PORTS, WAY, Layout
-from contend.workloads.install import find_command
 
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")
 _SCHEMA = "vswitch.ovsschema"

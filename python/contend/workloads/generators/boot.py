@@ -18,7 +18,6 @@ from contend.clouds.storm.storm import Asked, storm
 from contend.clouds.storm.watchers import Beside
 from contend.errors import BadInput
 from contend.names import short_hash
-from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.parameters_file import Placeholders
 
@@ -160,6 +159,10 @@ def _storm(given: Parameters, at: Placeholders) -> None:
     prefix = unique_name(run.name, f"{at.out.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
     beside = _beside(given, _background(at))
+    from contend.store.state import (
+        ledger_of,  # brings shutil, which what else this program is for does without
+    )
+
     with Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             servers = Servers(

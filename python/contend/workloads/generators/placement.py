@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import BadInput
+from contend.platforms.guests.respond import Protocol
+from contend.platforms.programs import find_command
 from contend.store.ledger import Record
 from contend.store.state import ledger_of
 from contend.testbed.placement.bed import Bed, beds
 from contend.testbed.placement.layout import Encapsulation, Layout, Where
-from contend.testbed.placement.respond import Protocol
 from contend.workloads.generators import verbs
-from contend.workloads.install import find_command
 from contend.workloads.parameters_file import Placeholders
 
 MOST_DATAGRAM = 65507
@@ -85,11 +85,16 @@ def _finish(given: Parameters, at: Placeholders) -> None:
 
 
 def _run(given: Parameters, at: Placeholders) -> None:
-    from contend.testbed.placement import trial
+    from contend.workloads.drivers.placement import trial
 
     layout = Layout(home(at.work)[0], given.encapsulation)
+    ends = [layout.ends(number, given.host, given.subnet) for number in range(1, given.pairs + 1)]
     pairs = [
-        trial.places(layout.ends(number, given.host, given.subnet)) for number in range(1, given.pairs + 1)
+        (
+            trial.InNamespace(of.client.namespace, of.client.address),
+            trial.InNamespace(of.server.namespace, of.server.address),
+        )
+        for of in ends
     ]
     # Parties of a run share its namespaces, and may send at once.
     port = 20_000 + 2 * (zlib.crc32(at.work.name.encode()) % 10_000)

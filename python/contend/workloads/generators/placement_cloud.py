@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from contend.clouds.instances import placed, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, Where, read
-from contend.testbed.placement.respond import Protocol
+from contend.platforms.guests.respond import Protocol
 from contend.workloads.generators import on_cloud, verbs
 from contend.workloads.generators.on_cloud import STATE, Guests, Making, State, Volumes, home
 from contend.workloads.generators.placement import check
@@ -77,8 +77,8 @@ async def _reached(
 
 
 def _run(given: Parameters, at: Placeholders) -> None:
-    from contend.clouds.instances import trial
-    from contend.testbed.placement.trial import Asked
+    from contend.workloads.drivers.placement import instances as trial
+    from contend.workloads.drivers.placement.trial import Asked
 
     topology, spot = _topology(given), Spot(given.host, given.subnet)
     state = State.read(home(at) / STATE)

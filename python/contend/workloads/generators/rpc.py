@@ -17,8 +17,8 @@ from pathlib import Path
 
 from contend.errors import BadInput, CannotHonour
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import native, remote, serialising, trial
-from contend.testbed.rpc.options import URL, End
+from contend.workloads.drivers.rpc import native, remote, serialising, trial
+from contend.workloads.drivers.rpc.options import URL, End
 from contend.workloads.generators import verbs
 from contend.workloads.parameters_file import Placeholders
 

@@ -12,10 +12,11 @@ from functools import partial
 
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import failures, native, trial
-from contend.testbed.rpc.options import End
 from contend.units import parse_duration_ns
+from contend.workloads.drivers.rpc import native, trial
+from contend.workloads.drivers.rpc.options import End
 from contend.workloads.generators import rpc, verbs
+from contend.workloads.generators.failing_broker import trial as failures
 from contend.workloads.parameters_file import Placeholders
 
 

@@ -18,7 +18,7 @@ from contend.studies.scenarios import dump, load
 from contend.testbed.placement import layout as layouts
 from contend.testbed.placement import ovs
 from contend.testbed.placement.layout import Layout, gateway, hosts_commands, instance_commands
-from contend.testbed.placement.trial import iperf
+from contend.workloads.drivers.placement.trial import iperf
 from contend.workloads.generators import placement as generator
 
 

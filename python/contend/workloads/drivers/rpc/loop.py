@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contend.testbed.rpc.options import Phase
+from contend.workloads.drivers.rpc.options import Phase
 
 
 class Record:

@@ -12,11 +12,12 @@ from typing import Any
 
 from contend.errors import HostFailed
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import faults, payloads
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process
-from contend.testbed.rpc.reckoning import Call, Fault, reckon
-from contend.testbed.rpc.trial import PAYLOADS, Broker, cleared
+from contend.workloads.drivers.rpc import payloads
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
+from contend.workloads.drivers.rpc.reckoning import Call, Fault, reckon
+from contend.workloads.drivers.rpc.trial import PAYLOADS, Broker, cleared
+from contend.workloads.generators.failing_broker import faults
 
 SCHEMA_VERSION = 1
 _SETTLE_S = 30.0

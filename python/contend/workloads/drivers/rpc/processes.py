@@ -11,22 +11,29 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from contend.errors import HostFailed
-from contend.testbed.members import Members
-from contend.testbed.rpc import native
-from contend.testbed.rpc.options import URL, End
+from contend.workloads.drivers.rpc import native
+from contend.workloads.drivers.rpc.options import URL, End
 
 _START_S = 120.0
 _END_S = 15.0
 
 
+class Starter(Protocol):
+    """A test bed, for one: starts processes and knows them again. options: as subprocess.Popen takes them."""
+
+    def popen(
+        self, command: Sequence[str], env: Mapping[str, str], **options: Any
+    ) -> subprocess.Popen[Any]: ...
+
+
 class Process:
     """One end. It ends with whoever made it: nobody can tell it anything then.
 
-    command: what is told as `contend.testbed.rpc.end` is, for an end by a library that contend knows nothing of. A native
-    one is contend-rpc.
+    command: a program that is spoken to as `contend.workloads.drivers.rpc.end` is, for an end by a library that contend does
+    not know. A native one is contend-rpc.
     """
 
     def __init__(
@@ -35,7 +42,7 @@ class Process:
         url: str,
         environment: Mapping[str, str],
         command: Sequence[str] = (),
-        of: Members | None = None,
+        of: Starter | None = None,
     ) -> None:
         """environment: beside this process's own. of: the bed that it belongs to. Raises CannotHonour."""
         self.end = end
@@ -46,7 +53,14 @@ class Process:
             command, first = [str(native.program())], json.dumps(native.order(end, url))
         else:
             # Its libraries warn of each other's deprecations.
-            command = command or [sys.executable, "-P", "-W", "ignore", "-m", "contend.testbed.rpc.end"]
+            command = command or [
+                sys.executable,
+                "-P",
+                "-W",
+                "ignore",
+                "-m",
+                "contend.workloads.drivers.rpc.end",
+            ]
             first = end.to_json()
         start = subprocess.Popen if of is None else of.popen
         self._process = start(

@@ -1,4 +1,4 @@
-"""`python -m contend.testbed.rpc.end`: one end of an RPC by oslo.messaging, told by lines of JSON on standard input.
+"""`python -m contend.workloads.drivers.rpc.end`: one end of an RPC by oslo.messaging, spoken to by lines of JSON.
 
 The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a
 service tells its counts (`counts`), the calls it took (`calls`), or takes so long for each from then on (`work SECONDS`);
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from contend.errors import ContendError
-from contend.testbed.rpc.options import URL, End, Phase
+from contend.workloads.drivers.rpc.options import URL, End, Phase
 
 # linux/tcp.h, struct tcp_info: tcpi_bytes_acked and tcpi_bytes_received.
 _TCP_INFO_BYTES = struct.Struct("=120xQQ")
@@ -96,7 +96,7 @@ def _tell(end: Any, line: str) -> dict[str, Any]:
 
 
 def _open(options: End, url: str) -> Either:
-    from contend.testbed.rpc import oslo
+    from contend.workloads.drivers.rpc import oslo
 
     made: Either = (oslo.Driver if options.role == "driver" else oslo.Service)(options, url)
     return made

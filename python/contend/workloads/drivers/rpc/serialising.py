@@ -15,8 +15,8 @@ from typing import Any
 
 from contend.errors import HostFailed
 from contend.store.trace_summary import TraceSummary, summarise
-from contend.testbed.rpc import trial
 from contend.trace import launch
+from contend.workloads.drivers.rpc import trial
 
 # Of each part, its spans: the message as JSON, which is a text in the envelope; and what goes over the wire.
 PARTS = {

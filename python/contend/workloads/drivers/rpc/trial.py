@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import ContendError, HostFailed
-from contend.testbed.members import Members
-from contend.testbed.rpc import loop, payloads
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process, cpu_ns, hear_all
+from contend.workloads.drivers.rpc import loop, payloads
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process, Starter, cpu_ns, hear_all
 
 SCHEMA_VERSION = 1
 PAYLOADS = 512
@@ -33,7 +32,7 @@ class Broker:
     pids: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     told: Mapping[str, Any] | None = None
-    bed: Members | None = None
+    bed: Starter | None = None
 
 
 @dataclass(frozen=True, slots=True)

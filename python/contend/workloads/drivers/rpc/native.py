@@ -11,8 +11,8 @@ from typing import Any
 
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
 from contend.platforms import programs
-from contend.testbed.rpc import payloads
-from contend.testbed.rpc.options import End
+from contend.workloads.drivers.rpc import payloads
+from contend.workloads.drivers.rpc.options import End
 
 PROGRAM = "contend-rpc"
 _REMOVE_S = 60.0

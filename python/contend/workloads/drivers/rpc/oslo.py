@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contend.testbed.rpc import loop, payloads
-from contend.testbed.rpc.options import End, Phase
+from contend.workloads.drivers.rpc import loop, payloads
+from contend.workloads.drivers.rpc.options import End, Phase
 
 # Queues for replies that a killed driver has left go by themselves after this.
 _REPLY_TTL_S = 60

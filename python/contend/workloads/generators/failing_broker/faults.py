@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from contend.errors import BadInput, HostFailed
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc.processes import Process
+from contend.workloads.drivers.rpc.processes import Process
 
 NAMES = ("none", "kill", "partition", "stop", "slow")
 ABOUT = {

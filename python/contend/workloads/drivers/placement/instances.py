@@ -1,4 +1,4 @@
-"""One trial between instances, over SSH: what `contend.testbed.placement.trial` does between namespaces.
+"""One trial between instances, over SSH: what `contend.workloads.drivers.placement.trial` does between namespaces.
 
 Each end runs one command a half, which reads its own /proc/stat around the tool, so that no SSH is in what it measures.
 """
@@ -18,9 +18,10 @@ from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way, connect
 from contend.errors import HostFailed, TrialFailed
 from contend.platforms import ssh
+from contend.platforms.guests import respond
 from contend.platforms.ssh import Unreached
-from contend.testbed.placement import cpu, respond
-from contend.testbed.placement.trial import Asked, iperf, moved, requests
+from contend.workloads.drivers.placement import cpu
+from contend.workloads.drivers.placement.trial import Asked, iperf, moved, requests
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess
@@ -212,7 +213,7 @@ async def _rest(running: _Running, limit_s: float) -> str:
 
 
 async def _said(connection: SSHClientConnection, words: str, limit_s: float, given: str = "") -> str:
-    """What a command prints. Raises TrialFailed when it fails without a word, or does not end."""
+    """Run a command and return what it prints. Raises TrialFailed when it fails without a word, or does not end."""
     try:
         done = await ssh.ask(connection, words, given, limit_s=limit_s + _LATE_S)
     except Unreached as error:

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from contend.errors import ContendError, TrialFailed
 from contend.platforms import network
-from contend.testbed.placement import cpu, respond
-from contend.testbed.placement.layout import Ends
+from contend.platforms.guests import respond
+from contend.workloads.drivers.placement import cpu
 
 IDLE_S = 0.3
 """How long the host is looked at before anything is sent."""
@@ -121,13 +121,8 @@ class InNamespace:
         return network.listening(self.namespace, port)
 
 
-def places(ends: Ends) -> tuple[InNamespace, InNamespace]:
-    """Client and server of a pair."""
-    of = [InNamespace(each.namespace, each.address) for each in (ends.client, ends.server)]
-    return of[0], of[1]
-
-
 Pair = tuple[Place, Place]
+"""Client and server."""
 
 
 def run(pairs: Sequence[Pair], asked: Asked, out: Path, iperf3: str = "iperf3") -> dict[str, Any]:
