@@ -33,6 +33,7 @@ check: setup
 	$(VENV)/ruff check python tests bench scripts
 	$(VENV)/mypy
 	$(VENV)/python scripts/words.py
+	$(VENV)/lint-imports
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/amqp_peers/Cargo.toml
 	cargo fmt --check --manifest-path python/contend/workloads/catalogue/image-download-reqwest/Cargo.toml

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from contend.engine.deadline import longest_s
-from contend.ledger import read_rows
 from contend.store.directory import RunDirectory
+from contend.store.ledger import read_rows
 from contend.studies.scenarios import builtin_names
 from contend.units import parse_duration_ns
 from results import record

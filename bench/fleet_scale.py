@@ -245,9 +245,9 @@ def scale(hosts: int, seconds: float, rate: float, each: int) -> dict[str, Any]:
     from contend.fleet import up
     from contend.fleet.following import Following, Settings
     from contend.fleet.ssh import Way
-    from contend.ledger import Ledger
     from contend.report.progress import NoProgress
     from contend.store.directory import RunDirectory
+    from contend.store.ledger import Ledger
     from contend.studies.scenarios import load
 
     names = [f"h{n}" for n in range(hosts)]

@@ -19,7 +19,7 @@ from contend.clouds.http import Api
 from contend.clouds.login import login
 from contend.clouds.openstack import KINDS, Cloud
 from contend.errors import ContendError
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.testbed import virt
 from contend.testbed.openstack import guest_tools, hypervisor, network, volumes
 from contend.testbed.openstack.bed import CLOUD, Bed

@@ -17,11 +17,12 @@ import pytest
 
 from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger, leftovers
-from contend.platforms import cgroups, destroy, procfs, resources, state, strays
+from contend.platforms import cgroups, destroy, procfs, resources, strays
 from contend.platforms.base import Exit, Host, Limit, Platform
 from contend.platforms.guests import virsh
 from contend.platforms.vm import VmHost
+from contend.store import state
+from contend.store.ledger import Ledger, leftovers
 from contend.testbed import virt
 from support import platform_cases as cases
 from support.platform_cases import STUBBORN, shell, spec

@@ -20,7 +20,7 @@ from contend.clouds.http import Api
 from contend.clouds.login import find, login
 from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.testbed.lab import broker
 from contend.testbed.openstack.bed import Bed
 from contend.workloads.install import is_here

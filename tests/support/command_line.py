@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.platforms import claims
+from contend.store import claims
 from support import quick_start
 from support.quick_start import CONTEND
 
@@ -223,7 +223,7 @@ def _is_of(name: str, run_ids: set[str]) -> bool:
 
 
 def _hashes(run_ids: set[str]) -> set[str]:
-    from contend.platforms.names import short_hash
+    from contend.names import short_hash
 
     return {short_hash(run_id) for run_id in run_ids}
 

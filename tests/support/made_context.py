@@ -11,9 +11,9 @@ import numpy as np
 
 from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
-from contend.ledger import Ledger
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.scenarios import parse, to_yaml
 
 # What the two ends of a call, the broker and one answer take with the envelope, s.

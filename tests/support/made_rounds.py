@@ -12,10 +12,10 @@ from contend.engine.plan import make_plan
 from contend.engine.rounds import Means, Rounds
 from contend.errors import ScenarioError
 from contend.interrupts import Interrupts
-from contend.ledger import Ledger
 from contend.report.progress import NoProgress
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.cell import Cell
 from contend.studies.plan import Plan, Trial
 from contend.studies.scenarios import parse

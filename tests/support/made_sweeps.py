@@ -12,10 +12,10 @@ import numpy as np
 from contend.analysis.analyse import analyse
 from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
-from contend.ledger import Ledger
 from contend.report.model import ReportInput
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.plan import Plan, Trial
 from contend.studies.scenarios import parse, to_yaml

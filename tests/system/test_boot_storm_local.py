@@ -15,9 +15,9 @@ import pytest
 
 from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour
-from contend.ledger import Ledger, leftovers, read_rows
 from contend.platforms import engines, procfs
 from contend.platforms.guests import virsh
+from contend.store.ledger import Ledger, leftovers, read_rows
 from contend.testbed import virt
 from contend.workloads.spec import Scalar
 from support.command_line import Home, check_files, rows

@@ -18,8 +18,8 @@ import jsonschema
 import pytest
 
 from contend.analysis.schema import analysis_schema
-from contend.ledger import Record, leftovers
 from contend.platforms import network
+from contend.store.ledger import Record, leftovers
 from contend.testbed.placement import ovs, respond, trial
 from contend.testbed.placement.bed import Bed
 from contend.testbed.placement.layout import UNDERLAY, WAY, Encapsulation, Layout, Where

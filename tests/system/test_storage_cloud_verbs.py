@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from contend.engine.plan import make_plan
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from contend.studies.cell import Cell
 from contend.studies.scenarios import load
 from contend.studies.storage import pools

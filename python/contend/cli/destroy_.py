@@ -114,7 +114,7 @@ def _left_alone(anothers: Anothers) -> str:
 
     By the run's directory where there still is one: that works from any state directory.
     """
-    from contend.platforms.ownership import owner
+    from contend.store.ownership import owner
 
     claim = anothers.claim
     counted = Counter(kind for kind, _ in anothers.things)

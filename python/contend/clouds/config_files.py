@@ -45,7 +45,7 @@ def check_in_working_directory(file: Path) -> None:
     named = {Path(os.environ.get(name) or "/") for name in _VARIABLES}
     if file.is_absolute() or len(file.parts) != 1 or file in named:
         return
-    from contend.platforms.ownership import why_file_changeable
+    from contend.store.ownership import why_file_changeable
 
     if why := why_file_changeable(file):
         raise BadInput(

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from contend import names
 from contend.clock import Clock, SystemClock
 from contend.clouds.http import Api, RequestFailed
 from contend.errors import HostFailed
-from contend.ledger import SCHEMA_VERSION, append_lines
-from contend.platforms import names
+from contend.store.ledger import SCHEMA_VERSION, append_lines
 
 LEDGER_PREFIX = "openstack-"
 MARK = "contend_run"

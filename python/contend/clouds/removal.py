@@ -61,7 +61,7 @@ def _kinds(rows: Sequence[Row]) -> set[str]:
 def _connect(cloud: str, config: str, services: tuple[str, ...]) -> Any:
     from contend.clouds.http import Api
     from contend.clouds.login import login
-    from contend.platforms.ownership import why_file_changeable
+    from contend.store.ownership import why_file_changeable
 
     # It says where passwords go.
     if config and (why := why_file_changeable(Path(config))):

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contend import names
 from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, HostFailed
-from contend.platforms import names, ownership, state
+from contend.store import ownership, state
 
 KIND = "elsewhere-hadoop"
 CONF, USUAL_CONF = "HADOOP_CONF_DIR", "/etc/hadoop/conf"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend import files
-from contend.platforms import state
+from contend.store import state
 
 MOST_KEYS = 2000
 MOST_BYTES = 1 << 20

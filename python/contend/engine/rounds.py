@@ -19,10 +19,10 @@ from contend.engine.plan import make_plan
 from contend.engine.trial import TrialRunner
 from contend.errors import ProbeEnded, TrialFailed
 from contend.interrupts import Interrupts
-from contend.ledger import TRIAL_START, Ledger
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
+from contend.store.ledger import TRIAL_START, Ledger
 from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
 from contend.studies.needs import budget_text, least_blocks

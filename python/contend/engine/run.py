@@ -36,19 +36,19 @@ from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.files import open_inside
 from contend.interrupts import Interrupts
-from contend.ledger import Ledger, leftovers
-from contend.platforms import state
 from contend.platforms.base import Limit, Platform, Role
 from contend.platforms.network import Networks
-from contend.platforms.ownership import why_not_own
 from contend.platforms.registry import platform
 from contend.platforms.resources import own, remove_leftovers
 from contend.platforms.topology import confined
 from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PREPARING, Progress
+from contend.store import state
 from contend.store.damage import MOST_ROWS_BYTES
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
+from contend.store.ledger import Ledger, leftovers
+from contend.store.ownership import why_not_own
 from contend.studies.base import study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario

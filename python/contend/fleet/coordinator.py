@@ -36,12 +36,12 @@ from contend.fleet.record import host_seed
 from contend.fleet.removal import FLEET, PARTS
 from contend.fleet.ssh import Problem, Way
 from contend.fleet.up import Fleet
-from contend.ledger import Ledger
-from contend.platforms import state
 from contend.platforms.resources import own
 from contend.report.progress import Progress
+from contend.store import state
 from contend.store.directory import RunDirectory
 from contend.store.hosts import HOSTS_FILE, missing
+from contend.store.ledger import Ledger
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
 from contend.studies.scenarios import load as load_scenario

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
-from contend.platforms import procfs, state
+from contend.platforms import procfs
+from contend.store import state
 
 if TYPE_CHECKING:
     from distributed.security import Security

@@ -27,10 +27,10 @@ from contend.fleet.record import SMALL, HostState, write_environment, write_host
 from contend.fleet.ssh import Problem
 from contend.fleet.together import Together
 from contend.fleet.up import Fleet
-from contend.ledger import Ledger
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
 from contend.store.hosts import ENDED, told_of_hosts
+from contend.store.ledger import Ledger
 from contend.studies.model import Scenario
 from contend.studies.scenarios import to_yaml
 

@@ -25,8 +25,9 @@ from contend.errors import BadInput, ContendError
 from contend.files import last_line
 from contend.fleet import folders
 from contend.fleet.part import directory_of
-from contend.ledger import is_locked, path_of
-from contend.platforms.names import check_name
+from contend.names import check_name
+from contend.store.ledger import is_locked
+from contend.store.state import ledger_of
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -126,7 +127,7 @@ def remove_left(folder: Path) -> list[str]:
 
     failed = []
     for directory in folder.glob("run/*"):
-        ledger = path_of(directory)
+        ledger = ledger_of(directory)
         if not ledger.exists():
             continue
         settle(ledger)
@@ -217,7 +218,7 @@ def _wait_for_last(part: Part) -> None:
     """An earlier worker's orchestrator ends with it, which takes its tear-down."""
     directory = directory_of(part.folder)
     if directory is not None:
-        settle(path_of(directory))
+        settle(ledger_of(directory))
 
 
 async def _listen(part: Part) -> None:

@@ -19,7 +19,7 @@ from contend import __version__
 from contend.errors import BadInput, HostFailed
 from contend.fleet import background, folders
 from contend.fleet.needs import INSTALL, ON_HOSTS, STATUS, need, settle_dask
-from contend.platforms.names import check_name
+from contend.names import check_name
 
 AGAIN_S = 1.0
 READY_S = 60.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from contend import names
 from contend.engine.removal import REMOVERS
 from contend.errors import HostFailed
-from contend.platforms import names
 from contend.platforms.confinement import OfRun, stranger
 from contend.platforms.removers import Removers, Row
 

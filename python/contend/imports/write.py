@@ -14,10 +14,10 @@ from contend import __version__
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
-from contend.ledger import Ledger
 from contend.probes.evidence import Observed
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.imported.model import Imported
 from contend.studies.model import Measure
 from contend.studies.scenarios import parse, to_yaml

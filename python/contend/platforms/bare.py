@@ -12,15 +12,16 @@ import os
 import time
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import cgroups, names, network, procfs
+from contend.platforms import cgroups, network, procfs
 from contend.platforms.base import Command, Exit, HostSpec, Survivor, Usage
 from contend.platforms.groups import Groups, WorkloadGroup
 from contend.platforms.kin import Kin
 from contend.platforms.network import namespace_path
 from contend.platforms.processes import LocalProcess, Place, launch
 from contend.platforms.topology import format_cpu_list, permitted
+from contend.store.ledger import Ledger
 
 # For what ends right after its command, like the rest of a pipe: it was not left.
 _LAST_WORDS_S = 0.2

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.platforms import names, state
+from contend import names
+from contend.store import state
 
 ANNOTATION = "contend.run"
 _HOST = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt")

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import HostFailed
-from contend.platforms import cgroups, names, procfs
+from contend.platforms import cgroups, procfs
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTROLLER = re.compile(r"[a-z0-9_]+")

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from contend.errors import ContendError
-from contend.ledger import is_locked
-from contend.platforms import claims, obedience, state
-from contend.platforms.claims import Claim
+from contend.platforms import obedience
 from contend.platforms.removers import Removed, Removers
 from contend.platforms.resources import remove_obeyed
 from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
+from contend.store import claims, state
+from contend.store.claims import Claim
+from contend.store.ledger import is_locked
 from contend.text.shape import Shape, Through
 
 

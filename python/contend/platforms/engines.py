@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import bundles, names
+from contend.platforms import bundles
 
 NAMES = ("docker", "podman", "runc", "crun")
 LABEL_RUN = "contend.run"

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.ledger import Ledger
-from contend.platforms import cgroups, limits, names, procfs, scope
+from contend.platforms import cgroups, limits, procfs, scope
 from contend.platforms.accounting import read_usage
 from contend.platforms.base import Command, Limit, Usage
 from contend.platforms.processes import Place, launch
+from contend.store.ledger import Ledger
 
 
 @dataclass(slots=True)

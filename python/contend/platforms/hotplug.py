@@ -14,9 +14,10 @@ from typing import Any
 
 from contend import files
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import masks, ownership, procfs
+from contend.platforms import masks, procfs
 from contend.platforms.sizes import cpus_label
 from contend.platforms.topology import Cpu, Topology, format_cpu_list, parse_cpu_list
+from contend.store import ownership
 
 KIND = "offline-cpus"
 """Of the ledger. The name is the CPUs, as the kernel writes them."""

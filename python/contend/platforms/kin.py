@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from contend import files
+from contend import files, names
 from contend.errors import BadInput
-from contend.platforms import cgroups, names, procfs, state
+from contend.platforms import cgroups, procfs
+from contend.store import state
 
 _SUBREAPER, _GET_SUBREAPER = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER of <sys/prctl.h>
 # What is forked, leaves its session and loses its parent between two looks before a crash is not found again: so looks are

@@ -23,8 +23,8 @@ from typing import Any
 
 from contend import files
 from contend.errors import BadInput
-from contend.ledger import parse, standing
-from contend.platforms import claims, ownership, state
+from contend.store import claims, ownership, state
+from contend.store.ledger import parse, standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from contend import names
 from contend.clock import SystemClock
 from contend.errors import HostFailed
-from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked
 from contend.platforms import (
     cgroups,
     confinement,
@@ -23,16 +23,16 @@ from contend.platforms import (
     groups,
     hotplug,
     kin,
-    names,
     network,
     obedience,
     procfs,
     scope,
-    state,
 )
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
 from contend.platforms.removers import Removed, Removers, Row
+from contend.store import state
+from contend.store.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked
 
 
 def remove_leftovers(

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from contend import names
 from contend.errors import BadInput, ContendError
 from contend.files import open_inside
-from contend.ledger import is_locked, parse
-from contend.platforms import bundles, cgroups, claims, engines, kin, names, network, procfs, state
-from contend.platforms.claims import Claim
+from contend.platforms import bundles, cgroups, engines, kin, network, procfs
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
 from contend.platforms.removers import Removed
 from contend.platforms.resources import HOST
+from contend.store import claims, state
+from contend.store.claims import Claim
+from contend.store.ledger import is_locked, parse
 from contend.text.shape import FLAT, Shape, Through
 
 _MOST_BYTES = 1 << 20  # of a ledger that is looked at for the run's name only

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from contend import files
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
 from contend.platforms import hotplug_guard, masks, procfs
 from contend.platforms.hotplug import CPUS, FILE, KIND, restore, switch, why_not
 from contend.platforms.topology import format_cpu_list
+from contend.store.ledger import Ledger
 
 
 class Hotplug:

@@ -17,10 +17,11 @@ from typing import Any
 
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError
-from contend.ledger import is_locked, path_of
 from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
 from contend.store.directory import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
+from contend.store.ledger import is_locked
 from contend.store.rows import sound_environment
+from contend.store.state import ledger_of
 from contend.text.masking import mask, mask_value
 
 REPORT = "report.html"
@@ -85,7 +86,7 @@ class Entry:
 
 def is_run_by_somebody(place: Path, name: str) -> bool:
     """True if a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
-    return is_locked(path_of(place / name))
+    return is_locked(ledger_of(place / name))
 
 
 def read(place: Path, name: str) -> Entry:

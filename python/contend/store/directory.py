@@ -36,15 +36,9 @@ from typing import Any
 
 from contend.errors import BadInput, HostFailed, UnknownName
 from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing
-from contend.ledger import (
-    TRIAL_START,
-    append_lines,
-    begins_trial,
-    open_to_append,
-    path_of,
-    truncate_torn_line,
-)
 from contend.store.damage import json_object, note, noting, uncollected, whole_rows
+from contend.store.ledger import TRIAL_START, append_lines, begins_trial, open_to_append, truncate_torn_line
+from contend.store.state import ledger_of
 from contend.store.trial_rows import Row as Row
 from contend.store.trial_rows import TrialRows, file_state
 from contend.text.masking import mask_row, mask_value, mask_yaml
@@ -154,7 +148,7 @@ class RunDirectory:
 
     @property
     def ledger_path(self) -> Path:
-        return path_of(self.path)
+        return ledger_of(self.path)
 
     @property
     def series(self) -> Path:

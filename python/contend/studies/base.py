@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import PlannedCell, Table
     from contend.document import Analysis, CellResult, Control
-    from contend.ledger import Ledger
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
     from contend.store.directory import Row
+    from contend.store.ledger import Ledger
     from contend.studies.needs import Needs
     from contend.studies.plan import Plan
 

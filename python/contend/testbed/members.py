@@ -23,8 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import names
 from contend.errors import HostFailed
-from contend.platforms import cgroups, kin, names, procfs, state
+from contend.platforms import cgroups, kin, procfs
+from contend.store import state
 from contend.testbed import children
 
 _FOLDER = "beds"

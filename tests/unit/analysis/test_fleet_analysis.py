@@ -18,9 +18,9 @@ from contend.analysis.schema import analysis_schema
 from contend.fleet.following import Following, Settings
 from contend.fleet.ssh import Way
 from contend.fleet.up import Fleet
-from contend.ledger import Ledger
 from contend.report.progress import NoProgress
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.scenarios import load
 from support.made_fleets import made_run
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from contend import names
 from contend.clouds.local import cpu, domains, qemu, settle
 from contend.clouds.local.guest import Node, archive
 from contend.clouds.local.removal import CONTAINER, DOMAIN, FILES, TAP, VM, new_files, remove
@@ -23,12 +24,12 @@ from contend.engine.doctor import local_machines
 from contend.engine.plan import make_plan
 from contend.engine.removal import REMOVERS
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.ledger import Record, leftovers
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.calls import call
 from contend.platforms.guests import kernels, virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario.yaml_file import read_yaml
+from contend.store.ledger import Record, leftovers
 from contend.studies.scenarios import parse
 from contend.studies.storm.model import Storm
 from support.own_runs import own, own_state, record_process

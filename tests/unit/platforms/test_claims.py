@@ -9,21 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from contend import names
 from contend.engine.removal import REMOVERS
-from contend.ledger import Ledger
-from contend.platforms import (
-    bundles,
-    cgroups,
-    claims,
-    destroy,
-    engines,
-    names,
-    network,
-    procfs,
-    state,
-    strays,
-)
+from contend.platforms import bundles, cgroups, destroy, engines, network, procfs, strays
 from contend.platforms.guests import image
+from contend.store import claims, state
+from contend.store.ledger import Ledger
 from support.own_runs import record_process
 
 RUN = f"unit-claims-{os.getpid()}"

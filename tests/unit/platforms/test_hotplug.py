@@ -12,11 +12,12 @@ import pytest
 
 from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger, leftovers, read_rows
-from contend.platforms import hotplug, masks, procfs, resources, state, taken_cpus
+from contend.platforms import hotplug, masks, procfs, resources, taken_cpus
 from contend.platforms.hotplug import staying
 from contend.platforms.taken_cpus import Hotplug
 from contend.platforms.topology import Cpu, Topology
+from contend.store import state
+from contend.store.ledger import Ledger, leftovers, read_rows
 from support.command_line import wait_for
 from support.own_runs import own_state
 from support.prerequisites import need
@@ -115,7 +116,7 @@ def test_a_run_that_dies_leaves_no_cpu_offline(
     died = f"""
 import os
 from pathlib import Path
-from contend.ledger import Ledger
+from contend.store.ledger import Ledger
 from contend.platforms.taken_cpus import Hotplug
 ledger = Ledger(Path({here}) / "ledger.ndjson")
 Hotplug("run", ledger, Path({here}), Path({str(cpus)!r})).take([{FIRST}])

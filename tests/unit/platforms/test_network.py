@@ -13,11 +13,11 @@ import pytest
 
 from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour
-from contend.ledger import Ledger, leftovers
 from contend.platforms import network, resources
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec
 from contend.platforms.network import Networks
+from contend.store.ledger import Ledger, leftovers
 from support import prerequisites
 from support.own_runs import own, own_state
 

@@ -15,26 +15,17 @@ from typing import Any
 
 import pytest
 
+from contend import names
 from contend.elsewhere import builds, hadoop
 from contend.engine.removal import REMOVERS
 from contend.engine.run import resume
 from contend.errors import BadInput, HostFailed
-from contend.ledger import Ledger, leftovers
-from contend.platforms import (
-    cgroups,
-    claims,
-    destroy,
-    hotplug,
-    names,
-    obedience,
-    procfs,
-    resources,
-    state,
-    strays,
-)
+from contend.platforms import cgroups, destroy, hotplug, obedience, procfs, resources, strays
 from contend.platforms.guests import virsh
 from contend.platforms.obedience import Obeyed, ReadOnly
 from contend.report.progress import NoProgress
+from contend.store import claims, state
+from contend.store.ledger import Ledger, leftovers
 from support.made_big import big_run
 from support.own_runs import own_state
 from support.prerequisites import need

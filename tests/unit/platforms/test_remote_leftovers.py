@@ -10,9 +10,9 @@ import pytest
 from contend.clouds import removal
 from contend.clouds.openstack import KINDS, Record
 from contend.engine.removal import REMOVERS
-from contend.ledger import Ledger, leftovers
 from contend.platforms import resources
 from contend.platforms.removers import Removed, Removers
+from contend.store.ledger import Ledger, leftovers
 from support.own_runs import own, own_state
 
 SERVER = KINDS["server"]

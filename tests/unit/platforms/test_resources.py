@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from contend import names
 from contend.engine.removal import REMOVERS
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import Ledger, leftovers
-from contend.platforms import destroy, kin, names, procfs, resources, state, strays
+from contend.platforms import destroy, kin, procfs, resources, strays
 from contend.platforms.registry import platform
+from contend.store import state
+from contend.store.ledger import Ledger, leftovers
 from support.own_runs import own_state, record_process
 
 

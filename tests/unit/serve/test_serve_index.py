@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from contend.analysis.comparisons import tabulate
-from contend.ledger import Ledger
 from contend.serve.index import PAGE, Filter, Index
 from contend.serve.reading import RUNNING, UNENDED
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.store.rows import latest
 from support.made_many import copies
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import Ledger
 from contend.serve.files import members
 from contend.serve.reading import FOREIGN, RUN, RUNNING, SAMPLE, UNENDED, Entry, read
+from contend.store.ledger import Ledger
 from support.made_many import copies
 
 

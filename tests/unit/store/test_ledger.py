@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from contend.errors import HostFailed
-from contend.ledger import (
+from contend.store.ledger import (
     Ledger,
     Record,
     is_locked,
     leftovers,
     open_to_append,
     parse,
-    path_of,
     standing,
     truncate_torn_line,
 )
+from contend.store.state import ledger_of
 from support.fake_clock import FakeClock
 from support.nobody import NOBODY
 from support.prerequisites import need
@@ -252,7 +252,7 @@ def test_leftovers_pass_over_what_is_no_row(path: Path) -> None:
 
 
 def test_a_ledger_in_the_run_s_own_directory_is_found_there(tmp_path: Path) -> None:
-    assert path_of(tmp_path) == tmp_path / "ledger.ndjson"
+    assert ledger_of(tmp_path) == tmp_path / "ledger.ndjson"
 
 
 def test_a_run_is_alive_while_its_ledger_is_locked(path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_run_is_alive_while_its_ledger_is_locked(path: Path) -> None:
 
 KILLED = """
 import os, sys, time
-from contend.ledger import Ledger
+from contend.store.ledger import Ledger
 ledger = Ledger(__import__("pathlib").Path(sys.argv[1]))
 if os.fork() == 0:  # as what is started is between the clone and execve
     time.sleep(float(sys.argv[2]))
@@ -294,7 +294,7 @@ def test_who_was_killed_is_waited_for_until_what_it_was_starting_lets_go(
 ) -> None:
     """A kill between the clone and execve of what it started: destroy took the run for a live one, and left it."""
     if alive:
-        monkeypatch.setattr("contend.ledger._LEAVING_S", 0.1)
+        monkeypatch.setattr("contend.store.ledger._LEAVING_S", 0.1)
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(path), str(stays_s)], stdout=subprocess.PIPE, text=True
     ) as killed:
@@ -318,12 +318,12 @@ def test_a_lock_that_is_let_go_of_while_its_holder_is_looked_for_is_none(
         ledger.close()
         return None
 
-    monkeypatch.setattr("contend.ledger._holder", looked_for)
+    monkeypatch.setattr("contend.store.ledger._holder", looked_for)
     assert not is_locked(path)
 
 
 def test_a_lock_whose_holder_is_told_nowhere_is_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contend.ledger._holder", lambda _: None)
+    monkeypatch.setattr("contend.store.ledger._holder", lambda _: None)
     with Ledger(path):
         assert is_locked(path)
     assert not is_locked(path)

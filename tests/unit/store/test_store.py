@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import Ledger, begins_trial, is_locked, leftovers, parse, read_rows
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger, begins_trial, is_locked, leftovers, parse, read_rows
 from contend.store.queries import query, views
 from contend.store.series import open_series
 
@@ -138,7 +138,7 @@ def test_a_row_is_on_the_disk_before_append_returns(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
-from contend.ledger import Ledger
+from contend.store.ledger import Ledger
 ledger = Ledger(Path({str(tmp_path / "ledger.ndjson")!r}))
 for number in range(50):
     ledger.intend("thing", str(number))

@@ -18,7 +18,6 @@ from contend.clouds.http import Api, RequestFailed
 from contend.clouds.openstack import Cloud, Record, has_mark
 
 QUIET, MIXED, NEIGHBOUR = "quiet", "mixed", "neighbour"
-MODES = (QUIET, MIXED, NEIGHBOUR)
 _WARM_UP = 2  # rounds thrown away before the first visit
 
 

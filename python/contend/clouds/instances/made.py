@@ -16,7 +16,7 @@ from contend.clouds.instances.topology import Guest, Topology
 from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import HINTS, KINDS, Cloud, Record, need_id
 from contend.errors import HostFailed
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 
 SERVER = KINDS["server"]
 SERVICES = ("compute", "network", "image", "orchestration")

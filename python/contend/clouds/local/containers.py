@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend import names
 from contend.clouds.local import cpu
 from contend.clouds.local.removal import CONTAINER
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, ContendError
-from contend.ledger import Record
-from contend.platforms import bundles, engines, names, procfs
+from contend.platforms import bundles, engines, procfs
 from contend.platforms.calls import Ended, call
+from contend.store.ledger import Record
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened

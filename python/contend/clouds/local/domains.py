@@ -26,12 +26,12 @@ from contend.clouds.local.guest import Console, command_line, make_initramfs
 from contend.clouds.local.removal import DOMAIN
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Record
 from contend.platforms import procfs
 from contend.platforms.calls import Ended
 from contend.platforms.guests import virsh
 from contend.platforms.guests.machine import Basis, part
 from contend.platforms.guests.virsh import put
+from contend.store.ledger import Record
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened

@@ -13,8 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from contend import names
 from contend.errors import HostFailed
-from contend.platforms import calls, engines, kin, names, network, procfs
+from contend.platforms import calls, engines, kin, network, procfs
 from contend.platforms.confinement import OfRun, remove_directory, stranger
 from contend.platforms.guests import virsh
 from contend.platforms.removers import Removed, Row, attempt, unknown

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contend.errors import HostFailed
-from contend.platforms import procfs, state
+from contend.platforms import procfs
+from contend.store import state
 
 _G = TypeVar("_G")
 WITHIN_S = 15.0  # a guest that is not up by KVM by then does not come up

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
 from contend.platforms import procfs
 from contend.platforms.guests import image
+from contend.store.ledger import Ledger
 
 # First bytes of what qemu-img converts. A raw disk is never asked for its format: whoever writes to it could make it
 # look like another one, with a backing file of the host's.

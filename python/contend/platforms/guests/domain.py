@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, ContendError, HostFailed
 from contend.files import NO_OUTPUT
-from contend.ledger import Ledger
-from contend.platforms import names, network, procfs
+from contend.platforms import network, procfs
 from contend.platforms.bare import BareHost
 from contend.platforms.base import Command
 from contend.platforms.guests import accel, qemu, virsh
@@ -32,6 +32,7 @@ from contend.platforms.guests.machine import PROGRAM, part
 from contend.platforms.guests.virsh import put
 from contend.platforms.processes import LocalProcess, Place, launch
 from contend.platforms.topology import format_cpu_list
+from contend.store.ledger import Ledger
 
 QEMU, LIBVIRT = "qemu", "libvirt"
 SETTING = "hypervisor=qemu, which needs none"

@@ -19,11 +19,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import names, procfs, state
+from contend.platforms import procfs
 from contend.platforms.base import Command
 from contend.platforms.processes import Place, launch
+from contend.store import state
+from contend.store.ledger import Ledger
 
 KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
 PARTY = "guest-image"  # what processes of a build are marked as

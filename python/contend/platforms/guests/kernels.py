@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.platforms import state
+from contend.store import state
 
 
 def find(asked: str = "") -> Path:

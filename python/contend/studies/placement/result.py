@@ -20,7 +20,6 @@ from contend.testbed.placement.words import condition_words, place_words
 from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]
-KINDS: tuple[Kind, ...] = ("host", "subnet", "interaction", "encapsulation")
 GUESTS_CPU = "guests_cpu_per_gb"
 METRICS = ("throughput", "cpu_per_gb", GUESTS_CPU, "latency_p50", "latency_p99")
 """Of which effects are told. Others stand in the table. CPU time is of the whole machine where ends are namespaces, and

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
 from contend.platforms.base import Role
 from contend.platforms.procfs import unescaped
 from contend.probes.snapshot import device_of
+from contend.store.ledger import Ledger
 from contend.studies.base import Laid
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.cloud_cells import AROUND_S

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.document import Layout
-from contend.ledger import Ledger
 from contend.store.directory import Row
+from contend.store.ledger import Ledger
 from contend.studies.base import Laid, OnRecord, Screening, Study
 from contend.studies.cell import Cell
 from contend.studies.storage import plan as plans

@@ -17,8 +17,9 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.network import NETNS_DIRECTORY
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from contend.platforms import names
+from contend import names
 
 Encapsulation = Literal["none", "vxlan", "ovs"]
 Where = Literal["same", "different"]

@@ -20,7 +20,6 @@ import time
 from typing import Literal, NamedTuple
 
 Protocol = Literal["tcp", "udp"]
-LEAST = 16  # bytes of a message: its number has room
 DRAIN_S = 0.5
 _NUMBER = 8
 _BUFFER = 4 * 2**20

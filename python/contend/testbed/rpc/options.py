@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 URL = "CONTEND_TRANSPORT_URL"
 """The environment variable that holds the broker's URL with its password, for ends by libraries and from users."""
-SERIALISERS = ("json", "orjson", "msgpack", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)

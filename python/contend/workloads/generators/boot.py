@@ -17,8 +17,8 @@ from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import Asked, storm
 from contend.clouds.storm.watchers import Beside
 from contend.errors import BadInput
-from contend.ledger import path_of
-from contend.platforms.names import short_hash
+from contend.names import short_hash
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.parameters_file import Placeholders
 
@@ -160,7 +160,7 @@ def _storm(given: Parameters, at: Placeholders) -> None:
     prefix = unique_name(run.name, f"{at.out.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
     api = Api(access, renew, connections=min(given.n, 64) + 1)
     beside = _beside(given, _background(at))
-    with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
+    with Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             servers = Servers(
                 api,

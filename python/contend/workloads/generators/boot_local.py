@@ -9,6 +9,7 @@ import tarfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from contend import names
 from contend.clouds.base import Machines
 from contend.clouds.local import domains, guest, qemu
 from contend.clouds.local.containers import Containers, Made
@@ -18,9 +19,10 @@ from contend.clouds.local.vms import MicroVms
 from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import Asked, storm
-from contend.ledger import Record, path_of
-from contend.platforms import bundles, engines, names
+from contend.platforms import bundles, engines
 from contend.platforms.guests import kernels, virsh
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.parameters_file import Placeholders
 
@@ -70,7 +72,7 @@ def _prepare(given: Parameters, at: Placeholders) -> None:
 def _domain(given: Parameters, at: Placeholders, accel: str, kernel: Path) -> domains.Domain:
     uri = virsh.detect(given.uri)
     folder = new_files(at.run.name)
-    with Record(path_of(at.run), at.run.name) as record:
+    with Record(ledger_of(at.run), at.run.name) as record:
         record.intend(FILES, (str(folder),))
     copied, initramfs = domains.put_files(folder, kernel, at.work)
     return domains.Domain(uri, str(copied), str(initramfs), accel, given.memory_mib)
@@ -90,7 +92,7 @@ def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
     image = f"{names.PREFIX}-{names.short_hash(run.name)}"
     if engine.call("images", "--quiet", image).strip():  # another cell of the run has
         return image
-    with Record(path_of(run), run.name) as record:
+    with Record(ledger_of(run), run.name) as record:
         record.intend(IMAGE, (image,), engine=engine.name)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -104,7 +106,7 @@ def _storm(given: Parameters, at: Placeholders) -> None:
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))
     # Of no other storm, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{at.out.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
-    with Record(path_of(run), run.name) as record:
+    with Record(ledger_of(run), run.name) as record:
         machines: Machines
         if given.engine == "libvirt":
             machines = domains.Domains(domains.Domain(**made), record, given.network)
@@ -126,10 +128,10 @@ def _finish(given: Parameters, at: Placeholders) -> None:
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))
     if given.engine == "libvirt":
         folder = str(Path(made["kernel"]).parent)
-        with Record(path_of(run), run.name) as record:
+        with Record(ledger_of(run), run.name) as record:
             if not any(gone.why for gone in remove([{"kind": FILES, "name": folder, "run": run.name}])):
                 record.removed(FILES, (folder,))
     if made.get("image") == image:
         engines.remove_image(made["engine"], image)
-        with Record(path_of(run), run.name) as record:
+        with Record(ledger_of(run), run.name) as record:
             record.removed(IMAGE, (image,))

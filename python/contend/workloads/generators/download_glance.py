@@ -23,7 +23,7 @@ from contend.clouds.login import kept, login
 from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
-from contend.ledger import path_of
+from contend.store.state import ledger_of
 from contend.units import parse_fraction, parse_size_bytes
 from contend.workloads.downloads.clients import Task
 from contend.workloads.generators import download, download_proxy, verbs
@@ -225,7 +225,7 @@ def _remove(given: Parameters, at: Placeholders) -> None:
 
 
 def _record(run: Path, access: Access) -> Record:
-    return Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config)
+    return Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config)
 
 
 def _size(text: str) -> int:

@@ -19,7 +19,7 @@ from contend.clouds.http import Api
 from contend.clouds.login import kept, login
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import TrialFailed
-from contend.ledger import path_of
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.boot import server_of
 from contend.workloads.parameters_file import Placeholders
@@ -79,7 +79,7 @@ def _pass(given: Parameters, at: Placeholders) -> None:
     api = Api(access, renew, connections=api_pool(given.workers, given.flood))
     # Of no other pass, nor of this trial's when it was tried before.
     prefix = unique_name(run.name, f"{at.out.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
-    with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
+    with Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
         try:
             server = server_of(api, given.image, given.flavor, "none") if given.kind == "server" else {}
             asked = Asked(

@@ -16,8 +16,9 @@ from contend.elsewhere import builds
 from contend.elsewhere.builds import KIND, Build, Job
 from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.ledger import Record, path_of
 from contend.platforms import obedience
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 from contend.workloads.parameters_file import Placeholders
@@ -101,7 +102,7 @@ def _once(
 
 
 def _record(run: Path) -> Record:
-    return Record(path_of(run), run.name)
+    return Record(ledger_of(run), run.name)
 
 
 def _finish(given: Parameters, at: Placeholders) -> None:

@@ -19,7 +19,7 @@ from contend.clouds.instances.volumes import Held
 from contend.clouds.login import kept, login
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.ledger import path_of
+from contend.store.state import ledger_of
 from contend.workloads.generators.boot import server_of
 from contend.workloads.parameters_file import Placeholders
 
@@ -66,7 +66,7 @@ def cloud_of(cloud: str, at: Placeholders, services: tuple[str, ...]) -> Iterato
     access = kept(file, cloud, services)
     api = Api(access, renew)
     try:
-        with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
+        with Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
             yield Cloud(api, run.name), record
     finally:
         api.close()

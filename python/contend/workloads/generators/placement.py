@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import BadInput
-from contend.ledger import Record, path_of
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.testbed.placement.bed import Bed, beds
 from contend.testbed.placement.layout import Encapsulation, Layout, Where
 from contend.testbed.placement.respond import Protocol
@@ -57,7 +58,7 @@ def home(work: Path) -> tuple[str, Path]:
     """The run that a party's directory is of, and its directory; without a run, the directory for itself."""
     work = work.resolve()
     run = work.parent.parent
-    return (run.name, run) if path_of(run).exists() else (str(work), work)
+    return (run.name, run) if ledger_of(run).exists() else (str(work), work)
 
 
 def _place(work: Path) -> Path:
@@ -67,7 +68,7 @@ def _place(work: Path) -> Path:
 
 def _record(work: Path) -> Record:
     run, directory = home(work)
-    return Record(path_of(directory), run)
+    return Record(ledger_of(directory), run)
 
 
 def _prepare(given: Parameters, at: Placeholders) -> None:

@@ -17,12 +17,12 @@ from contend.elsewhere import hadoop
 from contend.elsewhere.following import GoesOn, unheard
 from contend.elsewhere.hadoop import EXAMPLES, KIND, SHELL, Cluster
 from contend.errors import ContendError, HostFailed
-from contend.ledger import Record, path_of
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 from contend.workloads.parameters_file import Placeholders
 
-NAME = "terasort-cluster"
 DIRECTORY = "cluster-directory"
 ROW_BYTES = 100
 
@@ -55,7 +55,7 @@ def _cluster(given: Parameters, at: Placeholders, place: Path) -> Cluster:
 
 
 def _record(run: Path) -> Record:
-    return Record(path_of(run), run.name)
+    return Record(ledger_of(run), run.name)
 
 
 def _prepare(given: Parameters, at: Placeholders) -> None:

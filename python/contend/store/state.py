@@ -2,7 +2,7 @@
 
 Written before anything else of a run and removed when its last thing is gone, so `contend destroy --all`
 finds what a crash left, wherever the run directory lies: $XDG_STATE_HOME/contend/runs. Contends of other state
-directories are told of it by a claim (`contend.platforms.claims`).
+directories are told of it by a claim (`contend.store.claims`).
 
 The directory is this user's alone (0700): that a run is pointed at here is what makes its ledger one to obey
 (`contend.platforms.obedience`). Where others could change the run directory (`sudo contend run` in a user's home), the
@@ -19,9 +19,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend import files
+from contend import files, names
 from contend.errors import BadInput, HostFailed
-from contend.platforms import claims, names, ownership
+from contend.store import claims, ownership
 
 LEDGER = "ledger.ndjson"
 MOST_BYTES = 1 << 16  # of a pointer or claim
@@ -169,7 +169,7 @@ def _read(path: Path) -> Pointer:
 
 def _as_data(ledger: Path) -> bytes:
     """A resumed run's past from its ledger, without anything to act on: others could have written it."""
-    from contend.ledger import parse
+    from contend.store.ledger import parse
 
     try:
         rows, _ = parse(files.read_inside(ledger, most=MOST_LEDGER_BYTES))

@@ -119,13 +119,6 @@ class Record:
         os.close(self._fd)
 
 
-def path_of(directory: Path) -> Path:
-    """Where the ledger of a run directory is: in it, or in this user's state directory where others could change it."""
-    from contend.platforms.state import ledger_of
-
-    return ledger_of(directory)
-
-
 def open_to_append(path: Path) -> int:
     """For appending. Raises HostFailed for a link or a device that lies in its way; OSError."""
     try:

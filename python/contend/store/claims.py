@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend import files
+from contend import files, names
 from contend.errors import BadInput
-from contend.platforms import names, ownership
+from contend.store import ownership
 
 _NAME = f"{names.PREFIX}-runs"
 _ROOTS, _USERS = Path("/run"), Path("/run/user")
