@@ -1,4 +1,4 @@
-"""What a run makes, and who removes it: on this host, on clouds, on the user's services."""
+"""Removal of what a run makes: on this host, on clouds, on the user's services."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def _fleet(name: str, row: Row, of: OfRun) -> bool:
 
 
 def _parts(name: str, row: Row, of: OfRun) -> bool:
-    """What the hosts of a fleet that stays do for a run whose coordinator is gone."""
+    """Have the hosts of a fleet that stays clean up after a run whose coordinator is gone."""
     if name != of.run_id:
         raise stranger(name, "parts of fleets")
     from contend.fleet import up

@@ -32,7 +32,7 @@ class Removed(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What programs of a run make, by how its kinds begin: removed together, once the run's processes have ended.
+    """Things that programs of a run make, by how their kinds begin: removed together, once the run's processes have ended.
 
     before: what is to end first, while they still run.
     """
@@ -66,7 +66,7 @@ class Removers:
 
 
 def attempt(kind: str, name: str, remove: Callable[[], bool]) -> Removed:
-    """What `remove` came to: it returns whether the thing was there. What it raises is why the thing stays."""
+    """Try `remove`: it returns whether the thing was there. What it raises is why the thing stays."""
     try:
         return Removed(kind, name, was_there=remove())
     except ContendError as error:
@@ -76,5 +76,5 @@ def attempt(kind: str, name: str, remove: Callable[[], bool]) -> Removed:
 
 
 def unknown(kind: str) -> HostFailed:
-    """What is said of a kind that nobody removes."""
+    """The error for a kind that nobody removes."""
     return HostFailed(f"contend does not know how to remove a {kind}", hint="a newer contend made it")

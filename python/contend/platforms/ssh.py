@@ -31,7 +31,7 @@ class Unreached(HostFailed):
 
 
 class Said(NamedTuple):
-    """What a command came to there. code: None where the connection broke before it ended."""
+    """The end of a command there. code: None where the connection broke before it ended."""
 
     code: int | None
     out: str
@@ -78,7 +78,7 @@ async def connect(
 
 
 async def ask(connection: SSHClientConnection, words: str, given: str = "", *, limit_s: float) -> Said:
-    """What a command prints there, which reads `given`. Raises Unreached where it breaks, or does not end in time."""
+    """Run a command there, which reads `given`. Raises Unreached where it breaks, or does not end in time."""
     import asyncssh
 
     stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}

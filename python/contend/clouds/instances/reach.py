@@ -72,7 +72,7 @@ async def connect(role: str, to: Placed, way: Way) -> SSHClientConnection:
 
 
 def _why(role: str, to: Placed, way: Way, error: Unreached) -> tuple[str, str]:
-    """What is in the way, and what to do about it."""
+    """Name what is in the way, and what to do about it."""
     if error.reason == "key":
         why = f"instance {role} at {to.reach} has another host key than at first: {error.said}"
         return why, "was it rebuilt, or does another machine answer at its address?"
@@ -93,7 +93,7 @@ def key_of(connection: SSHClientConnection) -> str:
 
 
 async def asked(role: str, connection: SSHClientConnection, words: str, limit_s: float = LIMIT_S) -> str:
-    """What a command prints there. Raises HostFailed when it fails."""
+    """Run a command there and return what it prints. Raises HostFailed when it fails."""
     try:
         done = await ssh.ask(connection, words, limit_s=limit_s)
     except Unreached as error:

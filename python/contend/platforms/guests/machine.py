@@ -1,4 +1,4 @@
-"""What every virtual machine of contend's has in common, of platforms and of storms, started by QEMU or by libvirt."""
+"""Virtual machines of contend's, of platforms and of storms, started by QEMU or by libvirt."""
 
 from __future__ import annotations
 
