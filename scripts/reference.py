@@ -21,7 +21,7 @@ from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunt_document import HuntDocument
 from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.verification import Verification
-from contend.context.result import Context
+from contend.document.context import Context
 from contend.probes.columns import reference_page
 from contend.report.watch_document import WatchDocument
 from contend.sample.summary import Summary

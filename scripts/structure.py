@@ -41,6 +41,7 @@ LAYERS = (
     ("serve", "fleet", "engine", "analysis", "imports", "context"),
     ("studies", "cells", "sweep"),
     ("report",),
+    ("document",),
     ("advice", "contention", "sample"),
     (
         "platforms",

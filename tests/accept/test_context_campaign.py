@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.context.result import Context
+from contend.document.context import Context
 from contend.testbed.openstack.cloud import variables
 from contend.text.shape import schema
 from support.clouds import STORM, own_bed

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contend.analysis.host_results import Fleets, HostRatio, HostResult
 from contend.analysis.hosts_shown import ShownHosts
 from contend.analysis.run import analyse_run, last_stop
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.document.hosts import Fleets, HostRatio, HostResult
 from contend.errors import BadInput
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate

@@ -9,7 +9,7 @@ from contend.analysis import hosts_words as told
 from contend.document import Section, Shown
 
 if TYPE_CHECKING:
-    from contend.analysis.host_results import Fleets
+    from contend.document.hosts import Fleets
     from contend.report.model import ReportInput
     from contend.report.printer import Printer
 

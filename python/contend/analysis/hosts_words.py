@@ -9,7 +9,7 @@ from contend.report import words
 from contend.units import format_value
 
 if TYPE_CHECKING:
-    from contend.analysis.host_results import Fleets, HostResult
+    from contend.document.hosts import Fleets, HostResult
 
 TITLE = "Each host by itself"
 MOST = 40  # hosts in the terminal, unless all are asked for

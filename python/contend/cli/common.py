@@ -18,7 +18,7 @@ from contend.errors import ThresholdCrossed
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
-    from contend.context.result import Context
+    from contend.document.context import Context
     from contend.engine.run import Outcome
     from contend.report.model import ReportInput
     from contend.report.progress import Progress

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from contend.context.costs import costs, is_cost
 from contend.context.effect import context
-from contend.context.result import IMAGE, RPC, Context
 from contend.context.storm import boots, newest
+from contend.document.context import IMAGE, RPC, Context
 from contend.errors import BadInput, ContendError
 from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario

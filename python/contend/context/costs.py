@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from contend.analysis.comparisons import Table, planned_cells, tabulate
 from contend.analysis.run import last_stop
-from contend.context.result import IMAGE, RPC
+from contend.document.context import IMAGE, RPC
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory

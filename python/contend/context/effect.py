@@ -20,7 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.context.costs import Costs
-from contend.context.result import (
+from contend.context.storm import Boots
+from contend.context.terms import (
+    Term,
+    cost,
+    effect,
+    metrics_of,
+    share,
+    shares,
+)
+from contend.context.traces import InTraces, in_traces
+from contend.document.context import (
     AT_LEAST,
     AT_MOST,
     CARRIED,
@@ -32,16 +42,6 @@ from contend.context.result import (
     Share,
     Variant,
 )
-from contend.context.storm import Boots
-from contend.context.terms import (
-    Term,
-    cost,
-    effect,
-    metrics_of,
-    share,
-    shares,
-)
-from contend.context.traces import InTraces, in_traces
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
 from contend.stats.signed_rank import smallest_n

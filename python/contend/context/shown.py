@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contend.context import words as told
-from contend.context.result import Context
 from contend.document import Section, Shown
+from contend.document.context import Context
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput

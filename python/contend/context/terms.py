@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.context.costs import Costs
-from contend.context.result import Share
+from contend.document.context import Share
 from contend.stats.estimate import Estimate
 from contend.stats.joint import joint
 

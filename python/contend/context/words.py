@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from contend.context.result import AT_MOST, CARRIED, HOWS, RPC, STATED, TRACES, Context, Share, Variant
+from contend.document.context import AT_MOST, CARRIED, HOWS, RPC, STATED, TRACES, Context, Share, Variant
 from contend.stats.estimate import Estimate
 
 TITLE = "In context: what it changes of a whole cloud"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contend.advice.rules import LEAST_SHARE, caused, explain
 from contend.document import CellResult, Control, Level, MetricInfo
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota
@@ -19,6 +18,7 @@ from contend.studies.interference.findings import findings as advise
 from contend.studies.interference.findings import narrowed
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario
+from contend.studies.rules import LEAST_SHARE, caused, explain
 from contend.studies.scenarios import parse
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)

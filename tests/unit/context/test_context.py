@@ -16,8 +16,8 @@ from contend.context import words as context_words
 from contend.context.choose import put
 from contend.context.costs import costs
 from contend.context.effect import context
-from contend.context.result import AT_MOST, CARRIED, ROLE, STATED, Context
 from contend.context.storm import boots
+from contend.document.context import AT_MOST, CARRIED, ROLE, STATED, Context
 from contend.errors import BadInput
 from contend.report.html import render_html
 from contend.report.terminal import render

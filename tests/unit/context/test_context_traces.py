@@ -9,7 +9,7 @@ import pytest
 
 from contend.context import words as context_words
 from contend.context.choose import put
-from contend.context.result import AT_LEAST, CARRIED, TRACES
+from contend.document.context import AT_LEAST, CARRIED, TRACES
 from support import ctrace_files as c
 from support.ctrace_files import Made, event
 from support.intervals import holds

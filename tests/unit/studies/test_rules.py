@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from contend.advice.rules import explain
 from contend.document import CellResult, Level, MetricInfo
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations, held_s
 from contend.stats.estimate import Estimate
+from contend.studies.rules import explain
 from contend.units import format_value
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from contend.advice.finding import Finding
-from contend.advice.rules import Cause, caused, explain
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
@@ -13,6 +12,7 @@ from contend.stats.platform_size import Setting
 from contend.studies.overhead.practices import direction
 from contend.studies.overhead.variant_findings import words
 from contend.studies.overhead.variants import is_of
+from contend.studies.rules import Cause, caused, explain
 
 
 def host_findings(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 
-from contend.advice.rules import percent
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import NEAR_ONE, Fading
+from contend.studies.rules import percent
 from contend.text.shape import Shape
 from contend.units import format_ratio
 

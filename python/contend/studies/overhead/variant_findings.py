@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Finding
-from contend.advice.rules import Cause, caused, explain
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.estimate import Estimate
@@ -14,6 +13,7 @@ from contend.stats.platform_effects import Effect, Kind
 from contend.stats.platform_size import Setting
 from contend.studies.overhead.practices import direction
 from contend.studies.overhead.variants import of_setting
+from contend.studies.rules import Cause, caused, explain
 from contend.units import format_ratio
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.rules import Cause, explain, percent
 from contend.document import Control
 from contend.probes.evidence import Observed
+from contend.studies.rules import Cause, explain, percent
 from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
 from contend.studies.storage.verdicts import levels, loss
 from contend.units import format_value

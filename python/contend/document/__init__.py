@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.advice.finding import Finding
-from contend.analysis.host_results import Fleets
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.contention.scheduling import CellSchedule
-from contend.context.result import Context
+from contend.document.context import Context
+from contend.document.hosts import Fleets
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
