@@ -28,7 +28,7 @@ def analyse_run(
     rows: Sequence[Row] | None = None,
     events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Analysis:
-    """Of one host, from what is on disk. Works on an unfinished run; never raises for too little data.
+    """Analyse one host's part, from what is on disk. Works on an unfinished run; never raises for too little data.
 
     rows, events: of its trials and its ledger, by whoever has read them already.
     """
@@ -101,7 +101,7 @@ def _cells_a_block(plan: Mapping[str, Any]) -> int:
 
 
 def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:
-    """What the probe of every part of a run said at its end, summed; None where none did. events: of the ledger.
+    """The cost of every part's probe, summed, as they told at their ends; None where none did. events: of the ledger.
 
     >>> event = {"event": "probe-cost", "samples": 600, "cpu_ns": 240_000_000, "bpf_ns": 0}
     >>> probe_cost([event, event], 100_000_000).share
@@ -118,7 +118,7 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
-    """Whether every headline comparison is as precise as asked. Called at looks only, never after every block."""
+    """True if every headline comparison is as precise as asked. Called at looks only, never after every block."""
     plan = run.plan(scenario.study)
     rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
@@ -129,7 +129,7 @@ def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
 
 
 def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str, bool]:
-    """Whether every comparison of a victim is as precise as asked, by "victim metric"."""
+    """True if every comparison of a victim is as precise as asked, by "victim metric"."""
     found: dict[str, bool] = {}
     for r in primary:
         key = f"{r.factors.get('victim', r.factors.get('variant', ''))} {r.metric.name}"

@@ -1,4 +1,4 @@
-"""What requests to a cloud need, once somebody has logged in (`contend.clouds.login`): a token, URLs, whom to trust."""
+"""Access to a cloud, once somebody has logged in (`contend.clouds.login`): a token, URLs, whom to trust."""
 
 from __future__ import annotations
 

@@ -85,12 +85,12 @@ def login(
 
 
 def speaks_https(cloud: str, service: str) -> bool:
-    """Whether the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
+    """True if the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
     return login(cloud, services=(service,)).endpoint(service).startswith("https:")
 
 
 def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
-    """By openstacksdk, however the cloud is described."""
+    """Log in by openstacksdk, however the cloud is described."""
     region, file = find(cloud, config)
     from keystoneauth1 import exceptions
 
@@ -119,7 +119,7 @@ def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
 
 
 def kept(path: Path, cloud: str, services: tuple[str, ...]) -> Access:
-    """What is kept in a run's file, or a new login where that is not there or will soon end. Raises as `login`."""
+    """Load the access kept in a run's file, or log in again where there is none or it soon ends. Raises as `login`."""
     access = Access.load(path)
     if access is None or not access.fresh:
         access = login(cloud, services=services)

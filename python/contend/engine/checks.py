@@ -1,4 +1,4 @@
-"""Whether a scenario can run here: everything that can be known before anything is made."""
+"""Checks that a scenario can run here: everything that can be known before anything is made."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def place(scenario: Scenario) -> Placement:
 
 
 def _is_inside(workload: Workload) -> bool:
-    """Whether nothing of it runs on this host. Raises CannotHonour for a workload that a guest cannot have."""
+    """True if nothing of it runs on this host. Raises CannotHonour for a workload that a guest cannot have."""
     served = workload.serve is not None
     commands = (*workload.prepare, *(() if served else workload.run), *workload.finish)
     if any("{native}" in str(command) for command in commands):

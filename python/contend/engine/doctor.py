@@ -1,4 +1,4 @@
-"""What this host can run, found by trying, and the fix for what it cannot. Makes nothing that outlives a check."""
+"""Checks of what this host can run, by trying, and the fix for what it cannot. Makes nothing that outlives a check."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _cpus() -> Check:
 
 
 def _smaller_hosts() -> Check:
-    """What `hosts` of platform-overhead can have; no CPU goes for that."""
+    """Check what `hosts` of platform-overhead can have; no CPU goes for that."""
     topology = Topology.read()
     count = len(topology.ids)
     least = max(1, len(hotplug.fixed(topology.ids)))
@@ -207,7 +207,7 @@ def _program(name: str) -> Check:
 
 
 def _bpf_fix(reason: str) -> str:
-    """What to do so that BPF works, from the reason that it does not."""
+    """The fix for BPF, from the reason that it does not work."""
     if "built without" in reason:
         return "apt-get install clang libelf-dev zlib1g-dev, then make setup"
     if not Path("/sys/kernel/btf/vmlinux").exists():
@@ -242,7 +242,7 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 
 def local_machines() -> Iterator[Check]:
-    """Which kinds of machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
+    """Check which machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
     from contend.clouds.local.settle import vm_lacks
     from contend.platforms.guests.accel import remembered
 
@@ -267,7 +267,7 @@ def local_machines() -> Iterator[Check]:
 
 
 def guests() -> Iterator[Check]:
-    """Whether the platform vm works here, and how; no guest is booted for that."""
+    """Check that the platform vm works here, and how; no guest is booted for that."""
     from contend.platforms.guests import accel, image
     from contend.platforms.guests.needs import need
 
@@ -288,7 +288,7 @@ def guests() -> Iterator[Check]:
 
 
 def _libvirt(name: str) -> Check:
-    """By libvirt. The user's own would be started by asking for it."""
+    """Check libvirt. The user's own would be started by asking for it."""
     from contend.platforms.guests import virsh
 
     system, *own = virsh.usual()

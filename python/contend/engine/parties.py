@@ -68,7 +68,7 @@ class Seat:
         return self.party.instance.workload.serve is not None
 
     def commands(self, out: Path, seed: int) -> Commands:
-        """What runs with its output in `out`, whose file of parameters is written there."""
+        """The commands with their output in `out`, whose file of parameters is written there."""
         values = {**self.values, "out": out, "seed": seed}
         self.party.instance.write_parameters(values)
         return self.party.instance.commands(values)

@@ -1,4 +1,4 @@
-"""What the coordinator writes of the hosts of its run."""
+"""The coordinator's record of the hosts of its run."""
 
 from __future__ import annotations
 

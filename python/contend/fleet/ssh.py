@@ -68,7 +68,7 @@ async def connect(host: str, way: Way) -> SSHClientConnection:
 
 
 def _why(host: str, name: str, way: Way, error: Unreached) -> tuple[str, str]:
-    """What is in the way, and what to do about it."""
+    """Name what is in the way, and what to do about it."""
     no, again = f"cannot reach '{host}'", f"try: ssh {host}"
     known: dict[str, tuple[str, str]] = {
         "key": (

@@ -1,4 +1,4 @@
-"""Which CPU quotas kept a party's processes from CPUs, wherever the quota stands.
+"""CPU quotas that kept a workload's processes from CPUs, wherever the quota stands.
 
 A quota holds back its whole group and all groups below it, and the kernel counts that time as waiting for a CPU, in
 run delay and pressure alike. So the groups that the processes are really in are looked up, in the v2 tree and in the
@@ -46,7 +46,7 @@ class Quota(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """What quotas did to a party over a window.
+    """Throttling of a workload by quotas over a window.
 
     held_s: CPU time that its processes were kept from, summed over CPUs and over groups that are not within each other;
     None: not to be told, for the reason in `unknown`. quotas: the longest first.
@@ -135,7 +135,7 @@ class QuotaWatch:
             self._count(group)
 
     def throttling(self) -> Throttling:
-        """What was counted between the first look and the last."""
+        """The throttling counted between the first look and the last."""
         grown = {group: last.since(self._first[group]) for group, last in self._last.items()}
         found = [
             Quota(str(g), self._quota.get(g, math.nan), self._whose(g), c.own_ns / 1e9, c.periods)

@@ -1,4 +1,4 @@
-"""What a run's ledger announced is removed again: after the run and after a crash; and what of it is on this host, by kind.
+"""Removal of what a run's ledger announced, after the run and after a crash; and what of it is on this host, by kind.
 
 Removal is idempotent, goes newest first, tries everything, and touches only what the run itself can have made: the ledger
 must be one to obey (`contend.platforms.obedience`), and each name one that a thing of its kind and run can have

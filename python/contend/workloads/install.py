@@ -1,4 +1,4 @@
-"""What a workload needs on this machine, and what of it is missing."""
+"""Needs of a workload on this machine, and what of them is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def missing(workload: Workload) -> tuple[str, ...]:
 
 
 def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
-    """What these values of its parameters need besides, and is not here."""
+    """Name what these values of its parameters need besides, and is not here."""
     wanted = (workload.parameters[name].needs.get(str(value)) for name, value in parameters.items())
     return tuple(need for need in wanted if need is not None and not is_here(need))
 
@@ -80,7 +80,7 @@ def of_guests(workloads: Iterable[Workload]) -> tuple[str, ...]:
 
 
 def hint(workloads: Iterable[Workload]) -> str:
-    """What to do about what is missing; empty when nothing is.
+    """The hint about what is missing; empty when nothing is.
 
     >>> hint([])
     ''

@@ -1,4 +1,4 @@
-"""What contend's own generators are asked for: one JSON file, which `{parameters}` names in a workload's commands.
+"""Parameters of contend's own generators: one JSON file, which `{parameters}` names in a workload's commands.
 
 The file holds the workload's parameters and the placeholders of the moment, as values and not as text. A generator has one
 type with a field for each parameter of its workload, and reads the file into it: a dataclass, or a NamedTuple where the

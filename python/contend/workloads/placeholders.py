@@ -1,4 +1,4 @@
-"""What a command's `{name}` stands for, and how a command becomes arguments."""
+"""Placeholders: what a command's `{name}` stands for, and how a command becomes arguments."""
 
 from __future__ import annotations
 

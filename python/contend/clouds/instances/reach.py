@@ -72,7 +72,7 @@ async def connect(role: str, to: Placed, way: Way) -> SSHClientConnection:
 
 
 def _why(role: str, to: Placed, way: Way, error: Unreached) -> tuple[str, str]:
-    """What is in the way, and what to do about it."""
+    """Name what is in the way, and what to do about it."""
     if error.reason == "key":
         why = f"instance {role} at {to.reach} has another host key than at first: {error.said}"
         return why, "was it rebuilt, or does another machine answer at its address?"

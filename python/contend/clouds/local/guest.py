@@ -1,4 +1,4 @@
-"""What a micro-VM boots: an initramfs made here whose only program says that it serves.
+"""The initramfs of a micro-VM, made here, whose only program says that it serves.
 
 The guest's init prints `contend served NAME UPTIME` on the console and sleeps. NAME comes by the kernel's command line
 (the kernel hands `contend=NAME` to init's environment), UPTIME is of the guest's own clock, which its kernel starts.

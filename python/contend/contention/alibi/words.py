@@ -61,6 +61,7 @@ _SHORT = {
 def short(alibi: Alibi | CellAlibi | PhaseAlibi) -> str:
     """The verdict in a few words.
 
+    >>> from contend.contention.alibi.verdict import CellAlibi
     >>> short(CellAlibi("a", {}, "disk", "vda", 10, 9, ""))
     'the disk was the limit (vda)'
     """
@@ -69,6 +70,7 @@ def short(alibi: Alibi | CellAlibi | PhaseAlibi) -> str:
 
 def phase_name(alibi: PhaseAlibi) -> str:
     """
+    >>> from contend.contention.alibi.verdict import PhaseAlibi
     >>> phase_name(PhaseAlibi("counted", "idle", "", "", 0, 1)), phase_name(PhaseAlibi("run", "idle", "", "", 0, 1))
     ('the counted trials', 'the whole run')
     """
@@ -79,6 +81,7 @@ def phase_name(alibi: PhaseAlibi) -> str:
 def cell_line(alibi: CellAlibi) -> str:
     """The verdict on a cell, and how many of its trials agree.
 
+    >>> from contend.contention.alibi.verdict import CellAlibi
     >>> cell_line(CellAlibi("a", {}, "idle", "", 10, 9, ""))
     'hardware idle, in 9 of 10 trials'
     """
@@ -88,6 +91,7 @@ def cell_line(alibi: CellAlibi) -> str:
 def party_line(alibi: CellAlibi) -> str:
     """A line on what held the measured workload up in a cell, and in how many of its trials; "" where that is not known.
 
+    >>> from contend.contention.alibi.verdict import CellAlibi
     >>> party_line(CellAlibi("a", {}, "cpu", "", 10, 9, "", "throttling", 8, ""))
     'a CPU quota was the limit, in 8 of 10 trials'
     """

@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def basis(self) -> machine.Basis:
-        """What it has besides disk, ports and network."""
+        """Its parts besides disk, port and network."""
         return machine.Basis(
             self.boot.kernel,
             self.boot.initramfs,

@@ -51,7 +51,7 @@ def _cloud_behind_a_proxy(instance: Instance) -> str | None:
 
 
 def _speaks_https(cloud: str) -> bool:
-    """Whether the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
+    """True if the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
     from contend.clouds.login import speaks_https
 
     try:

@@ -61,5 +61,5 @@ def console(bed: Bed, server: str) -> bytes:
 
 
 def domains(bed: Bed) -> list[str]:
-    """Of the bed's libvirt, whatever their state."""
+    """Domains of the bed's libvirt, whatever their state."""
     return virsh.ask(virt.uri(bed.libvirt), "list", "--all", "--name").out.split()

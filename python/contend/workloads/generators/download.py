@@ -29,7 +29,7 @@ _SAID_BYTES = 400
 
 
 class Used(NamedTuple):
-    """Of one client: its exit code and what it used."""
+    """Usage of one client: its exit code and what it used."""
 
     code: int
     user_s: float
@@ -60,12 +60,12 @@ def main(arguments: list[str]) -> int:
 
 
 def build(given: Parameters, at: Placeholders) -> None:
-    """What is built for a client, kept between runs. Raises CannotHonour, HostFailed."""
+    """Build what a client needs, kept between runs. Raises CannotHonour, HostFailed."""
     put_program(given.client, at.work, at.cache)
 
 
 def _place(given: Parameters, at: Placeholders) -> Path:
-    """Of what is served, the same for all variants of the run."""
+    """Folder of what is served, the same for all variants of the run."""
     return at.work.parent / f"image-{given.size}"
 
 
@@ -144,7 +144,7 @@ def result(
     server_s: float | None,
     proxy_s: float | None = None,
 ) -> dict[str, Any]:
-    """What is printed; nothing of a server that is elsewhere. A proxy stands by itself, and in the sum with the server.
+    """The document to print; no server that is elsewhere. A proxy stands by itself, and in the sum with the server.
 
     >>> result("curl", 2 * 10**9, 1.0, [Used(0, 0.5, 0.5, 9)], 1.0)["both_cpu_s_per_gb"]
     1.0

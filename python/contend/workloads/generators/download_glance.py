@@ -120,7 +120,7 @@ def _make(given: Parameters, at: Placeholders) -> None:
 
 
 def _about(image: Path) -> dict[str, Any] | None:
-    """What is known of the image; None while there is none. sha512: "" until all of it is there."""
+    """Ask what is known of the image; None while there is none. sha512: "" until all of it is there."""
     try:
         told: dict[str, Any] = json.loads(image.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What nginx serves to `image-download`: a random image, Glance's answers about it, and a certificate of its own."""
+"""Files that nginx serves to `image-download`: a random image, Glance's answers about it, and a certificate of its own."""
 
 from __future__ import annotations
 

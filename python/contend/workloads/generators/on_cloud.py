@@ -1,4 +1,4 @@
-"""What generators share whose work is in instances of a cloud: the run's things, made once, kept in a file, removed."""
+"""Parts of generators whose work is in instances of a cloud: the run's things, made once, kept in a file, removed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Making:
 
 
 def home(at: Placeholders) -> Path:
-    """Of what the run knows of its instances; parties share it."""
+    """Folder of what the run knows of its instances; its workloads share it."""
     return at.run / "work" / "instances"
 
 
@@ -74,7 +74,7 @@ def cloud_of(cloud: str, at: Placeholders, services: tuple[str, ...]) -> Iterato
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of a run's instances. prefix: of their names; user: of the instances."""
+    """The kept record of a run's instances. prefix: of their names; user: of the instances."""
 
     prefix: str
     user: str

@@ -113,7 +113,7 @@ PROBES = {"cpu": cpu, "memory": memory, "disk": disk, "network": network, "lock"
 
 
 def prepare(data: Path) -> None:
-    """What the disk probe reads, on the disk: holes would be answered faster."""
+    """Write what the disk probe reads, on the disk: holes would be answered faster."""
     with data.open("wb") as file:
         for _ in range(FILE // 2**20):
             file.write(os.urandom(2**20))
