@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 
 import contend
 from contend.studies import base as studies
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "scripts"))
+
+import structure
 
 PACKAGE = Path(contend.__file__).parent
 ROOMS = ("engine", "analysis", "report", "cli", "advice", "stats")
@@ -70,3 +75,23 @@ def test_what_measures_knows_no_test_bed() -> None:
     files = sorted((PACKAGE / "workloads" / "drivers").rglob("*.py"))
     assert len(files) > 4
     assert not [path for path in files if "contend.testbed" in path.read_text(encoding="utf-8")]
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Whether at once or inside functions. Between rooms lint-imports holds that, by `make check`."""
+    found = structure.modules(PACKAGE)
+    assert structure.circles({name: module.at_once | module.later for name, module in found.items()}) == []
+
+
+def test_a_circle_is_noticed(tmp_path: Path) -> None:
+    package = tmp_path / "contend"
+    package.mkdir()
+    for name, text in (
+        ("__init__", ""),
+        ("a", "from contend import b"),
+        ("b", "def f():\n    import contend.a"),
+    ):
+        (package / f"{name}.py").write_text(text)
+    found = structure.modules(package)
+    graph = {name: module.at_once | module.later for name, module in found.items()}
+    assert structure.circles(graph) == [["contend.a", "contend.b"]]
