@@ -40,6 +40,8 @@ def main() -> int:
     parser.add_argument("--callers", type=int, default=10)
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
+    if given.blocks < 6:
+        parser.error("--blocks: an interval takes 6 at least")
     place = Path(tempfile.mkdtemp(prefix="contend-rpc-"))
     try:
         up = bed.up(place / "rabbit")
