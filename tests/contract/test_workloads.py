@@ -150,7 +150,7 @@ def need(name: str) -> None:
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     name = request.getfixturevalue("name")
     need(name)
-    monkeypatch.setenv("PATH", install.search_path())
+    monkeypatch.setenv("PATH", programs.search_path())
     if resolve(load(name), {}).network != "pair":
         yield Place(tmp_path)
         return
