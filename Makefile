@@ -8,9 +8,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # As scripts/setup.sh built it. Read by the shell: make expands a recipe before its first line, which may make the file.
 FEATURES = $$(sed -n 's|^features=\(.\)|--features contend-probe/\1|p' .venv/contend-setup.stamp)
 # Which crates are built in one go: those that ask for the same of the dependencies they share, as scripts/setup.sh builds
-# them. With another half in the same command rustls would be built again, for two libraries of ciphers at once.
-MODULE = --package contend-core --package contend-amqp
-PROGRAMS = --package contend-probe --package contend-fetch $(FEATURES)
+# them. In one command with the other half libc, and all that is built on it, would be built again with what both ask of it.
+MODULE = --package contend-core
+PROGRAMS = --package contend-probe --package contend-fetch --package contend-amqp --package contend-rpc $(FEATURES)
 # The profile of the set-up, for it has built all that they need already.
 TESTS = cargo --config .cargo/tests.toml test --release --quiet
 PYTEST = $(VENV)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder
@@ -32,6 +32,8 @@ check: setup
 	$(VENV)/ruff format --check python tests bench scripts
 	$(VENV)/ruff check python tests bench scripts
 	$(VENV)/mypy
+	$(VENV)/python scripts/words.py
+	$(VENV)/lint-imports
 	cargo fmt --check
 	cargo fmt --check --manifest-path bench/amqp_peers/Cargo.toml
 	cargo fmt --check --manifest-path python/contend/workloads/catalogue/image-download-reqwest/Cargo.toml

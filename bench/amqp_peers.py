@@ -24,17 +24,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contend import _native
 from contend.environment import fingerprint
 from contend.errors import CannotHonour, ContendError
-from contend.fetch.reqwest_client import find_cargo
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import payloads, trial
-from contend.testbed.rpc.options import End
+from contend.workloads.downloads.reqwest_client import find_cargo
+from contend.workloads.drivers.rpc import native, payloads, trial
+from contend.workloads.drivers.rpc.options import End
 from results.files import save_at
 from results.record import recording
 
@@ -150,9 +150,7 @@ def block(
             seed=number,
             programs=commands,
         )
-        told = trial.run(
-            broker, asked, place, lambda q, e: _native.rpc_remove(up.url(), queues=q, exchanges=e)
-        )
+        told = trial.run(broker, asked, place, partial(native.remove, up.url()))
         row[name] = told["saturation"]
     print(f"block {number + 1}: " + ", ".join(line(row, name) for name in DRIVERS), file=sys.stderr)
     return row

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from contend.clouds.access import login
 from contend.clouds.http import Api
+from contend.clouds.login import login
 from contend.stats.compare import compare
 from contend.stats.levels import level
 from contend.testbed.openstack import install

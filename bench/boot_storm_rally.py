@@ -29,7 +29,7 @@ from pathlib import Path
 
 from contend.clouds.access import Access
 from contend.testbed.openstack.__main__ import default_root
-from rally_tools import FILES, GENERATOR, Campaign, Contend, Rally, Stamps
+from rally_tools import Campaign, Contend, Rally, Stamps, prepare_command
 from results.files import save_at
 from results.pages import boot_storm_rally
 from results.record import recording
@@ -74,17 +74,16 @@ def measure(
     given: argparse.Namespace, place: Path, stamps: Stamps, chance: random.Random, began: float
 ) -> list[list[Campaign]]:
     """Blocks of campaigns, each in the order in which they ran."""
-    files = {name: place / f"{name}.json" for name in FILES}
-    told = [word for name, file in files.items() for word in (f"--{name}", str(file))]
-    subprocess.run([*GENERATOR, "prepare", *told], check=True)
-    access = Access.load(files["access"])
+    work = place / "work/storm"
+    subprocess.run(prepare_command(work), check=True)
+    access = Access.load(work.parent / "cloud-access.json")
     assert access is not None
     ours = Contend(place, access.catalogue, stamps)
     warm = show(0, ours.run(1))
     storms = warm.boots  # of one server each
     tools: dict[str, Callable[[int], Campaign]] = {"contend": ours.run}
     for name, options in (("Rally", {}), ("Rally, tuned", TUNED))[: 1 + given.tuned]:
-        rally = Rally(name, given.rally, place, access.catalogue, stamps, files["server"], options)
+        rally = Rally(name, given.rally, place, access.catalogue, stamps, work / "server.json", options)
         tools[name] = lambda n, rally=rally: rally.run(n, storms)  # type: ignore[misc]
     blocks: list[list[Campaign]] = []
     longest = 0.0

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from contend.engine.deadline import longest_s
-from contend.engine.scenarios import builtin_names
-from contend.ledger import read_rows
 from contend.store.directory import RunDirectory
+from contend.store.ledger import read_rows
+from contend.studies.scenarios import builtin_names
 from contend.units import parse_duration_ns
 from results import record
 from results.files import load, path_of, save_at

@@ -242,13 +242,13 @@ async def serve(folder: Path, names: Sequence[str], address: str, rate: float, c
 
 
 def scale(hosts: int, seconds: float, rate: float, each: int) -> dict[str, Any]:
-    from contend.engine.scenarios import load
     from contend.fleet import up
     from contend.fleet.following import Following, Settings
     from contend.fleet.ssh import Way
-    from contend.ledger import Ledger
     from contend.report.progress import NoProgress
     from contend.store.directory import RunDirectory
+    from contend.store.ledger import Ledger
+    from contend.studies.scenarios import load
 
     names = [f"h{n}" for n in range(hosts)]
     count = int(seconds * rate)

@@ -39,9 +39,9 @@ from urllib.parse import urlsplit
 
 import contend.workloads.generators.download_server as server
 from contend.errors import BadInput
-from contend.fetch.clients import CLIENTS, Command, Task, command_of, put_program
 from contend.stats.compare import compare
 from contend.units import parse_size_bytes
+from contend.workloads.downloads.clients import CLIENTS, Command, Task, command_of, put_program
 from contend.workloads.generators.download import environment, server_cpu_s, server_pids
 from contend.workloads.load import catalogue
 from results.files import save_at

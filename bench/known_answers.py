@@ -1,8 +1,8 @@
 """The estimators on experiments whose true answer is known; 45 minutes for the figures of the page.
 
-    python bench/known_answers.py [--experiments 2000] [--seed 20260101] [--write docs/results/known-answers]
+The same seed gives the same figures.
 
-The same without a file: `python -m contend.stats.known_answers`.
+    python bench/known_answers.py [--experiments 2000] [--seed 20260101] [--write docs/results/known-answers]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contend.stats import known_answers
+from known import answers
 from results.files import save_at
 from results.record import recording
 
@@ -26,8 +26,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20260101)
     parser.add_argument("--write", type=Path, help="write PATH.json and PATH.md")
     given = parser.parse_args()
-    found = known_answers.everything(given.experiments, given.seed)
-    print(known_answers.markdown(found))
+    found = answers.everything(given.experiments, given.seed)
+    print(answers.markdown(found))
     if given.write:
         save_at(
             given.write,

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from contend.ledger import read_rows
+from contend.store.ledger import read_rows
 
 BLOCKS = 50
 

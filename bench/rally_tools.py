@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import find
+from contend.clouds.login import find
 from contend.clouds.storm import roles
 from contend.testbed.openstack import daemons, servers
 from contend.testbed.openstack.bed import Bed
+from contend.workloads import parameters_file
+from contend.workloads.instance import resolve
+from contend.workloads.load import load as load_workload
 
-FILES = ("access", "server", "background")
 GENERATOR = [sys.executable, "-P", "-m", "contend.workloads.generators", "boot-storm"]
 
 
@@ -85,6 +87,15 @@ class Stamps:
         return servers.sql(self._bed, statements, self._environment)
 
 
+def prepare_command(work: Path) -> list[str]:
+    """What logs in, as a run's preparation does: the token goes beside `work`, what a server is to be into server.json."""
+    work.mkdir(parents=True)
+    asked = resolve(load_workload("boot-storm"), {}).parameters
+    file = work / parameters_file.NAME
+    parameters_file.write(file, asked, parameters_file.Placeholders(work, work))
+    return [*GENERATOR, "prepare", str(file)]
+
+
 def spent(campaign: Campaign, catalogue: Mapping[str, str], act: Callable[[], None]) -> None:
     """Its wall time, the CPU time of the processes that `act` waits for, and of the cloud's meanwhile."""
     ports = roles.ports(catalogue)
@@ -119,9 +130,9 @@ class Contend:
             self._add(campaign, json.loads(file.read_text(encoding="utf-8")), stamps)
         campaign.made = len(stamps) + campaign.failed
         # A run's log-in is a process of its own, which tells nothing of itself: the same once more.
-        files = [word for name in FILES for word in (f"--{name}", str(runs / f"{name}.json"))]
         again = Campaign(self.name, n)
-        spent(again, {}, lambda: call([*GENERATOR, "prepare", *files], own))
+        prepare = prepare_command(runs / "again/work/storm")
+        spent(again, {}, lambda: call(prepare, own))
         campaign.login_cpu_s = again.whole_cpu_s
         campaign.client_cpu_s += again.whole_cpu_s
         return campaign

@@ -16,14 +16,14 @@ import random
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contend import _native
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import trial
-from contend.testbed.rpc.options import End
+from contend.workloads.drivers.rpc import native, trial
+from contend.workloads.drivers.rpc.options import End
 from results.files import save_at
 from results.record import recording
 
@@ -40,6 +40,8 @@ def main() -> int:
     parser.add_argument("--callers", type=int, default=10)
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
+    if given.blocks < 6:
+        parser.error("--blocks: an interval takes 6 at least")
     place = Path(tempfile.mkdtemp(prefix="contend-rpc-"))
     try:
         up = bed.up(place / "rabbit")
@@ -70,9 +72,7 @@ def block(up: bed.Bed, place: Path, number: int, given: argparse.Namespace) -> d
         asked = trial.CallOptions(
             end, end, payload=given.payload, seconds=given.seconds, warm_s=1.0, seed=number
         )
-        told = trial.run(
-            broker, asked, place, lambda q, e: _native.rpc_remove(up.url(), queues=q, exchanges=e)
-        )
+        told = trial.run(broker, asked, place, partial(native.remove, up.url()))
         row[library] = told["saturation"]
     print(
         f"block {number + 1}: " + ", ".join(line(row, library) for library in sorted(libraries)),

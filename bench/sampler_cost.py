@@ -23,9 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from contend._native import TaskWatch
-from contend.probes.base import Scope
 from contend.probes.client import ProbeProcess, record_all
-from contend.probes.host import HostProbe
 from contend.probes.series import SeriesWriter
 from contend.probes.snapshot import Snapshot, device_of
 
@@ -34,11 +32,10 @@ ROUNDS = 5
 
 def sampler_us(seconds: float) -> float:
     """CPU µs per sample of the native sampler, by its own thread's clock."""
-    probe = HostProbe(interval_ms=10)
-    probe.start(Scope())
+    probe = ProbeProcess({"interval_ms": 10, "host": True})
     time.sleep(seconds)
-    probe.stop()
-    return probe.cost().cpu_ns / probe.cost().samples / 1e3
+    cost = probe.stop().cost
+    return cost.cpu_ns / cost.samples / 1e3
 
 
 def per_call_us(call: Callable[[], object], times: int = 200) -> float:

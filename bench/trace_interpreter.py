@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from contend import trace
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 
 # ctypes lets the interpreter's lock go around the call, which does nothing to speak of.
 nothing = ctypes.CDLL(None).abs

@@ -35,7 +35,7 @@ from pathlib import Path
 import numpy as np
 
 from contend._native import ctrace_summary
-from contend.clouds.access import find
+from contend.clouds.login import find
 from contend.testbed.openstack import daemons, shape
 from contend.testbed.openstack.__main__ import default_root
 from contend.testbed.openstack.bed import Bed

@@ -14,16 +14,20 @@ from pathlib import Path
 import click
 
 from contend import cli
-from contend.analysis.schema import comparison_schema, render_schema
-from contend.engine import scenarios as scenario
+from contend.advice.document import AdviceDocument
+from contend.analysis.between import Comparison
+from contend.analysis.schema import analysis_schema
+from contend.contention.alibi.verdict import Alibi
+from contend.contention.hunt_document import HuntDocument
+from contend.contention.whatif.prediction import Whatif
+from contend.contention.whatif.verification import Verification
+from contend.document.context import Context
 from contend.probes.columns import reference_page
-from contend.report.context_schema import context_schema
-from contend.report.hunt_schema import hunt_schema
-from contend.report.sample_schema import alibi_schema, sample_schema
-from contend.report.trace_schema import trace_schema
-from contend.report.watch_document import watch_schema
-from contend.report.whatif_schema import verification_schema, whatif_schema
-from contend.studies.sensitivity.schema import advice_schema
+from contend.report.watch_document import WatchDocument
+from contend.sample.summary import Summary
+from contend.store.trace_summary import TraceSummary
+from contend.studies import scenarios as scenario
+from contend.text.shape import schema
 from contend.workloads import load
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference"
@@ -37,17 +41,17 @@ def pages() -> dict[str, str]:
         "scenario.schema.json": as_json(scenario.json_schema()),
         "workload.schema.json": as_json(load.schema()),
         "series.md": reference_page(),
-        "analysis.schema.json": render_schema(),
-        "sample.schema.json": as_json(sample_schema()),
-        "comparison.schema.json": as_json(comparison_schema()),
-        "context.schema.json": as_json(context_schema()),
-        "watch.schema.json": as_json(watch_schema()),
-        "advice.schema.json": as_json(advice_schema()),
-        "alibi.schema.json": as_json(alibi_schema()),
-        "trace.schema.json": as_json(trace_schema()),
-        "hunt.schema.json": as_json(hunt_schema()),
-        "whatif.schema.json": as_json(whatif_schema()),
-        "whatif-verify.schema.json": as_json(verification_schema()),
+        "analysis.schema.json": as_json(analysis_schema()),
+        "sample.schema.json": as_json(schema(Summary, "contend recording")),
+        "comparison.schema.json": as_json(schema(Comparison, "contend comparison of two runs")),
+        "context.schema.json": as_json(schema(Context, "contend context --json")),
+        "watch.schema.json": as_json(schema(WatchDocument, "contend watch")),
+        "advice.schema.json": as_json(schema(AdviceDocument, "contend advice")),
+        "alibi.schema.json": as_json(schema(Alibi, "contend alibi")),
+        "trace.schema.json": as_json(schema(TraceSummary, "contend report TRACE --json")),
+        "hunt.schema.json": as_json(schema(HuntDocument, "contend hunt --json")),
+        "whatif.schema.json": as_json(schema(Whatif, "contend whatif --json")),
+        "whatif-verify.schema.json": as_json(schema(Verification, "contend whatif --verify --json")),
     }
 
 

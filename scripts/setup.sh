@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes .venv with contend in it, with uv where that is there and with pip otherwise. Does nothing when nothing changed.
-#   setup.sh         contend, its three programs, BPF where it can be built, and all tools of its development
-#   setup.sh demo    what running contend on this host needs: no development tools, no BPF, neither contend-fetch nor the
-#                    driver for RPC, whose TLS takes longer to build than the rest. Adds nothing to a full set-up and takes
+#   setup.sh         contend, its four programs, BPF where it can be built, and all tools of its development
+#   setup.sh demo    what running contend on this host needs: no development tools, no BPF, neither contend-fetch nor
+#                    contend-rpc, whose TLS takes longer to build than the rest. Adds nothing to a full set-up and takes
 #                    nothing from it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -36,8 +36,8 @@ features=
 if [ $kind = full ] && command -v clang >/dev/null && [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]; then
     features=bpf
 fi
-programs=contend-probe module=--no-default-features
-[ $kind = demo ] || programs="contend-probe contend-fetch" module=
+programs=contend-probe
+[ $kind = demo ] || programs="contend-probe contend-fetch contend-rpc"
 
 # What pip or uv installs, as lines of a requirements file.
 requirements() {
@@ -95,8 +95,7 @@ else
 fi
 
 build() { # all that is Rust, one after the other: they share what they build, and cargo fills the CPUs by itself
-    # shellcheck disable=SC2086 # no word where it is empty
-    .venv/bin/maturin develop --quiet --release --skip-install $module || return
+    .venv/bin/maturin develop --quiet --release --skip-install || return
     # shellcheck disable=SC2046,SC2086 # lists
     cargo build --quiet --release $(printf -- '--package %s ' $programs) ${features:+--features contend-probe/$features}
 }
@@ -121,7 +120,6 @@ else
     build >"$scratch/built" 2>&1 || failed
 fi
 # Its module is built already, so that this only links the checkout.
-export MATURIN_PEP517_ARGS="$module"
 install --no-build-isolation --no-deps --editable .
 for program in $programs; do
     # In place of the old one as a whole: it may be running.

@@ -1,7 +1,5 @@
 """How the package is built, in figures: `python scripts/structure.py`; `--write FILE` keeps them as a result.
 
-An earlier tree, after `git worktree add ../before COMMIT`: `--of ../before`.
-
 Of an earlier tree, which has to have the compiled module too: `git worktree add ../before COMMIT`, and `--of ../before`.
 
 Imports are read from the sources, those inside functions too; what is only for types does not count.
@@ -13,7 +11,7 @@ import argparse
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,10 +38,11 @@ STUDIES = {
 """Names of the studies, and of the classes of their scenarios."""
 LAYERS = (
     ("cli", "__main__"),
-    ("serve", "fleet", "engine", "analysis"),
+    ("serve", "fleet", "engine", "analysis", "imports", "context"),
     ("studies", "cells", "sweep"),
-    ("report", "context"),
-    ("advice", "contention", "sample", "imports"),
+    ("report",),
+    ("document",),
+    ("advice", "contention", "sample"),
     (
         "platforms",
         "clouds",
@@ -86,7 +85,7 @@ def modules(package: Path) -> dict[str, Module]:
         found[name] = Module(name, inside, ast.parse(path.read_text(encoding="utf-8")))
     for module in found.values():
         for node, inside in _imports(module.tree, inside=False):
-            names = {name for name in _named(node) if name in found and name != module.name}
+            names = {name for name in _named(node, found) if name in found and name != module.name}
             (module.later if inside else module.at_once).update(names)
     return found
 
@@ -103,11 +102,12 @@ def _imports(node: ast.AST, *, inside: bool) -> Iterator[tuple[ast.Import | ast.
             )
 
 
-def _named(node: ast.Import | ast.ImportFrom) -> set[str]:
+def _named(node: ast.Import | ast.ImportFrom, known: Container[str]) -> set[str]:
+    """What it takes from: of a package that is only the way to a module, the module."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}
-    names = {f"{node.module}.{alias.name}" for alias in node.names}
-    return names | {str(node.module)}
+    inside = {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name if name in known else str(node.module) for name in inside}
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:

@@ -1,10 +1,10 @@
-"""The clock that code waits on, passed in so that tests need no sleeping."""
+"""The clock that code waits on, passed in so that tests need no sleeping, and when its user began to wait."""
 
 from __future__ import annotations
 
 import datetime
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -26,3 +26,12 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
+
+
+class Began(NamedTuple):
+    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs.
+
+    No dataclass: a storm's client imports this module, and is to start at once.
+    """
+
+    ns: int

@@ -19,7 +19,7 @@ HOST_KEYS = ("cpu", "cpus", "memory_gib", "architecture", "virtualised", "machin
 
 
 def fingerprint(tools: Iterable[str] = ()) -> dict[str, Any]:
-    """What this machine is. `tools` are commands whose versions matter to the run."""
+    """Describe this machine. `tools` are commands whose versions matter to the run."""
     return {
         "schema_version": 1,
         "contend": __version__,

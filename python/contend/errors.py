@@ -9,7 +9,6 @@ ContendError            exit code 1   something went wrong while doing what was 
 ├── TrialFailed                       one trial ended without a usable result (the run goes on)
 ├── HostFailed                        the host under the run broke: disk full, cgroup gone, server did not start
 │   └── ProbeEnded                    contend-probe died or fell silent; what is measured goes on without it
-├── Incomplete          exit code 3   planned trials are missing; `--resume` continues
 ├── ThresholdCrossed    exit code 4   a stated threshold was crossed beyond the interval
 └── NoVerdict           exit code 5   a verdict was asked for and the data cannot give it
 
@@ -70,10 +69,6 @@ class HostFailed(ContendError):
 
 class ProbeEnded(HostFailed):
     pass
-
-
-class Incomplete(ContendError):
-    exit_code = 3
 
 
 class ThresholdCrossed(ContendError):

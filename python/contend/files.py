@@ -149,6 +149,18 @@ def write(path: Path, data: bytes, *, mode: int = SHARED) -> None:
         file.write(data)
 
 
+NO_OUTPUT = "(no output)"
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that is not blank; NO_OUTPUT without one, and without the file."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        lines = []
+    return next((line.strip() for line in reversed(lines) if line.strip()), NO_OUTPUT)
+
+
 def size_or_zero(path: Path) -> int:
     """Bytes of a regular file; 0 of anything else, and of what may not be looked at. Never raises.
 

@@ -22,7 +22,7 @@ Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | No
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an interrupt is at the bottom of it: an extension that is being imported makes another error of one.
+    """True if an interrupt is at the bottom of it: an extension that is being imported makes another error of one.
 
     >>> try:
     ...     raise ImportError("an extension") from KeyboardInterrupt()

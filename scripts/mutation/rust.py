@@ -145,9 +145,7 @@ class Copy:
         code = self._run("cargo", "cargo", "test", "--quiet", *CARGO_TESTS)
         if code:
             return TIMED_OUT if code == _LATE else KILLED
-        if self._run(
-            "build", "cargo", "build", "--quiet", "--package", "contend-python", "--no-default-features"
-        ):
+        if self._run("build", "cargo", "build", "--quiet", "--package", "contend-python"):
             return UNVIABLE
         built = self.place / "target" / "debug" / "lib_native.so"
         shutil.copy2(built, self.place / MODULE)

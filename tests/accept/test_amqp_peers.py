@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from contend.errors import BadInput
-from contend.fetch.reqwest_client import find_cargo
 from contend.testbed.rabbit.bed import Bed
-from contend.testbed.rpc import payloads, trial
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process
+from contend.workloads.downloads.reqwest_client import find_cargo
+from contend.workloads.drivers.rpc import payloads, trial
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
 from support.command_line import wait_for
 from support.prerequisites import need
 from support.rpc import broker, end, listed, over, queues, remover

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from contend.testbed.openstack import install
 from contend.testbed.openstack.cloud import variables
 from support.clouds import STORM, Looking, own_bed

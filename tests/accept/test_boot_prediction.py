@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 
 from contend.contention.whatif.batches import measured, times
-from contend.report.trace_export import SAMPLE
+from contend.store.traces import SAMPLE
 from contend.testbed.openstack.bed import CLOUD, Bed
 from contend.workloads.generators import boot
 from results.files import save
 from results.pages import boot_prediction
 from support.clouds import bed_command, own_bed
 from support.command_line import CONTEND, Home
+from support.generators import parameters_file
 from support.kills import fresh_seed
 
 pytestmark = pytest.mark.accept
@@ -93,20 +94,18 @@ def traced_storm(root: Path, variables: Mapping[str, str]) -> Path:
     place = root.parent / "trace"
     bed_command(root, "up", "--traced", str(place), "--cpu-times")
     sample = [CONTEND, "sample", "-i", "100ms", "-o", str(place / SAMPLE), "--for", "120s"]
-    work = root.parent / "run" / "work"
-    work.mkdir(parents=True)
-    kept = ("access", "server", "background")
-    files = [word for name in kept for word in (f"--{name}", str(work / f"{name}.json"))] + ["--cloud", CLOUD]
+    work = root.parent / "run" / "work" / "storm"
+    out = work.parent / "trials/000001"
+    for directory in (work, out):
+        directory.mkdir(parents=True)
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
-        assert boot.main(["prepare", *files]) == 0
+        assert boot.main(["prepare", parameters_file("boot-storm", work, work, cloud=CLOUD)]) == 0
         with subprocess.Popen(sample, stdout=subprocess.DEVNULL) as sampler:
             time.sleep(2)
-            out = work / "trials/000001/storm.json"
-            out.parent.mkdir(parents=True)
-            words = ["--run", str(work.parent), "--out", str(out), "--n", str(TRACED)]
-            assert boot.main(["storm", *words, *files]) == 0
+            asked = parameters_file("boot-storm", work, out, cloud=CLOUD, n=TRACED)
+            assert boot.main(["storm", asked]) == 0
             time.sleep(1)
             sampler.send_signal(signal.SIGINT)
     finally:

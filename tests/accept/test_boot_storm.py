@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from support.clouds import STORM, Looking, need_cloud, run_storms
 from support.command_line import Home
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from support.bad_api import Fault
 from support.bad_proxy import BadProxy, Limit, bad_proxy
 from support.clouds import STORM, Looking, need_cloud

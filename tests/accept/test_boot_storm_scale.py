@@ -24,10 +24,11 @@ from contend.clouds.storm.document import document
 from contend.clouds.storm.send import MOST_AT_ONCE
 from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import StormOptions, storm
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.workloads.generators.boot import server_of
 from results.files import save
 from support.clouds import Looking, need_cloud
+from support.generators import parameters_file
 
 pytestmark = pytest.mark.accept
 
@@ -43,14 +44,13 @@ def looking() -> Looking:
 def test_many_servers_in_one_storm(looking: Looking, tmp_path: Path) -> None:
     n = int(os.environ.get("CONTEND_TEST_SERVERS", "500"))
     run = tmp_path / "boot-storm-scale"
-    out = run / "outputs/000001/storm.json"
-    out.parent.mkdir(parents=True)
-    names = ("access", "server", "background")
-    files = [word for name in names for word in (f"--{name}", str(run / f"{name}.json"))]
-    subprocess.run([*COMMAND, "prepare", *files], check=True)
-    words = ["--run", str(run), "--out", str(out), "--n", str(n), "--within", str(WITHIN_S)]
+    work, out = run / "work/storm", run / "outputs/000001/storm.json"
+    for directory in (work, out.parent):
+        directory.mkdir(parents=True)
+    subprocess.run([*COMMAND, "prepare", parameters_file("boot-storm", work, work)], check=True)
+    asked = parameters_file("boot-storm", work, out.parent, n=n, within=WITHIN_S)
     began = time.monotonic()
-    with subprocess.Popen([*COMMAND, "storm", *files, *words]) as client:
+    with subprocess.Popen([*COMMAND, "storm", asked]) as client:
         threads, memory = watched(client.pid)
     took_s = time.monotonic() - began
     assert client.returncode == 0

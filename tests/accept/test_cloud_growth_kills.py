@@ -20,7 +20,7 @@ import pytest
 
 from contend.clouds.growth.kinds import GROWING
 from contend.clouds.openstack import KINDS
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from results.files import save
 from support.clouds import GROWTH, Looking, need_cloud
 from support.command_line import Home

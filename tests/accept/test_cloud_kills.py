@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from contend.ledger import leftovers, read_rows
 from contend.stats.quantiles import clopper_pearson
+from contend.store.ledger import leftovers, read_rows
 from results.files import save
 from support.clouds import Looking, need_cloud
 from support.command_line import Home

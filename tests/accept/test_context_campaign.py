@@ -8,8 +8,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contend.report.context_schema import context_schema
+from contend.document.context import Context
 from contend.testbed.openstack.cloud import variables
+from contend.text.shape import schema
 from support.clouds import STORM, own_bed
 from support.command_line import Home
 
@@ -43,7 +44,7 @@ def test_the_envelope_in_a_storm(place: Path, contend: Home) -> None:
 
     # The newest storm beside it is found, and so is the one that is named.
     found = contend("context", str(run), "--of", str(storm), "--json").fine().json()
-    jsonschema.validate(found, context_schema())
+    jsonschema.validate(found, schema(Context))
     told = contend("report", str(run), "--json").fine().json()
     assert told["context"]["of"] == found["of"] == storm.name
     assert told["context"]["variants"] == found["variants"]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from contend.errors import ContendError
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from contend.testbed import virt
 from contend.testbed.openstack import guest, hypervisor, network
 from contend.testbed.openstack.bed import CLOUD, Bed

@@ -21,10 +21,10 @@ import pytest
 
 from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour
-from contend.ledger import leftovers, read_rows
 from contend.platforms import engines, procfs
 from contend.platforms.guests import virsh
 from contend.stats.quantiles import clopper_pearson
+from contend.store.ledger import leftovers, read_rows
 from contend.testbed import virt
 from results.files import save
 from support.command_line import Home

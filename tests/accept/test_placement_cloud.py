@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from contend.clouds.access import login
 from contend.clouds.http import Api
 from contend.clouds.instances import made, placed
 from contend.clouds.instances.topology import Topology, read
+from contend.clouds.login import login
 from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.errors import ContendError, HostFailed
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.testbed import virt
 from contend.testbed.openstack import guest, guest_tools, hypervisor, network
 from contend.testbed.openstack.bed import CLOUD, Bed

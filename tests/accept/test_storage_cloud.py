@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from contend.clouds.access import login
 from contend.clouds.http import Api
+from contend.clouds.login import login
 from contend.clouds.openstack import KINDS, Cloud
 from contend.errors import ContendError
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.testbed import virt
 from contend.testbed.openstack import guest_tools, hypervisor, network, volumes
 from contend.testbed.openstack.bed import CLOUD, Bed
@@ -106,7 +106,7 @@ def gone(bed: Bed, api: Api, run: Path) -> None:
     assert leftovers(run / "ledger.ndjson") == []
     wait_for(lambda: not virt.guests(bed.libvirt), "guests are gone", 120)
     wait_for(lambda: volumes.left(bed) == {}, "loop devices are free", 30)
-    assert [file for file in volumes.place(bed).rglob("*") if file.is_file()] == []
+    assert [file for file in volumes.backends_folder(bed).rglob("*") if file.is_file()] == []
 
 
 def test_the_limited_type_is_found_and_all_of_it_goes(bed: Bed, api: Api, contend: Home) -> None:

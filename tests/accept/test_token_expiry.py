@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.cloud import variables
 from support.clouds import STORM, Looking, check_growth, own_bed

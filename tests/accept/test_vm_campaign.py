@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from contend.errors import CannotHonour
-from contend.ledger import Ledger, leftovers
 from contend.platforms import procfs
 from contend.platforms.base import HostSpec
 from contend.platforms.guests import image
 from contend.platforms.guests.needs import need as need_guests
 from contend.platforms.vm import VmPlatform
 from contend.stats.quantiles import clopper_pearson
+from contend.store.ledger import Ledger, leftovers
 from results.files import load, path_of, save
 from support.command_line import Home
 from support.kills import fresh_seed

@@ -12,7 +12,7 @@ import pytest
 from contend.clouds.http import Api, RequestFailed
 from contend.clouds.openstack import KINDS, MARK, Cloud, Record, unique_name
 from contend.clouds.removal import SETTLE_S, remove
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from support.bad_api import BadApi, Fault, bad_api
 
 SERVER = KINDS["server"]

@@ -15,7 +15,7 @@ from contend.clouds.instances.topology import Disk
 from contend.clouds.openstack import KINDS, MARK, Cloud, Record, unique_name
 from contend.clouds.removal import remove
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from support.bad_api import BadApi, Fault, bad_api
 
 RUN = "storage-sweep-20260102-101500-7f3a"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.fetch.clients import CLIENTS, Task, command_of
+from contend.workloads.downloads.clients import CLIENTS, Task, command_of
 from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
 from support.prerequisites import need
 from support.wire_servers import Server, serving

@@ -12,7 +12,7 @@ from contend.clouds.growth.document import document
 from contend.clouds.growth.grow import GrowthOptions, Happened, grow
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record, unique_name
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.studies.growth.findings import findings
 from contend.studies.growth.result import Growths, read
 from support.toy_network import ToyNetwork, toy_network

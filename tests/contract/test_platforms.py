@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger, leftovers
-from contend.platforms import cgroups, destroy, procfs, resources, state, strays
+from contend.platforms import cgroups, destroy, procfs, resources, strays
 from contend.platforms.base import Exit, Host, Limit, Platform
 from contend.platforms.guests import virsh
 from contend.platforms.vm import VmHost
+from contend.store import state
+from contend.store.ledger import Ledger, leftovers
 from contend.testbed import virt
 from support import platform_cases as cases
 from support.platform_cases import STUBBORN, shell, spec
@@ -425,7 +427,7 @@ def hold(case: str, run_id: str, directory: Path) -> subprocess.Popen[str]:
     if not said.startswith("ready"):
         held.kill()
         held.communicate()
-        resources.remove_leftovers(directory)  # nothing busy beside the tests that follow
+        resources.remove_leftovers(directory, REMOVERS)  # nothing busy beside the tests that follow
         pytest.fail(f"the host is not up: {said!r}")
     return held
 
@@ -434,19 +436,19 @@ def test_nothing_is_left_after_kill_9_and_removal(case: str, run_id: str, tmp_pa
     held = hold(case, run_id, tmp_path)
     try:
         with pytest.raises(HostFailed, match="alive"):
-            resources.remove_leftovers(tmp_path)
+            resources.remove_leftovers(tmp_path, REMOVERS)
         assert run_id in strays.live_runs()
-        assert [s for s in strays.find_strays(run_id) if s.run_id == run_id] == []
+        assert [s for s in strays.survey(run_id).strays if s.run_id == run_id] == []
     finally:
         held.kill()
         held.communicate()
     if not cases.is_guest(case):  # of a guest nothing outlives QEMU, which the kernel ends with the tool
         assert procfs.marked(run_id)  # the grandchildren outlive the tool: that is what removal is for
-    removed = resources.remove_leftovers(tmp_path)
+    removed = resources.remove_leftovers(tmp_path, REMOVERS)
     assert removed
     assert [item for item in removed if item.why] == []
     assert nothing_left(run_id)
-    assert resources.remove_leftovers(tmp_path) == []
+    assert resources.remove_leftovers(tmp_path, REMOVERS) == []
 
 
 def test_a_run_whose_directory_was_deleted_is_found_by_its_name(
@@ -456,18 +458,18 @@ def test_a_run_whose_directory_was_deleted_is_found_by_its_name(
     held.kill()
     held.communicate()
     (tmp_path / "ledger.ndjson").unlink()
-    found = [stray for stray in strays.find_strays(run_id) if stray.run_id == run_id]
+    found = [stray for stray in strays.survey(run_id).strays if stray.run_id == run_id]
     assert found
     assert [item for item in map(strays.remove_stray, found) if item.why] == []
     assert nothing_left(run_id)
-    assert strays.find_strays(run_id) == []
+    assert strays.survey(run_id).strays == ()
 
 
 def test_destroy_forgets_a_run_that_left_nothing(case: str, run_id: str, tmp_path: Path) -> None:
     held = hold(case, run_id, tmp_path)
     held.kill()
     held.communicate()
-    report = destroy.destroy_run(tmp_path)
+    report = destroy.destroy_run(tmp_path, REMOVERS)
     assert report.removed
     assert report.failed == ()
     assert state.pointers() == []

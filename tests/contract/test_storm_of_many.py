@@ -11,7 +11,7 @@ from contend.clouds.storm.document import document
 from contend.clouds.storm.send import MOST_AT_ONCE
 from contend.clouds.storm.servers import Servers
 from contend.clouds.storm.storm import StormOptions, storm
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from support.bad_api import Fault, bad_api
 
 N = 120

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.platforms import programs
 from contend.platforms.listening import ports
 from contend.workloads import install
 from contend.workloads.instance import Argv, Instance, resolve
@@ -149,11 +150,11 @@ def need(name: str) -> None:
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     name = request.getfixturevalue("name")
     need(name)
-    monkeypatch.setenv("PATH", install.search_path())
+    monkeypatch.setenv("PATH", programs.search_path())
     if resolve(load(name), {}).network != "pair":
         yield Place(tmp_path)
         return
-    ip = str(install.find_command("ip"))
+    ip = str(programs.find_command("ip"))
     left, right = f"ct{os.getpid()}a", f"ct{os.getpid()}b"
 
     def run(*arguments: str) -> None:
@@ -274,6 +275,7 @@ def stat_fields(pid: int) -> list[str]:
 
 def prepare(instance: Instance, place: Place, known: dict[str, object]) -> None:
     instance.write_files(place.work, known)
+    instance.write_parameters(known)
     once((*instance.commands(known).fetch, *instance.commands(known).prepare), place)
 
 

@@ -22,8 +22,8 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from contend.platforms import state
 from contend.platforms.guests import image
+from contend.store import state
 
 ROOT = Path(__file__).parents[2]
 # libelf for contend-probe, which is the host's own; mount for tests of full disks.

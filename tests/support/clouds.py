@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from contend.clouds.access import find, login
 from contend.clouds.growth.kinds import SERVICES
 from contend.clouds.http import Api
+from contend.clouds.login import find, login
 from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.storm_bed import broker
 from contend.workloads.install import is_here

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.platforms import claims
+from contend.store import claims
 from support import quick_start
 from support.quick_start import CONTEND
 
@@ -88,6 +88,15 @@ def _default_hangup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+class _Process(subprocess.Popen[Any]):
+    """Ended where a test fails beside it: it would be waited for for ever, and with it all tests."""
+
+    def __exit__(self, failed: type[BaseException] | None, *rest: Any) -> None:
+        if failed is not None:
+            self.kill()
+        super().__exit__(failed, *rest)
+
+
 class Home:
     """A directory with its own state, configuration and runs, so that tests see nothing but what they made."""
 
@@ -126,7 +135,7 @@ class Home:
         kept = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.path}
         kept |= {"env": self.environment(**(env or {})), "stdin": subprocess.DEVNULL}
         kept |= {"preexec_fn": _default_hangup}
-        return subprocess.Popen(command, start_new_session=True, **(kept | options))
+        return _Process(command, start_new_session=True, **(kept | options))
 
     def __call__(
         self,
@@ -214,7 +223,7 @@ def _is_of(name: str, run_ids: set[str]) -> bool:
 
 
 def _hashes(run_ids: set[str]) -> set[str]:
-    from contend.platforms.names import short_hash
+    from contend.names import short_hash
 
     return {short_hash(run_id) for run_id in run_ids}
 
@@ -223,7 +232,7 @@ def check_files(run: Path) -> None:
     """Every file of a run directory parses: JSON, whole NDJSON lines, Parquet (by DuckDB), the scenario."""
     import duckdb
 
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":

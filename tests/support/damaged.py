@@ -19,11 +19,11 @@ from contend.cli.common import shown
 from contend.errors import ContendError
 from contend.imports.read import read_files
 from contend.imports.write import write_run
-from contend.ledger import Ledger
 from contend.serve.index import Filter, Index
 from contend.serve.pages import Pages
 from contend.store import damage
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from support import ctrace_files as c
 from support import foreign_files
 from support.made_context import DOWNLOAD, IMAGE, RPC, costs_run, storms_run

@@ -125,11 +125,6 @@ def contend_server(home: Path) -> Iterator[Contend]:
 
 def _serve() -> None:
     # What most verbs import, so that no child pays for it. None of it starts threads.
-    import contend.cli.ab_
-    import contend.cli.run_
-    import contend.engine.scenarios
-    import contend.imports.read
-    import contend.stats.csv_file  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin.buffer:

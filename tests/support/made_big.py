@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from contend.engine.plan import Plan, Trial, make_plan
-from contend.engine.scenarios import parse, to_yaml
+from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
+from contend.studies.plan import Plan, Trial
+from contend.studies.scenarios import parse, to_yaml
 
 TEXT = """
 study: interference

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
-from contend.ledger import Ledger
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
+from contend.studies.scenarios import parse, to_yaml
 
 # What the two ends of a call, the broker and one answer take with the envelope, s.
 CALL = {"ends_cpu": 1.2e-3, "broker_cpu": 0.3e-3, "latency_p50": 5e-3, "paced_cpu": 2.4e-3}

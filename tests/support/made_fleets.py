@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load, to_yaml
 from contend.fleet.clocks import Offset, clock_record
 from contend.fleet.record import host_seed, write_environment
 from contend.store.directory import RunDirectory
+from contend.studies.scenarios import load, to_yaml
 
 SCENARIO = """\
 study: interference

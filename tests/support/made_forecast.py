@@ -1,4 +1,4 @@
-"""A run of a forecast made up from a host whose pair table is known (`contend.stats.sensitivity_answers`)."""
+"""A run of a forecast made up from a host whose pair table is known (`known.hosts`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
-from contend.stats.sensitivity_answers import INTENSITIES, RESOURCES, Host, Truth, host
 from contend.store.directory import RunDirectory
+from contend.studies.scenarios import parse, to_yaml
 from contend.studies.sensitivity.model import Sensitivity
+from known.hosts import INTENSITIES, RESOURCES, Host, Truth, host
 from support.made_runs import seconds
 
 WORKLOADS = ("ffmpeg", "fio[read=0]", "nginx", "redis", "sysbench-memory", "sysbench-cpu")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load, to_yaml
 from contend.store.directory import RunDirectory
+from contend.studies.scenarios import load, to_yaml
 
 
 def growth_run(place: Path) -> RunDirectory:

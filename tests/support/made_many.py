@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from contend.ledger import read_rows
+from contend.store.ledger import read_rows
 
 KEPT = ("scenario.yaml", "plan.json", "findings.json", "report.html")
 

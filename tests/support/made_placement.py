@@ -9,14 +9,15 @@ import numpy as np
 
 from contend.analysis.analyse import analyse
 from contend.document import Analysis
-from contend.engine.plan import Plan, make_plan
-from contend.engine.scenarios import parse, to_yaml
+from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
 from contend.report.model import ReportInput
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
 from contend.studies.placement.cells import ENDS
+from contend.studies.plan import Plan
+from contend.studies.scenarios import parse, to_yaml
 
 TEXT = """
 study: placement

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from contend.engine.deadline import Deadline
-from contend.engine.plan import Plan, Trial, make_plan
+from contend.engine.plan import make_plan
 from contend.engine.rounds import Means, Rounds
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.interrupts import Interrupts
-from contend.ledger import Ledger
 from contend.report.progress import NoProgress
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.cell import Cell
+from contend.studies.plan import Plan, Trial
+from contend.studies.scenarios import parse
 from support.fake_clock import FakeClock
 
 S = 10**9

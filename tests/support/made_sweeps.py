@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from contend.analysis.analyse import analyse
-from contend.engine.plan import Plan, Trial, make_plan
-from contend.engine.scenarios import parse, to_yaml
+from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
-from contend.ledger import Ledger
 from contend.report.model import ReportInput
 from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.studies.cell import ALONE, CONTROL
+from contend.studies.plan import Plan, Trial
+from contend.studies.scenarios import parse, to_yaml
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.cells import by_label
 from contend.studies.storage.model import Storage

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import parse
-from contend.platforms import claims, kin, procfs, state
+from contend.platforms import kin, procfs
+from contend.store import claims, state
+from contend.store.ledger import parse
 
 
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

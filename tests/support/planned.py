@@ -9,7 +9,7 @@ from contend.store.cells import PlannedCell, values_of
 
 
 def planned_of(cells: Mapping[str, Mapping[str, str]], controls: Mapping[str, str]) -> dict[str, PlannedCell]:
-    """By id. cells: their factors; controls: of each the id of the cell that it repeats."""
+    """Make planned cells, by id. cells: their factors; controls: of each the id of the cell that it repeats."""
     return {
         cell: PlannedCell(
             cell,

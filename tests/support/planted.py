@@ -19,8 +19,8 @@ from typing import Any
 from contend.contention.blame import is_neighbour
 from contend.contention.watch import Watch
 from contend.interrupts import Interrupts
+from contend.names import PREFIX
 from contend.platforms import cgroups
-from contend.platforms.names import PREFIX
 
 INTERVAL_NS = 500_000_000
 SETTLE_S, LENGTH_S = 0.15, 1.6

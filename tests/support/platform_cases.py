@@ -9,8 +9,6 @@ import time
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.ledger import Ledger
-from contend.platforms import state
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec, Limit, Platform
 from contend.platforms.container import ContainerPlatform
@@ -18,6 +16,8 @@ from contend.platforms.guests import virsh
 from contend.platforms.guests.needs import need
 from contend.platforms.topology import format_cpu_list
 from contend.platforms.vm import VmPlatform
+from contend.store import state
+from contend.store.ledger import Ledger
 from contend.testbed import virt
 
 CASES = (

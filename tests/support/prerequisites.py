@@ -40,3 +40,15 @@ def need(condition: object, reason: str) -> None:
 def cannot(why: Cannot, more: str = "") -> NoReturn:
     """Skip this test, in CI too."""
     pytest.skip(f"{SAID}{why.value}{f': {more}' if more else ''}")
+
+
+def need_blame() -> None:
+    """BPF programs that charge waits to who caused them."""
+    from contend.errors import HostFailed
+    from contend.probes.client import ProbeProcess
+
+    need(os.geteuid() == 0, "BPF programs need root")
+    try:
+        ProbeProcess({"interval_ms": 1000, "blame": {"by": "process"}}).stop()
+    except HostFailed as error:
+        need(False, f"no blame here: {error.message}")

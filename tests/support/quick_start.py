@@ -38,7 +38,7 @@ WARM = (
     ),
     *(
         "contend.engine.run",
-        "contend.analysis.analyse",
+        "contend.analysis.run",
         "contend.engine.doctor",
         "contend.report.html",
         "contend.report.terminal",

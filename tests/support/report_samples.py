@@ -11,12 +11,12 @@ import dataclasses
 import math
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contend.advice.finding import Evidence, Finding
-from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.document import Analysis, CellResult, Control, Design, Layout, Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate, verdict_of
@@ -457,3 +457,35 @@ def hostile(directory: Path | None = None) -> ReportInput:
     return dataclasses.replace(
         report, scenario_text=report.scenario_text + "# </pre><script>alert(3)</script>\n"
     )
+
+
+def two_factors(layout: Layout) -> ReportInput:
+    """A study of another package: levels of a program on two inputs, whose factors nobody else knows."""
+    report = compare_study()
+    levels = {"gzip -6": "6", "zstd -3": "9", "gzip -6 (control)": "6 (control)"}
+
+    def own(factors: Mapping[str, str], given: str) -> dict[str, str]:
+        return {"level": levels[factors["variant"]], "input": given}
+
+    inputs = ("text", "noise")
+    rows = [
+        {**row, "cell": f"{given}/{row['cell']}", "factors": own(row["factors"], given)}
+        for given in inputs
+        for row in report.rows
+    ]
+    analysis = dataclasses.replace(
+        report.analysis,
+        layout=layout,
+        cells=tuple(
+            dataclasses.replace(c, cell=f"{given}/{c.cell}", factors=own(c.factors, given))
+            for given in inputs
+            for c in report.analysis.cells
+        ),
+        controls=tuple(
+            dataclasses.replace(c, factors=own(c.factors, given), repeats=own(c.repeats, given))
+            for given in inputs
+            for c in report.analysis.controls
+        ),
+        planned=planned_of_rows(rows),
+    )
+    return dataclasses.replace(report, analysis=analysis, rows=rows)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import threading
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contend import _native
 from contend.testbed.rabbit import bed, node
-from contend.testbed.rpc import failures
-from contend.testbed.rpc.options import End
-from contend.testbed.rpc.trial import Broker
+from contend.workloads.drivers.rpc import native
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
+from contend.workloads.drivers.rpc.trial import Broker
+from contend.workloads.generators.failing_broker import trial as failures
 from support.prerequisites import need
 
 
@@ -43,29 +45,41 @@ def queues(up: bed.Bed, vhost: str = "/") -> list[str]:
 
 
 @contextmanager
-def serving(url: str, topic: str, **options: Any) -> Iterator[Any]:
-    """A native service."""
-    options = {"exchange": f"{topic}-x", "server": "one", "answer": b'"ok"', **options}
-    server = _native.RpcServer(url, topic=topic, **options)
-    thread = threading.Thread(target=server.serve)
-    thread.start()
+def serving(url: str, topic: str, **options: Any) -> Iterator[Process]:
+    """A native service. options: as End has them."""
+    service = Process(End("service", "native", f"{topic}-x", topic, "one", **options), url, {})
     try:
-        yield server
+        service.ready()
+        yield service
     finally:
-        server.close()
-        thread.join()
+        service.close()
+
+
+def counts(service: Process) -> dict[str, Any]:
+    return service.ask("counts", 30.0)
 
 
 @contextmanager
-def calling(url: str, topic: str, **options: Any) -> Iterator[Any]:
-    """A native client."""
-    client = _native.RpcClient(
-        url, **{"exchange": f"{topic}-x", "topic": topic, "payloads": [b"{}"], **options}
-    )
-    try:
-        yield client
-    finally:
-        client.close()
+def calling(
+    url: str, topic: str, payloads: Sequence[Mapping[str, Any]] = ({},), **options: Any
+) -> Iterator[Process]:
+    """A native driver. payloads: the calls' arguments; options: as End has them."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "payloads.json"
+        file.write_text(json.dumps(list(payloads)))
+        options = {"exchange": f"{topic}-x", "topic": topic, "server": "", "payloads": str(file), **options}
+        driver = Process(End("driver", "native", **options), url, {})
+        try:
+            driver.ready()
+            yield driver
+        finally:
+            driver.close()
+
+
+def load(driver: Process, seconds: float, **options: Any) -> dict[str, Any]:
+    """What came of it. options: as Phase has them."""
+    phase = Phase(seconds, **options)
+    return driver.ask(phase.to_json(), seconds + phase.drain_s + 30)
 
 
 def end(role: str, library: str, **options: Any) -> End:
@@ -79,10 +93,7 @@ def over(up: bed.Bed, vhost: str = "/") -> Broker:
 
 
 def remover(url: str) -> Any:
-    def remove(names: Any, exchanges: Any) -> None:
-        _native.rpc_remove(url, queues=list(names), exchanges=list(exchanges))
-
-    return remove
+    return partial(native.remove, url)
 
 
 def suffer(up: bed.Bed, library: str, fault: str, out: Path, **options: Any) -> dict[str, Any]:

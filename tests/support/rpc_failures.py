@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contend.testbed.rpc import faults
+from contend.workloads.generators.failing_broker import faults
 from results import files, record
 
 NAME = "rpc-failures"

@@ -15,11 +15,13 @@ import pytest
 
 from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour
-from contend.ledger import Ledger, leftovers, read_rows
 from contend.platforms import engines, procfs
 from contend.platforms.guests import virsh
+from contend.store.ledger import Ledger, leftovers, read_rows
 from contend.testbed import virt
+from contend.workloads.spec import Scalar
 from support.command_line import Home, check_files, rows
+from support.generators import parameters_file
 from support.prerequisites import need
 
 RUN = "boot-storm-20260102-101500-7f3a"
@@ -76,10 +78,10 @@ def check_storm(storm: dict[str, Any]) -> None:
         assert machine["deleted_s"] < machine["gone_s"][0] <= machine["gone_s"][1]
 
 
-def generator(work: Path, verb: str, *words: str) -> None:
+def generator(work: Path, verb: str, out: Path, **parameters: Scalar) -> None:
     """`boot-storm-local VERB …` as a trial runs it."""
     argv = [sys.executable, "-m", "contend.workloads.generators", "boot-storm-local", verb]
-    argv += ["--work", str(work), "--run", str(work.parent.parent), *words]
+    argv += [parameters_file("boot-storm-local", work, out, **parameters)]
     env = {**os.environ, procfs.MARKER: RUN}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -91,8 +93,8 @@ def test_an_emulated_micro_vm(tmp_path: Path) -> None:
     work.mkdir(parents=True)
     out.mkdir(parents=True)
     with Ledger(tmp_path / RUN / "ledger.ndjson"):
-        generator(work, "prepare", "--engine", "qemu", "--accel", "tcg")
-        generator(work, "storm", "--engine", "qemu", "--n", "1", "--out", str(out / "storm.json"))
+        generator(work, "prepare", work, engine="qemu", accel="tcg")
+        generator(work, "storm", out, engine="qemu", n=1)
     storm = json.loads((out / "storm.json").read_text())
     check_storm(storm)
     assert storm["cpu_s"]["qemu"] > 0.1, "emulation is work"
@@ -123,13 +125,12 @@ def check_domains(tmp_path: Path, uri: str) -> None:
     work, out = tmp_path / RUN / "work/storm", tmp_path / RUN / "out/000001"
     work.mkdir(parents=True)
     out.mkdir(parents=True)
-    asked = ("--engine", "libvirt")
     with Ledger(tmp_path / RUN / "ledger.ndjson"):
-        generator(work, "prepare", *asked, "--accel", "tcg", "--uri", uri)
-        generator(work, "storm", *asked, "--n", "2", "--network", "user", "--out", str(out / "storm.json"))
+        generator(work, "prepare", work, engine="libvirt", accel="tcg", uri=uri)
+        generator(work, "storm", out, engine="libvirt", n=2, network="user")
         announced = leftovers(tmp_path / RUN / "ledger.ndjson")
         assert [row["kind"] for row in announced] == ["local-files"]
-        generator(work, "finish", *asked)
+        generator(work, "finish", work, engine="libvirt")
     storm = json.loads((out / "storm.json").read_text())
     check_storm(storm)
     assert storm["cpu_s"]["qemu"] > 0.1, "emulation is work"

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.probes.series import series_files
+from contend.store.series import series_files
 from support.command_line import CONTEND, Home, Said, check_files, rows
 from support.prerequisites import need
 from support.turns import alone

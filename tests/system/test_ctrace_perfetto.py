@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.report.trace_export import export_trace, notes
+from contend.report.trace_export import export_traces
+from contend.store.traces import notes
 from support import ctrace_files as c
 from support.ctrace_files import Made, event, number, save_all
 from support.trace_processor import Cell, Rows, query
@@ -23,7 +24,7 @@ TROUBLE = "select name, value from stats where severity in ('error', 'data_loss'
 def asked(directory: Path, form: str, *statements: str) -> list[Rows]:
     """The rows of each statement. Perfetto had no trouble with what we wrote."""
     target = directory / f"out.{form}"
-    export_trace(directory, form, target)
+    export_traces([directory], form, target)
     trouble, *answers = query(target.read_bytes(), TROUBLE, *statements)
     assert trouble == []
     return answers
@@ -199,7 +200,7 @@ def test_what_is_open_at_the_end_is_ended_there_and_said_so(tmp_path: Path, form
     )
     assert slices == [("a", 100, 900), ("main", 150, 850), ("b", 200, 200), ("x", 300, 100), ("x", 500, 500)]
     assert marked == [("a", 100), ("main", 150), ("x", 300), ("x", 500)]
-    told = export_trace(directory, form, tmp_path / "again")
+    told = export_traces([directory], form, tmp_path / "again")
     wanted = {"ends_alone": 1, "cut": 1, "open_at_end": 3, "lost": 12, "not_closed": 1}
     assert {key: told[key] for key in wanted} == wanted
 
@@ -272,8 +273,8 @@ def test_spans_that_lie_too_deep_are_left_out_and_those_around_them_whole(tmp_pa
     )
     assert slices == [(511, 510, 511)]
     assert bottom == [(10_000, 0)]
-    assert export_trace(directory, "perfetto", tmp_path / "o")["too_deep"] == 10_000 - 511
-    assert export_trace(directory, "chrome", tmp_path / "o")["too_deep"] == 0
+    assert export_traces([directory], "perfetto", tmp_path / "o")["too_deep"] == 10_000 - 511
+    assert export_traces([directory], "chrome", tmp_path / "o")["too_deep"] == 0
 
 
 PROGRAM = """
@@ -337,7 +338,7 @@ def test_what_the_recorder_wrote_arrives(tmp_path: Path) -> None:
     assert queue == [(41, 1)]
     assert load == [(0.5,)]
     assert processes == [(2,)]
-    told = export_trace(tmp_path / "t", "chrome", tmp_path / "out.json")
+    told = export_traces([tmp_path / "t"], "chrome", tmp_path / "out.json")
     assert notes(told) == []
 
 
@@ -346,6 +347,6 @@ def test_chrome_json_is_json(tmp_path: Path) -> None:
     infinite = made.string("infinite")
     made.events(2, [event(2_900, c.COUNTER, infinite), number(float("inf"))])
     directory = save_all(tmp_path / "t", [made])
-    export_trace(directory, "chrome", tmp_path / "out.json")
+    export_traces([directory], "chrome", tmp_path / "out.json")
     document = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert {e["ph"] for e in document["traceEvents"]} == {"M", "B", "E", "i", "C"}

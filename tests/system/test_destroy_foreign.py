@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import Ledger
 from contend.platforms import procfs
+from contend.store.ledger import Ledger
 from support.command_line import Home, rows, wait_for
 from support.kills import write_scenario
 

@@ -11,8 +11,8 @@ import pytest
 
 from contend.engine.parties import downloads
 from contend.errors import CannotHonour
-from contend.fetch import built, go_client, reqwest_client
-from contend.fetch.clients import CLIENTS, Task, command_of, put_program
+from contend.workloads.downloads import built, go_client, reqwest_client
+from contend.workloads.downloads.clients import CLIENTS, Task, command_of, put_program
 from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
 from support.prerequisites import need
 from support.wire_servers import Authority, Server, serving

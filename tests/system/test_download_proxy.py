@@ -11,11 +11,11 @@ import pytest
 
 from contend.engine.parties import downloads
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.fetch.clients import CLIENTS, Task, put_program
+from contend.platforms.programs import find_command
+from contend.workloads.downloads.clients import CLIENTS, Task, put_program
 from contend.workloads.generators import download_proxy
 from contend.workloads.generators.download import trial
 from contend.workloads.generators.download_proxy import Proxy
-from contend.workloads.install import find_command
 from contend.workloads.load import catalogue
 from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
 from support.prerequisites import need

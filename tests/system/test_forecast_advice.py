@@ -16,7 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.studies.sensitivity.schema import advice_schema
+from contend.advice.document import AdviceDocument
+from contend.text.shape import schema
 from support.command_line import Home, rows
 
 KEPT = Path(__file__).parents[1] / "data/forecast-run"
@@ -39,7 +40,7 @@ def advised(contend: Home, run: Path, code: int) -> dict[str, Any]:
     said = contend("advise", str(run), "--json", timeout=600).no_traceback()
     assert said.code == code, said
     document = said.json()
-    jsonschema.validate(document, advice_schema())
+    jsonschema.validate(document, schema(AdviceDocument))
     (one,) = document["runs"]
     return dict(one)
 

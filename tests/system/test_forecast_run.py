@@ -15,10 +15,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from contend.advice.document import AdviceDocument
 from contend.analysis.schema import analysis_schema
-from contend.studies.sensitivity.schema import advice_schema
+from contend.text.shape import schema
 from contend.workloads.generators.pressure_probe import PROBES
 from support.command_line import Home, check_files, rows
+from support.generators import parameters_file
 from support.prerequisites import need
 
 GENERATORS = [sys.executable, "-P", "-m", "contend.workloads.generators"]
@@ -55,7 +57,7 @@ def test_from_end_to_end(contend: Home) -> None:
     assert len(found["sensitivity"]["pairs"]) == 4
     said = contend("advise", str(run), "--json", cwd=contend.path)
     assert said.code == 5
-    jsonschema.validate(said.json(), advice_schema())
+    jsonschema.validate(said.json(), schema(AdviceDocument))
     assert said.json()["runs"][0]["refused"]  # of four pairs, two cannot tell, if there is a scale at all
     resumed = contend("run", "--resume", str(run), cwd=contend.path, timeout=120).fine()
     assert resumed.code == 0
@@ -65,17 +67,17 @@ def test_from_end_to_end(contend: Home) -> None:
 
 @pytest.mark.parametrize("resource", sorted(PROBES))
 def test_a_probe_counts_what_it_does(resource: str, tmp_path: Path) -> None:
-    data, out = Path(__file__).parent / f".probe-{os.getpid()}", tmp_path / "probe.json"
+    work = Path(__file__).parent / f".probe-{os.getpid()}"
+    work.mkdir()
+    file = parameters_file("pressure-probe", work, tmp_path, resource=resource)
     try:
-        for words in (["prepare"], [resource, "--for", "0.2", "--out", str(out)]):
+        for words in (["prepare", file], ["run", file, "0.2s"]):
             began = time.monotonic()
-            subprocess.run(
-                [*GENERATORS, "pressure-probe", *words, "--data", str(data)], check=True, timeout=60
-            )
+            subprocess.run([*GENERATORS, "pressure-probe", *words], check=True, timeout=60)
     finally:
-        data.unlink(missing_ok=True)
+        shutil.rmtree(work)
     took_s = time.monotonic() - began
-    said = json.loads(out.read_text())
+    said = json.loads((tmp_path / "probe.json").read_text())
     assert said["resource"] == resource
     assert 0.2 <= said["done"] / said["rate"] * (1 + 1e-9) <= took_s, (
         "by the time that it took, not by what was asked for"

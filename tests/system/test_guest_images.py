@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.ledger import Ledger
 from contend.platforms.guests import disk, image
 from contend.platforms.guests.needs import need as need_guests
 from contend.platforms.vm import VmPlatform
+from contend.store.ledger import Ledger
 from support.disks import as_qcow2, partitioned
 from support.platform_cases import shell, spec
 from support.prerequisites import need

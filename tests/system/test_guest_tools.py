@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.platforms.guests import busybox
+from contend.platforms.guests import busybox, respond
 from contend.testbed.openstack import guest, guest_tools
-from contend.testbed.placement import respond
 from support.prerequisites import need
 
 

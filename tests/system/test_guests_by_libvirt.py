@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from contend import names
 from contend.errors import CannotHonour
-from contend.ledger import Ledger, leftovers
-from contend.platforms import cgroups, names, network, procfs
+from contend.platforms import cgroups, network, procfs
 from contend.platforms.base import HostSpec, Limit
 from contend.platforms.guests import virsh
 from contend.platforms.guests.needs import need as need_guests
 from contend.platforms.vm import VmPlatform
+from contend.store.ledger import Ledger, leftovers
 from contend.testbed import virt
 from support.command_line import Home
 from support.platform_cases import shell

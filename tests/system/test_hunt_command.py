@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from contend.cli.hunt_ import command
+from contend.contention.hunt_document import HuntDocument
 from contend.errors import BadInput
-from contend.report.hunt_schema import hunt_schema
+from contend.text.shape import schema
 from support.planted_quota import group_of
 from support.prerequisites import need
 from support.traced_program import traced
@@ -80,7 +81,7 @@ def hunted(place: Path, *options: str) -> dict[str, Any]:
     result = CliRunner().invoke(command, [str(place), "--json", *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
-    jsonschema.validate(document, hunt_schema())
+    jsonschema.validate(document, schema(HuntDocument))
     return document
 
 
@@ -161,7 +162,7 @@ def test_a_program_under_a_quota_waits_for_the_quota_and_not_for_a_neighbour(tmp
     said = CliRunner().invoke(command, [str(tmp_path / "trace"), "--job", "job", "--json"])
     assert said.exit_code == 0, said.output
     told = json.loads(said.stdout)
-    jsonschema.validate(told, hunt_schema())
+    jsonschema.validate(told, schema(HuntDocument))
     found = {finding["kind"]: finding for finding in told["findings"]}
     assert told["findings"][0]["kind"] == "throttled", told["findings"]
     held = found["throttled"]

@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from contend.analysis.schema import analysis_schema
-from contend.workloads.install import find_command, is_here
+from contend.platforms.programs import find_command
+from contend.workloads.install import is_here
 from support.command_line import Home, rows
 from support.floors import aes_s_per_gb, sha512_s_per_gb
 from support.prerequisites import need

@@ -18,12 +18,14 @@ import pytest
 from contend.clouds.instances import fio, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.volumes import Held
-from contend.engine.scenarios import load
 from contend.errors import HostFailed, TrialFailed
 from contend.platforms import procfs
-from contend.studies.storage import cloud_pools, fio_words, pools
+from contend.studies.scenarios import load
+from contend.studies.storage import cloud_cells, cloud_pools, fio_words, pools
 from contend.studies.storage.model import Storage
+from contend.workloads import parameters_file
 from contend.workloads.generators import on_cloud, storage_cloud
+from contend.workloads.instance import resolve
 from support.instances import Instances
 from support.prerequisites import need
 
@@ -167,13 +169,14 @@ def test_the_generator_lays_a_volume_out_and_tells_where_it_all_stood(
     state = on_cloud.State("contend-run-ab12", "root", guests, {"measured-ssd": backed})
     state.write(run / "work/instances" / on_cloud.STATE)
     words = fio_words.layout(fio.DEVICE, 16 * 2**20, 2, direct=True).replace("{offset}", "0")
-    asked = ("--run", str(run), "--access", str(run / "access"), "--role", "measured", "--pool", "ssd")
-    told = ("--out", str(out / "prepare.json"), "--fio", words)
-    assert storage_cloud.main(["layout", *asked, *told]) == 0
-    assert counters(volume.device) >= 2 * 16 * 2**20
-    assert [of["written_bytes"] for of in pools.preconditioned(run / "work")] == [2 * 16 * 2**20]
     scenario = load("storage-sweep", ("cloud=c", "pools=[ssd]"))
     assert isinstance(scenario, Storage)
+    made = cloud_cells.workload(scenario.named[0], 16 * 2**20, 2, 1.0)
+    asked = resolve(made, cloud_cells.parameters(scenario, scenario.named[0], first=True)).parameters
+    parameters_file.write(out / "asked.json", asked, parameters_file.Placeholders(out, out))
+    assert storage_cloud.main(["layout", str(out / "asked.json"), *words.split()]) == 0
+    assert counters(volume.device) >= 2 * 16 * 2**20
+    assert [of["written_bytes"] for of in pools.preconditioned(run / "work")] == [2 * 16 * 2**20]
     assert cloud_pools.stood(run / "work", scenario) == {
         "hosts": {"measured": "host h", "neighbour": "host h"},
         "emulated": True,

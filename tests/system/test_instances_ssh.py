@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from contend.clouds.instances import reach, trial
+from contend.clouds.instances import reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way
 from contend.errors import HostFailed, TrialFailed
-from contend.testbed.placement.trial import Traffic
+from contend.workloads.drivers.placement import instances as trial
+from contend.workloads.drivers.placement.trial import Traffic
 from support.instances import Instances
 from support.prerequisites import need
 

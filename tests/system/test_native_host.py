@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from contend.platforms.base import Exit, Usage
-from contend.probes.base import Scope
+from contend.probes.client import ProbeProcess
 from contend.probes.evidence import Started, difference
-from contend.probes.host import HostProbe
 from contend.probes.snapshot import Snapshot, device_of
 
 CPU = max(os.sched_getaffinity(0))
@@ -42,11 +41,10 @@ def child(code: str) -> Exit:
 
 
 def test_burned_cpu_shows_on_its_cpu() -> None:
-    probe = HostProbe(interval_ms=10)
     before = Snapshot.take()
-    probe.start(Scope())
+    probe = ProbeProcess({"interval_ms": 10, "host": True})
     ended = child(BURN.format(seconds=0.8))
-    cpu = probe.stop()["cpu"]
+    cpu = probe.stop().tables["cpu"]
     after = Snapshot.take()
     here = cpu["cpu"] == CPU
     busy = (cpu["user_ns"] + cpu["nice_ns"] + cpu["system_ns"])[here]
@@ -101,8 +99,7 @@ def test_bytes_read_past_the_cache_show_on_their_disk(tmp_path: Path) -> None:
     earliest = Snapshot.take(
         (device,)
     )  # whatever else reads between it and `before` is in the probe's first row
-    probe = HostProbe(interval_ms=10)
-    probe.start(Scope())
+    probe = ProbeProcess({"interval_ms": 10, "host": True})
     before = Snapshot.take((device,))
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
     try:
@@ -111,7 +108,7 @@ def test_bytes_read_past_the_cache_show_on_their_disk(tmp_path: Path) -> None:
     finally:
         os.close(descriptor)
     after = Snapshot.take((device,))
-    disk = probe.stop()["disk"]
+    disk = probe.stop().tables["disk"]
     most = Snapshot.take((device,)).disks[device].read_bytes - earliest.disks[device].read_bytes
     read = after.disks[device].read_bytes - before.disks[device].read_bytes
     assert size <= read < 1.5 * size  # others may read too, but hardly as much
@@ -127,16 +124,15 @@ def test_bytes_read_past_the_cache_show_on_their_disk(tmp_path: Path) -> None:
 
 
 def test_the_sampler_keeps_its_deadlines_and_to_its_cpu() -> None:
-    probe = HostProbe(interval_ms=20)
-    probe.start(Scope(cpus=(CPU,)))
-    assert probe.pid is not None
+    probe = ProbeProcess({"interval_ms": 20, "host": True, "cpus": (CPU,)})
     assert f"Cpus_allowed_list:\t{CPU}\n" in Path(f"/proc/{probe.pid}/status").read_text()
     time.sleep(0.5)
-    host = probe.stop()["host"]
+    drained = probe.stop()
+    host = drained.tables["host"]
     steps = (host["t_ns"] - host["lateness_ns"]).astype(np.int64)
     drift = (steps - steps[0]) % 20_000_000
     # Deadlines are absolute: whatever the lateness, they stay on one grid; but for what lies between two readings of
     # the clock, which is a turn of somebody else now and then.
     assert np.mean(np.minimum(drift, 20_000_000 - drift) < 1_000_000) > 0.8
     assert len(drift) > 5
-    assert probe.cost().cpu_ns < 0.05 * int(steps[-1] - steps[0])
+    assert drained.cost.cpu_ns < 0.05 * int(steps[-1] - steps[0])

@@ -18,11 +18,13 @@ import jsonschema
 import pytest
 
 from contend.analysis.schema import analysis_schema
-from contend.ledger import Record, leftovers
 from contend.platforms import network
-from contend.testbed.placement import ovs, respond, trial
+from contend.platforms.guests import respond
+from contend.store.ledger import Record, leftovers
+from contend.testbed.placement import ovs
 from contend.testbed.placement.bed import Bed
 from contend.testbed.placement.layout import UNDERLAY, WAY, Encapsulation, Layout, Where
+from contend.workloads.drivers.placement import trial
 from support.command_line import Home, check_files, rows, wait_for
 from support.prerequisites import Cannot, cannot, need
 
@@ -129,7 +131,14 @@ def test_each_place_is_reached_by_the_way_it_should_be(bed: Bed) -> None:
 def test_a_trial_of_two_pairs_between_hosts_and_subnets(protocol: respond.Protocol, tmp_path: Path) -> None:
     bed, _ = make(tmp_path, "vxlan", pairs=2)
     try:
-        pairs = [trial.places(bed.layout.ends(number, "different", "different")) for number in (1, 2)]
+        ends = [bed.layout.ends(number, "different", "different") for number in (1, 2)]
+        pairs = [
+            (
+                trial.InNamespace(of.client.namespace, of.client.address),
+                trial.InNamespace(of.server.namespace, of.server.address),
+            )
+            for of in ends
+        ]
         told = trial.run(pairs, trial.Traffic(protocol, 1200, 0.5, 200.0, 1), tmp_path)
     finally:
         bed.down()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Any
 import pytest
 
 from contend.contention.blame import BEFORE_MIGRATION, NOT_KEPT
-from contend.errors import HostFailed
 from contend.probes.client import ProbeProcess
-from support.prerequisites import need
+from support.prerequisites import need, need_blame
 from support.processes import Crowd
 
 pytestmark = pytest.mark.alone
@@ -22,11 +20,7 @@ ROOM = 16_384  # pairs, in crates/probe/bpf/blame.h
 
 @pytest.fixture(autouse=True)
 def _blame() -> None:
-    need(os.geteuid() == 0, "BPF programs need root")
-    try:
-        ProbeProcess({"interval_ms": 1000, "blame": {"by": "process"}}).stop()
-    except HostFailed as error:
-        need(False, f"no blame here: {error.message}")
+    need_blame()
 
 
 def by_victim(table: Any) -> Counter[str]:

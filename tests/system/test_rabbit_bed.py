@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from contend import _native
 from contend.platforms import procfs
 from contend.testbed.rabbit import bed
-from support.rpc import broker, calling, listed, queues, serving
+from contend.workloads.drivers.rpc import native
+from support.rpc import broker, calling, listed, load, queues, serving
 
 
 def test_three_nodes_are_a_cluster_with_mirrors_and_quorums(tmp_path: Path) -> None:
@@ -24,19 +24,19 @@ def test_three_nodes_are_a_cluster_with_mirrors_and_quorums(tmp_path: Path) -> N
         # Each end at another node.
         with (
             serving(up.url(), "quorum", quorum=True, host=1),
-            calling(up.url(), "quorum", quorum=True, host=2) as client,
+            calling(up.url(), "quorum", quorum=True, host=2, callers=4) as driver,
         ):
             kinds = dict(listed(up, "list_queues", "name", "type"))
-            assert {"quorum", "quorum.one", client.reply_queue} == set(kinds)
+            assert {"quorum", "quorum.one", *driver.queues} == set(kinds)
             assert set(kinds.values()) == {"quorum"}
-            told = client.run(callers=4, duration_ns=10**9 // 5)
+            told = load(driver, 0.2)
             assert told["ok"] == told["due"] > 0
         assert queues(up) == []
         assert up.mirrors == up.version.startswith("3.")
         if up.mirrors:
             url = up.url(bed.MIRRORED)
-            with serving(url, "mirrored"), calling(url, "mirrored") as client:
-                assert client.run(callers=4, duration_ns=10**9 // 5)["ok"] > 0
+            with serving(url, "mirrored"), calling(url, "mirrored", callers=4) as driver:
+                assert load(driver, 0.2)["ok"] > 0
                 rows = listed(up, "list_queues", "--vhost", bed.MIRRORED, "name", "policy", "slave_pids")
                 assert {row[1] for row in rows} == {"mirror-all"}
                 assert all(row[2].count(",") == 1 for row in rows)  # two mirrors
@@ -80,7 +80,7 @@ def test_whoever_brought_it_up_may_die(tmp_path: Path) -> None:
         assert [path.name for path in place.iterdir()] == ["lock"]
         # The other one has noticed nothing.
         assert other.answers
-        _native.rpc_remove(other.url())
+        native.remove(other.url(), [], [])
 
 
 def test_a_bed_without_its_state_is_brought_up_anew(tmp_path: Path) -> None:

@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from contend import _native
 from contend.errors import BadInput, HostFailed
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import payloads
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process
-from contend.testbed.rpc.trial import cleared
-from support.rpc import broker, calling, queues, remover, serving
+from contend.workloads.drivers.rpc import native, payloads
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
+from contend.workloads.drivers.rpc.trial import cleared
+from support.rpc import broker, calling, counts, load, queues, remover, serving
 
 S = 10**9
 
@@ -42,102 +41,92 @@ def whole(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_closed_loop_and_an_open_one(rabbit: bed.Bed) -> None:
-    with serving(rabbit.url(), "loops") as server, calling(rabbit.url(), "loops") as client:
-        closed = whole(client.run(callers=3, duration_ns=S // 4))
+    with serving(rabbit.url(), "loops") as service, calling(rabbit.url(), "loops", callers=3) as driver:
+        closed = whole(load(driver, 0.25))
         assert closed["ok"] == closed["due"] > 10
-        opened = whole(
-            client.run(callers=3, duration_ns=S // 2, rate=100, poisson=True, seed=5, keep_requests=True)
-        )
+        assert closed["rate_asked"] is None
+        opened = whole(load(driver, 0.5, rate=100.0, seed=-5, calls=True))
         assert opened["ok"] == opened["due"]
         assert opened["lateness_s"]["max"] is not None
-        assert {name: len(column) for name, column in opened["requests"].items()} == dict.fromkeys(
-            ("intended_ns", "sent_ns", "done_ns", "outcome", "queued"), 8 * opened["due"]
-        )
-        assert server.counts()["handled"] == closed["due"] + opened["due"]
-        assert client.reply_queue in queues(rabbit)
+        assert len(opened["waited_ns"]) == len(opened["calls"]) == opened["due"]
+        assert len(opened["late_ns"]) == opened["due"] - opened["queued"]
+        # The driver counts its calls over all loads, as the service does.
+        assert [number for number, *_ in opened["calls"]] == [closed["due"] + k for k in range(opened["due"])]
+        assert counts(service)["handled"] == closed["due"] + opened["due"]
+        assert driver.queues[0] in queues(rabbit)
     assert queues(rabbit) == []
 
 
 def test_casts_that_the_socket_does_not_take_are_waited_for(rabbit: bed.Bed) -> None:
     """Nobody says that the broker has them: how fast it reads is all that holds the driver back."""
-    long = json.dumps({"text": "x" * 100_000}).encode()
-    options = {"semantics": "bare", "cast": True, "payloads": [long]}
+    options = {"semantics": "bare", "cast": True, "payloads": [{"text": "x" * 100_000}], "callers": 1}
     with (
-        serving(rabbit.url(), "flood", semantics="bare") as server,
-        calling(rabbit.url(), "flood", **options) as client,
+        serving(rabbit.url(), "flood", semantics="bare") as service,
+        calling(rabbit.url(), "flood", **options) as driver,
     ):
-        told = whole(client.run(callers=1, duration_ns=S // 4))
+        told = whole(load(driver, 0.25))
         assert told["ok"] == told["due"] > 10
         deadline = time.monotonic() + 60
-        while server.counts()["handled"] < told["due"] and time.monotonic() < deadline:
+        while counts(service)["handled"] < told["due"] and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert server.counts()["handled"] == told["due"]
+        assert counts(service)["handled"] == told["due"]
 
 
 @pytest.mark.parametrize("semantics", ["oslo", "bare"])
 def test_messages_longer_than_a_frame(rabbit: bed.Bed, semantics: str) -> None:
-    long = json.dumps({"text": 'a "long" one ' * 40_000}).encode()
-    answer = json.dumps("b" * 300_000).encode()
+    long = {"text": 'a "long" one ' * 40_000}
     with (
-        serving(rabbit.url(), "long", semantics=semantics, answer=answer) as server,
-        calling(rabbit.url(), "long", semantics=semantics, payloads=[long, b"{}"]) as client,
+        serving(rabbit.url(), "long", semantics=semantics, answer_bytes=300_000) as service,
+        calling(rabbit.url(), "long", semantics=semantics, payloads=[long, {}], callers=2) as driver,
     ):
-        told = whole(client.run(callers=2, duration_ns=S // 4))
+        told = whole(load(driver, 0.25))
         assert told["ok"] == told["due"] > 1
-        assert server.counts()["malformed"] == 0
+        assert counts(service)["malformed"] == 0
         assert told["bytes_received"] > told["ok"] * 300_000
 
 
 def test_without_a_service_a_call_says_so_at_once(rabbit: bed.Bed) -> None:
-    with calling(rabbit.url(), "nobody") as client:
-        told = whole(client.run(callers=1, duration_ns=S // 10))
+    with calling(rabbit.url(), "nobody", callers=1) as driver:
+        told = whole(load(driver, 0.1))
         assert told["refused"] == told["due"] > 0
         assert "no queue takes it" in told["last_error"]
 
 
 def test_a_service_that_is_silent_costs_the_time_limit(rabbit: bed.Bed) -> None:
     """And calls that find no caller free meanwhile wait from when they were due."""
-    with serving(rabbit.url(), "silent") as server:
-        server.stop()
-        time.sleep(0.3)
-        with calling(rabbit.url(), "silent", timeout_ns=S // 5) as client:
-            told = whole(client.run(callers=2, duration_ns=S // 10, drain_ns=2 * S))
-            assert told["timed_out"] == told["due"] == 2
-            assert told["latency_s"]["p50"] >= 0.2
-            told = whole(client.run(callers=2, duration_ns=S // 5, rate=20, drain_ns=10 * S))
-            assert told["timed_out"] == told["due"] == 4
-            assert told["queued"] == 2
-            assert told["latency_s"]["max"] >= 0.25
-
-
-def test_a_broker_that_dies_breaks_the_calls_and_comes_back_with_its_ports(mortal: bed.Bed) -> None:
-    server = _native.RpcServer(mortal.url(), exchange="x", topic="t", server="s", answer=b"1")
-    broken: list[BaseException] = []
-
-    def serve() -> None:
+    with serving(rabbit.url(), "silent") as service:
+        os.kill(service.pid, signal.SIGSTOP)
         try:
-            server.serve()
-        except HostFailed as error:
-            broken.append(error)
+            with calling(rabbit.url(), "silent", callers=2, timeout_s=0.2) as driver:
+                told = whole(load(driver, 0.1, drain_s=2))
+                assert told["timed_out"] == told["due"] == 2
+                assert told["latency_s"]["p50"] >= 0.2
+                told = whole(load(driver, 0.2, rate=20.0, poisson=False, drain_s=10))
+                assert told["timed_out"] == told["due"] == 4
+                assert told["queued"] == 2
+                assert told["latency_s"]["max"] >= 0.25
+        finally:
+            os.kill(service.pid, signal.SIGCONT)
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    client = _native.RpcClient(mortal.url(), exchange="x", topic="t", payloads=[b"{}"])
-    killer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in mortal.servers()])
-    killer.start()
-    told = whole(client.run(callers=4, duration_ns=5 * S))
-    thread.join(10)
-    assert told["ok"] > 0
-    assert 1 <= told["broken"] <= 4
-    assert "broke" in told["last_error"]
-    assert len(broken) == 1
-    with pytest.raises(HostFailed, match="broke"):
-        client.run(callers=1, duration_ns=S)
-    client.close()
+
+def test_a_broker_that_dies_breaks_the_calls_and_comes_back_with_its_ports(
+    mortal: bed.Bed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving(mortal.url(), "dies") as service, calling(mortal.url(), "dies", callers=4) as driver:
+        killer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in mortal.servers()])
+        killer.start()
+        told = whole(load(driver, 5))
+        assert told["ok"] > 0
+        assert 1 <= told["broken"] <= 4
+        assert "broke" in told["last_error"]
+        assert counts(service)["handled"] >= told["ok"], "it tells what it did even so"
+        with pytest.raises(HostFailed, match="broke"):
+            load(driver, 1)
+    assert "the service ended" in capfd.readouterr().err
     bed.restart(mortal, 0)
     assert mortal.answers
-    with serving(mortal.url(), "again"), calling(mortal.url(), "again") as client:
-        assert whole(client.run(callers=1, duration_ns=S // 10))["ok"] > 0
+    with serving(mortal.url(), "again"), calling(mortal.url(), "again", callers=1) as driver:
+        assert whole(load(driver, 0.1))["ok"] > 0
 
 
 def test_calls_that_come_while_the_broker_is_dead_are_answered_once(mortal: bed.Bed, tmp_path: Path) -> None:
@@ -203,8 +192,8 @@ def test_bad_days_are_told_without_the_password(rabbit: bed.Bed) -> None:
             "redis://contend:secret@127.0.0.1/": "not RabbitMQ's",
         }
         for url, said in cases.items():
-            with pytest.raises(BadInput) as raised:
-                _native.RpcClient(url, exchange="x", topic="t", payloads=[b"{}"])
+            with pytest.raises(BadInput) as raised, calling(url, "t"):
+                pass
             text = f"{raised.value.message} {raised.value.hint}"
             assert said in text
             assert raised.value.hint
@@ -219,13 +208,16 @@ def test_what_makes_no_sense_is_refused(rabbit: bed.Bed) -> None:
         ({"topic": 'a"b'}, "no name"),
         ({"semantics": "most"}, "oslo, bare"),
     ):
-        with pytest.raises(BadInput, match=said):
-            _native.RpcClient(rabbit.url(), **{"exchange": "x", "topic": "t", "payloads": [b"{}"], **options})
-    with calling(rabbit.url(), "nonsense") as client:
-        with pytest.raises(BadInput, match="0 callers"):
-            client.run(callers=0, duration_ns=S)
-        with pytest.raises(BadInput, match="rate"):
-            client.run(callers=1, duration_ns=S, rate=0)
-    with pytest.raises(BadInput, match="closed"):
-        client.run(callers=1, duration_ns=S)
-    _native.rpc_remove(rabbit.url(), queues=["never-there"], exchanges=["nor-this"])
+        with pytest.raises(BadInput, match=said), calling(rabbit.url(), **{"topic": "t", **options}):
+            pass
+    for options, asked, said in (
+        ({"callers": 0}, {}, "0 callers"),
+        ({}, {"rate": -1.0}, "rate"),
+        ({}, {"drain_s": -1.0}, "drain_s is -1"),
+    ):
+        with calling(rabbit.url(), "nonsense", **options) as driver, pytest.raises(BadInput, match=said):
+            load(driver, 1, **asked)
+    with serving(rabbit.url(), "nonsense") as service, pytest.raises(BadInput, match="cannot do 'rest'"):
+        service.ask("rest", 30)
+    assert queues(rabbit) == []
+    native.remove(rabbit.url(), ["never-there"], ["nor-this"])

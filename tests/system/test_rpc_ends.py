@@ -11,9 +11,9 @@ import amqp
 import pytest
 
 from contend.testbed.rabbit.bed import USER, Bed
-from contend.testbed.rpc import payloads, trial
-from contend.testbed.rpc.options import End, Phase
-from contend.testbed.rpc.processes import Process
+from contend.workloads.drivers.rpc import payloads, trial
+from contend.workloads.drivers.rpc.options import End, Phase
+from contend.workloads.drivers.rpc.processes import Process
 from support.rpc import end, over, queues, remover
 
 

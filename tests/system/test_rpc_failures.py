@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contend.platforms import procfs
 from contend.testbed.rabbit import bed, node
-from contend.testbed.rpc.options import URL
+from contend.workloads.drivers.rpc.options import URL
 from support.command_line import Home, wait_for
 from support.prerequisites import need
 from support.rpc import queues

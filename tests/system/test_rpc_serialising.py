@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from contend.errors import HostFailed
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from contend.testbed.rabbit.bed import Bed
-from contend.testbed.rpc import serialising, trial
+from contend.workloads.drivers.rpc import serialising, trial
 from support.rpc import end, over, queues, remover
 
 # Three calls, each served by a thread's own CPU time; sleeping is no CPU time. It says what it took, by the same clock.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from contend.testbed.rabbit import bed, node
-from contend.testbed.rpc.options import URL
+from contend.workloads.drivers.rpc.options import URL
 from support.command_line import Home, rows, wait_for
 from support.made_context import storms_run
 from support.prerequisites import need

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from contend import _native
 from contend.errors import BadInput
 from contend.testbed.rabbit import bed, node
-from contend.testbed.rpc import remote, trial
-from support.rpc import broker, calling, end, queues, remover, serving
+from contend.workloads.drivers.rpc import remote, trial
+from support.rpc import broker, calling, counts, end, load, queues, remover, serving
 from support.wire_servers import Authority
-
-S = 10**9
 
 
 @dataclass(frozen=True)
@@ -58,33 +54,35 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 def test_calls_and_answers_longer_than_a_record(secure: Secure) -> None:
     url = secure.url(secure.port, ssl=1, ssl_ca_file=secure.authority)
-    long = json.dumps({"text": 'a "long" one ' * 40_000}).encode()
-    answer = json.dumps("b" * 300_000).encode()
+    long = {"text": 'a "long" one ' * 40_000}
     with (
-        serving(url, "tls", answer=answer) as server,
-        calling(url, "tls", payloads=[long, b"{}"]) as client,
+        serving(url, "tls", answer_bytes=300_000) as service,
+        calling(url, "tls", payloads=[long, {}], callers=3) as driver,
     ):
-        told = client.run(callers=3, duration_ns=S // 2)
+        told = load(driver, 0.5)
         assert told["ok"] == told["due"] > 1
-        assert server.counts()["malformed"] == 0
+        assert counts(service)["malformed"] == 0
         # TCP's payload: the answers, and what TLS and AMQP put around them.
         assert told["bytes_received"] > told["ok"] * 300_000
     cert, key = secure.own
     mutual = secure.url(
         secure.port, ssl="true", ssl_ca_file=secure.authority, ssl_cert_file=cert, ssl_key_file=key
     )
-    with serving(mutual, "mutual"), calling(mutual, "mutual") as client:
-        assert client.run(callers=1, duration_ns=S // 10)["ok"] > 0
+    with serving(mutual, "mutual"), calling(mutual, "mutual", callers=1) as driver:
+        assert load(driver, 0.1)["ok"] > 0
     assert queues(secure.up) == []
 
 
 def test_casts_that_the_socket_does_not_take_are_waited_for(secure: Secure) -> None:
     url = secure.url(secure.port, ssl=1, ssl_ca_file=secure.authority)
-    long = json.dumps({"text": "x" * 500_000}).encode()
-    with serving(url, "flood") as server, calling(url, "flood", cast=True, payloads=[long]) as client:
-        told = client.run(callers=20, duration_ns=S // 4, drain_ns=60 * S)
+    long = {"text": "x" * 500_000}
+    with (
+        serving(url, "flood") as service,
+        calling(url, "flood", cast=True, payloads=[long], callers=20) as driver,
+    ):
+        told = load(driver, 0.25, drain_s=60)
         assert told["ok"] == told["due"] > 10
-        assert server.counts()["handled"] > 0
+        assert counts(service)["handled"] > 0
 
 
 def test_refusals_are_one_clear_error(secure: Secure) -> None:
@@ -106,8 +104,8 @@ def test_refusals_are_one_clear_error(secure: Secure) -> None:
         ): "the user or the password",
     }
     for url, said in cases.items():
-        with pytest.raises(BadInput) as raised:
-            _native.RpcClient(url, exchange="x", topic="t", payloads=[b"{}"])
+        with pytest.raises(BadInput) as raised, calling(url, "t"):
+            pass
         text = f"{raised.value.message} {raised.value.hint}"
         assert said in text, url.replace(secure.up.password, "…")
         assert raised.value.hint

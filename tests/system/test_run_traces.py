@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contend.platforms import procfs
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from support.command_line import Home, rows
 
 SERVICE = """\

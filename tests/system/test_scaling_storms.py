@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from contend.cli.hunt_ import command
+from contend.contention.hunt_document import HuntDocument
 from contend.contention.scaling import Key, Scaling, read, scale
 from contend.contention.scaling_findings import scaling_findings
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import BadInput
-from contend.report.hunt_schema import hunt_schema
+from contend.text.shape import schema
 from support.toy_storm import MS, WORSENED, Truth, realtime, storm, undisturbed
 
 SIZES = (4, 10, 20)
@@ -74,7 +75,7 @@ def test_the_hunt_tells_it(storms: tuple[list[Truth], list[Path]]) -> None:
     sources = [str(path) for path in directories]
     done = CliRunner().invoke(command, [*sources, "--limit", "1s", "--json"], catch_exceptions=False)
     document = json.loads(done.stdout)
-    jsonschema.validate(document, hunt_schema())
+    jsonschema.validate(document, schema(HuntDocument))
     assert document["growth"]["law"]["makespan"]["slope"]["low"] > 0 and document["growth"]["serial"] is None
     assert document["jobs"]["n"] == 2 * SIZES[-1], "the largest storms lead"
     law, limit, *_ = document["findings"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -68,19 +69,19 @@ def test_interrupted_amid_an_answer(home: Home, shared_run: tuple[Home, Path]) -
 
 def test_interrupted_while_connections_come(home: Home) -> None:
     for _ in range(3):
-        with home.start("serve", "--listen", "127.0.0.1:0", "--json") as process:
+        with (
+            home.start("serve", "--listen", "127.0.0.1:0", "--json") as process,
+            contextlib.ExitStack() as peers,
+        ):
             port = int(json.loads(process.stdout.readline())["url"].rpartition(":")[2])
-            peers = []
             try:
                 for number in range(200):  # more than are taken at once
-                    peers.append(socket.create_connection(("127.0.0.1", port), timeout=20))
+                    peers.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
                     if number == 100:
                         process.send_signal(signal.SIGINT)
             except ConnectionError:
                 pass  # which is how it ends for who comes later
             assert process.wait(timeout=20) == 0
-            for peer in peers:
-                peer.close()
             assert process.stderr.read() == ""
 
 

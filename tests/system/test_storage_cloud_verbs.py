@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 from contend.studies.cell import Cell
+from contend.studies.scenarios import load
 from contend.studies.storage import pools
 from contend.studies.storage.model import Storage
 from contend.workloads.generators import storage_cloud
@@ -47,7 +47,7 @@ class Sweep:
     def __init__(self, cloud: SmallCloud, place: Path, *settings: str) -> None:
         self.run = place / RUN
         self.out = self.run / "work/trial"
-        self.out.mkdir(parents=True)
+        (self.out / "neighbour").mkdir(parents=True)
         cloud.access(self.run / "work/cloud-access.json")
         asked = ("cloud=small", "pools=[ssd,hdd]", "size=16M", "points=30", "measure.seed=1")
         scenario = load("storage-sweep", (*asked, "block_sizes=4k", "depths=8", "reads=70", *settings))
@@ -60,7 +60,9 @@ class Sweep:
         party = cell.neighbours[0] if neighbour else cell.victim
         work = self.run / "work" / ("neighbour" if neighbour else "victim")
         work.mkdir(exist_ok=True)
-        values = {"work": work, "out": self.out, "seed": 1, "seconds": "0.3", "cpus": 2}
+        values = {"work": work, "out": self.out / "neighbour" if neighbour else self.out, "seed": 1}
+        values |= {"seconds": "0.3", "cpus": 2, "cache": work, "port": 0, "address": "127.0.0.1"}
+        party.instance.write_parameters(values)
         return party.instance.commands({**values, "native": "\0".join(NATIVE[:3])})
 
     def do(self, argv: tuple[str, ...]) -> int:
@@ -81,9 +83,11 @@ def test_all_verbs_in_turn(cloud: SmallCloud, tmp_path: Path, capsys: pytest.Cap
 
     words = [sys.executable, "-m", "contend.workloads.generators", *beside.neighbour[len(NATIVE) - 1 :]]
     with subprocess.Popen(words) as neighbour:
-        moved = counted(sweep.out / "moved", 0)
+        moved = counted(sweep.out / "neighbour/moved", 0)
         assert sweep.do(victim.run[0]) == 0
-        assert counted(sweep.out / "moved", moved) > moved, "it worked meanwhile, by its disk's own count"
+        assert counted(sweep.out / "neighbour/moved", moved) > moved, (
+            "it worked meanwhile, by its disk's own count"
+        )
         neighbour.send_signal(signal.SIGKILL)
     assert sweep.do(victim.run[0]) == 0, "alone: what the kill left there has ended before"
     assert not (sweep.run / "work/instances/neighbour").exists()

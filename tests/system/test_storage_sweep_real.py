@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from contend.analysis.schema import analysis_schema
-from contend.ledger import leftovers, read_rows
+from contend.store.ledger import leftovers, read_rows
 from support.command_line import Home, rows, wait_for
 from support.prerequisites import need
 

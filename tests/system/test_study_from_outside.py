@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from support.command_line import Home
@@ -15,11 +20,9 @@ from support.command_line import Home
 GUIDE = (Path(__file__).parents[2] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    """The guide's first block in a language: the guide is what is run here."""
-    found = re.search(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
+def block(language: str, number: int = 0) -> str:
+    """A block of the guide in a language, its first study's or its second's: the guide is what is run here."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)[number]
 
 
 class Outside(Home):
@@ -45,6 +48,15 @@ class Outside(Home):
         places = [str(self.installed), os.environ.get("PYTHONPATH", "")]
         return super().environment(PYTHONPATH=os.pathsep.join(filter(None, places)), **changes)
 
+    def schema(self) -> dict[str, Any]:
+        """Of findings.json, where the package is installed."""
+        code = "import json; from contend.analysis.schema import analysis_schema; print(json.dumps(analysis_schema()))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=self.environment(), capture_output=True, text=True, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
 
 @pytest.fixture
 def contend(tmp_path: Path) -> Outside:
@@ -52,7 +64,8 @@ def contend(tmp_path: Path) -> Outside:
 
 
 def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
-    contend("validate", "sleeps.yaml").fine()
+    shown = contend("validate", "sleeps.yaml", "--show").fine().out
+    assert "- 0.02s" in shown and "- 0.06s" in shown, "a bare number would be seconds"
     planned = contend("run", "sleeps.yaml", "--dry-run").fine()
     assert "60 ms" in planned.out
     said = contend("run", "sleeps.yaml", timeout=120).fine()
@@ -64,8 +77,13 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
         "20 ms (control)",
         "60 ms",
     }
+    jsonschema.validate(document, contend.schema())
+    with pytest.raises(jsonschema.ValidationError, match="late_s"):
+        jsonschema.validate({**document, "sleeps": {}}, contend.schema())
     (wall,) = (cell for cell in document["cells"] if cell["metric"]["name"] == "wall")
     assert 2 < wall["estimate"]["value"] < 4, "60 ms against 20 ms, and starting a process"
+    gone_on = contend("run", "--resume", str(run), timeout=120).fine()
+    assert "is the latest" in gone_on.out, "what the run keeps of its scenario reads back to it"
     assert json.loads(contend("report", str(run), "--json").fine().out) == document
     page = (run / "report.html").read_text()
     assert "How late is a sleep?" in page and "is the latest" in page
@@ -73,6 +91,30 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     assert "60 ms" in (contend.path / "cells.csv").read_text()
     again = contend("compare", str(run), str(run), "--json").fine()
     assert {cell["factors"]["variant"] for cell in json.loads(again.out)["cells"]} >= {"20 ms", "60 ms"}
+
+
+def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Outside) -> None:
+    (contend.installed / "gzips.py").write_text(block("python", 1))
+    (contend.installed / "section.html.j2").write_text(block("jinja"))
+    contend.bring("gzips = gzips:STUDY")
+    (contend.path / "gzips.yaml").write_text(block("yaml", 1))
+    said = contend("run", "gzips.yaml", timeout=120).fine().out
+    assert re.search(r"^ +noise +-1 +524 kB", said, re.MULTILINE), "its own table"
+    assert "wall (text) " in said and "wall (noise) " in said, "its controls, by name"
+    run = contend.the_run()
+    document = json.loads((run / "findings.json").read_text())
+    assert document["gzips"]["sizes"]["noise"]["-6"] >= 2**19, "noise is not made smaller"
+    assert {found["kind"] for found in document["findings"]} <= {"level in vain"}
+    for found in document["findings"]:
+        assert found["verify"] in said
+    page = (run / "report.html").read_text()
+    assert (
+        '<figure class="plot plot-sizes" id="figure-sizes">' in page and '<h2 id="sizes">Sizes</h2>' in page
+    )
+    contend("run", "gzips.yaml", "--set", "inputs=noise", "--dry-run").fine()
+    contend("export", str(run), "--to", "csv", "-o", "cells.csv").fine()
+    with (contend.path / "cells.csv").open(newline="") as file:
+        assert {row["input"] for row in csv.DictReader(file)} == {"text", "noise"}
 
 
 def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
@@ -95,6 +137,10 @@ def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
             "import sleeps\nclass Odd(sleeps.SleepsStudy): scenario = int\nSTUDY = Odd()",
             "`scenario` is no subclass",
         ),
+        (
+            "import sleeps\nclass Odd(sleeps.SleepsStudy):\n    def result_type(self): return dict\nSTUDY = Odd()",
+            "`result_type` is no class below contend.text.shape.Shape",
+        ),
         ("import sleeps\nclass Clash(sleeps.SleepsStudy): key = 'cells'\nSTUDY = Clash()", "under 'cells'"),
     ],
 )
@@ -107,3 +153,68 @@ def test_a_broken_study_is_an_error_to_who_asks_for_it_only(contend: Outside, co
     assert why in said.err and "uninstall the package" in said.err
     contend("validate", "sleeps.yaml").fine()
     assert '"sleeps"' in contend("validate", "--schema", "scenario").fine().out
+
+
+class Edited:
+    """Another study in the same package: the guide's, with one thing changed."""
+
+    def __init__(self, contend: Outside, code: str, blocks: int = 2) -> None:
+        lines = ["import sleeps", "from dataclasses import replace", "from contend.document import Layout"]
+        lines += ["class Own(sleeps.SleepsStudy):", *(f"    {line}" for line in code.splitlines())]
+        (contend.installed / "own.py").write_text("\n".join([*lines, "STUDY = Own()", ""]))
+        contend.bring("own = own:STUDY")
+        model = block("yaml").replace("study: sleeps", "study: own")
+        (contend.path / "own.yaml").write_text(model.replace("blocks: 6", f"blocks: {blocks}"))
+        named = (contend.installed / "sleeps.py").read_text()
+        (contend.installed / "sleeps.py").write_text(
+            named.replace('Literal["sleeps"]', 'Literal["sleeps", "own"]')
+        )
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("()", "there is none"),
+        ("(*cells, cells[-1])", "two are called '60 ms'"),
+        ("tuple(replace(c, factors={**c.factors, 'asked_s': 1}) for c in cells)", "'asked_s' of '20 ms' is no text: 1"),
+        (
+            "tuple(replace(c, victim=replace(c.victim, label='sleep')) for c in cells)",
+            "two parties are called 'sleep', and run different things",
+        ),
+        ("tuple(replace(c, baseline='') for c in cells)", "the control '20 ms (control)' has no baseline"),
+        ("cells[1:]", "the baseline of '20 ms (control)' is '20 ms', which there is not"),
+    ],
+)  # fmt: skip
+def test_cells_of_which_no_plan_can_be_made_are_refused_at_once(
+    contend: Outside, made: str, why: str
+) -> None:
+    Edited(contend, f"def cells(self, scenario):\n    cells = super().cells(scenario)\n    return {made}")
+    for said in (contend("validate", "own.yaml"), contend("run", "own.yaml")):
+        assert said.code == 2 and "the study 'own' makes cells that cannot be compared" in said.err
+        assert why in said.err and not contend.run_directories()
+
+
+@pytest.mark.parametrize("blocks", [2, 6])
+def test_a_part_of_the_page_lies_beside_a_module_of_no_package(contend: Outside, blocks: int) -> None:
+    Edited(
+        contend,
+        "def contents(self, analysis): return (('late', 'How late'),)\n"
+        "def values(self, report): return {'late': report.analysis.result.late_s}\n"
+        "def answer(self, *given): return ''",
+        blocks,
+    )
+    part = "<section aria-labelledby='late'><h2 id='late'>How late</h2>{{ late|length }} sleeps</section>"
+    (contend.installed / "section.html.j2").write_text(part)
+    said = contend("run", "own.yaml", timeout=120).fine().out
+    page = (contend.the_run() / "report.html").read_text()
+    assert "3 sleeps" in page and "How late" in page
+    for text in (said, page):
+        assert ("No answer yet: 2 complete blocks are too few" in text) == (blocks == 2)
+        assert "victim" not in text, "a study of its own has none"
+
+
+def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
+    Edited(contend, "def plots(self, report): return report.nothing_of_this_name")
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 1 and "in contend itself" not in said.err
+    assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from contend.cli.export_ import command as export
 from contend.errors import BadInput
-from contend.report.trace_export import export_traces, notes
+from contend.report.trace_export import export_traces
+from contend.store.traces import notes
 from support import ctrace_files as c
 from support.ctrace_files import Made, event
 from support.made_samples import BEGAN, S, made_sample

@@ -235,7 +235,13 @@ def test_ctrl_c_in_a_wait(what: str, tmp_path: Path) -> None:
             while not lock._is_owned() and lock.acquire(blocking=False): lock.release()
         {WAITS[what]}
         def strike():
-            time.sleep(0.1)
+            # Not before the main thread sleeps. Until it has started this one it blocks signals, which another thread
+            # then takes: that interrupts no wait of the main one, as with a plain lock.
+            state = b""
+            while state != b"S":
+                time.sleep(0.1)
+                with open(f"/proc/self/task/{{os.getpid()}}/stat", "rb") as stat:
+                    state = stat.read().rpartition(b")")[2].split()[0]
             os.kill(os.getpid(), signal.SIGINT)
         trace.start(DIRECTORY)
         for _ in range(3):

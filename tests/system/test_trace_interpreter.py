@@ -8,8 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from contend.report.trace_export import export_trace
-from contend.report.trace_summary import summarise
+from contend.report.trace_export import export_traces
+from contend.store.trace_summary import summarise
 from support.ctrace_events import (
     BEGIN,
     LOCK_ACQUIRED,
@@ -364,7 +364,7 @@ def test_perfetto_shows_them(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
-    export_trace(tmp_path, "perfetto", tmp_path / "out")
+    export_traces([tmp_path], "perfetto", tmp_path / "out")
     lane, lines, waits, wrong = query(
         (tmp_path / "out").read_bytes(),
         "select k.name, s.dur >= 50000000 from slice s join track k on s.track_id = k.id"

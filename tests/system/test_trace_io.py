@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from contend.contention.events import Events, read
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 
 # What one job does, each with stamps of CLOCK_MONOTONIC and of the thread's CPU time around it. The CPU is shared with a
 # hog: it is taken away from whoever computes.

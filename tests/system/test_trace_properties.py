@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from contend import trace
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from support.ctrace_events import (
     FLOW_IN,
     FLOW_OUT,

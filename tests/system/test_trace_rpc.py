@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.report.trace_export import export_trace
-from contend.report.trace_summary import summarise
+from contend.report.trace_export import export_traces
+from contend.store.trace_summary import summarise
 from support.ctrace_events import FLOW_IN, FLOW_OUT, Event, Trace
 from support.prerequisites import need
 from support.rabbit import SERVER, broker
@@ -125,7 +125,7 @@ def test_messages_between_processes(url: str, tmp_path: Path) -> None:
     assert {name: calls[name] for name in ASKED} == ASKED
     assert summary.told["bad_records"] == summary.told["cut"] == 0
     target = tmp_path / "trace.perfetto-trace"
-    export_trace(tmp_path / "t", "perfetto", target)
+    export_traces([tmp_path / "t"], "perfetto", target)
     (arrows,) = query(target.read_bytes(), ARROWS)
     assert arrows == [
         ("rpc call add", "rpc serve add", 5),

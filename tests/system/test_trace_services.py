@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.report.trace_summary import summarise
+from contend.store.trace_summary import summarise
 from support.ctrace_events import (
     FLOW_IN,
     FLOW_OUT,

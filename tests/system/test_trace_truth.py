@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from contend.report.trace_export import export_trace
-from contend.report.trace_summary import TraceSummary, summarise
+from contend.report.trace_export import export_traces
+from contend.store.trace_summary import TraceSummary, summarise
 
 
 def run(code: str, directory: Path) -> tuple[Any, TraceSummary]:
@@ -247,7 +247,7 @@ def test_nothing_happens_before_its_cause(tmp_path: Path) -> None:
     """Two processes, each with its own readings of the clocks, that answer each other: no message comes before it went,
     and none is sent before the one that it answers has come."""
     run(MESSAGES, tmp_path / "t")
-    export_trace(tmp_path / "t", "chrome", tmp_path / "out.json")
+    export_traces([tmp_path / "t"], "chrome", tmp_path / "out.json")
     events = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["traceEvents"]
     flows = [(event["id"], event["ph"]) for event in events if event["ph"] in "sf"]
     times = [event["ts"] for event in events if event["ph"] in "sf"]

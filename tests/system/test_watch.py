@@ -20,13 +20,13 @@ import jsonschema
 import pytest
 
 from contend.contention.watch import Watch
-from contend.errors import HostFailed
 from contend.interrupts import Interrupts
 from contend.probes.client import ProbeProcess
-from contend.report.watch_document import watch_schema
+from contend.report.watch_document import WatchDocument
+from contend.text.shape import schema
 from support import planted
 from support.command_line import CONTEND, Home, wait_for
-from support.prerequisites import need
+from support.prerequisites import need, need_blame
 
 # Loads of most weight take a CPU from whoever runs beside them.
 pytestmark = pytest.mark.alone
@@ -37,11 +37,7 @@ NAP = "import time\nwhile True:\n sum(range(3000)); time.sleep(0.001)"
 @pytest.fixture(autouse=True)
 def _blame() -> None:
     """Without BPF there is nothing to test but the weaker watch, whose test does not use it."""
-    need(os.geteuid() == 0, "BPF programs need root")
-    try:
-        ProbeProcess({"interval_ms": 1000, "blame": {"by": "process"}}).stop()
-    except HostFailed as error:
-        need(False, f"no blame here: {error.message}")
+    need_blame()
 
 
 def weigh(pid: int) -> None:
@@ -211,7 +207,7 @@ def test_the_command_accuses_with_exit_4_and_tells_machines_and_scrapers(contend
         asked = ["watch", str(victim.pid), "--by", "process", "--for", "3s", "-i", "200ms", "--alert", "20%"]
         said = contend(*asked, "--json", "--openmetrics", metrics, "-o", contend.path / "seen")
     document = said.fine(4).json()
-    jsonschema.validate(document, watch_schema())
+    jsonschema.validate(document, schema(WatchDocument))
     assert document["alert"]["verdict"] == "crossed"
     [row] = document["resources"]["cpu"]["victims"]
     charged = {c["name"].rpartition(":")[2]: c["wait_ns"] for c in row["culprits"]}

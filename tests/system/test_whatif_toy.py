@@ -12,9 +12,10 @@ import jsonschema
 import pytest
 
 from contend import cli
-from contend.contention.whatif.prediction import whatif
+from contend.contention.whatif.prediction import Whatif, whatif
 from contend.contention.whatif.storms import Edit, open_storms
-from contend.report.whatif_schema import verification_schema, whatif_schema
+from contend.contention.whatif.verification import Verification
+from contend.text.shape import schema
 from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm, undisturbed
 
 Run = Callable[..., tuple[int, str, str]]
@@ -95,11 +96,11 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
     document = json.loads(text)
     assert code == 0, document["gate"]
     assert json.loads(kept.read_text()) == document
-    jsonschema.validate(document, whatif_schema())
+    jsonschema.validate(document, schema(Whatif))
     assert any("learnt from" in note for note in document["notes"])
     code, text, _ = run(kept, "--verify", coalesced, "--json")
     told = json.loads(text)
-    jsonschema.validate(told, verification_schema())
+    jsonschema.validate(told, schema(Verification))
     assert code == {True: 0, False: 4}[told["inside"]]
     code, text, _ = run(kept, "--verify", storms[0], "--json")
     assert code == 4 and json.loads(text)["inside"] is False, "nothing was changed"
@@ -108,7 +109,7 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
 def test_fixes_are_ranked(storms: list[Path], run: Run) -> None:
     code, text, _ = run(storms[0], "--json")
     document: dict[str, Any] = json.loads(text)
-    jsonschema.validate(document, whatif_schema())
+    jsonschema.validate(document, schema(Whatif))
     assert code == 0
     gains = [fix["gain"] for fix in document["fixes"] if len(fix["edits"]) == 1]
     assert gains == sorted(gains, reverse=True) and len(gains) == 3

@@ -41,7 +41,7 @@ struct Seen {
     last_ns: u64,
 }
 
-/// One phase; calls: how many there were so far. In the shape of `_native.RpcClient.run`.
+/// One phase; calls: how many there were so far. In the shape of contend-rpc's (crates/rpc).
 pub async fn run<C: Caller>(caller: &C, end: &End, phase: &Phase, calls: &mut u64) -> Result<Value, Failed> {
     if phase.rate != 0.0 {
         return Err("an end by another's driver has no open loop".into());

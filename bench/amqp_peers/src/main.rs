@@ -1,5 +1,5 @@
-//! One end of an RPC by lapin or by amqprs, told by lines of JSON on standard input, as `contend.testbed.rpc.end` is told. Its one argument
-//! is a file with what a service answers, JSON.
+//! One end of an RPC by lapin or by amqprs, told by lines of JSON on standard input, as `contend.workloads.drivers.rpc.end` and
+//! contend-rpc are. Its one argument is a file with what a service answers, JSON.
 //!
 //! The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a
 //! service tells its counts. It ends when nobody can tell it anything any more. The broker's URL is in the environment alone.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// See `contend.testbed.rpc.options.End`; what is not here is not looked at.
+/// See `contend.workloads.drivers.rpc.options.End`; what is not here is not looked at.
 #[derive(Debug, Deserialize)]
 pub struct End {
     pub role: String,
@@ -70,7 +70,7 @@ impl End {
     }
 }
 
-/// See `contend.testbed.rpc.options.Phase`: of a closed loop.
+/// See `contend.workloads.drivers.rpc.options.Phase`: of a closed loop.
 #[derive(Debug, Deserialize)]
 pub struct Phase {
     pub seconds: f64,

@@ -14,7 +14,7 @@ def body(d: Data) -> str:
     """A table for each kind of experiment."""
     parts = [
         """\
-Experiments whose true answer is known, made up by the five noise generators of `contend.stats.noise`, and how often the
+Experiments whose true answer is known, made up by the five noise generators of `bench/known/noise.py`, and how often the
 intervals of `contend.stats` held it. *Held* counts experiments whose 95 % interval held the truth (alarms: that claimed a
 difference that is not there; power: that found the injected 5 %); the bounds are Clopper–Pearson's. Widths are of the interval
 on the log scale. What it means: [method](../concepts/method.md), and for PTO, PSO, effects and curves [platform

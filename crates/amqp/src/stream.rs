@@ -166,7 +166,7 @@ impl Write for Stream {
 
 /// What TLS needs, made once a connection: whom to trust, and who we are.
 pub fn config(tls: &Tls) -> Result<Arc<ClientConfig>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let broken = |error: rustls::Error| Error::server(format!("TLS: {error}"), "please report it");
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -13,8 +13,6 @@ mod hunt;
 mod hunt_calls;
 mod pace;
 mod replay;
-#[cfg(feature = "rpc")]
-mod rpc;
 mod spawn;
 mod tasks;
 mod trace;
@@ -50,11 +48,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_calls, module)?)?;
     module.add_function(wrap_pyfunction!(hunt_calls::ctrace_windows, module)?)?;
     module.add_class::<replay::Storm>()?;
-    #[cfg(feature = "rpc")]
-    {
-        module.add_class::<rpc::RpcClient>()?;
-        module.add_class::<rpc::RpcServer>()?;
-        module.add_function(wrap_pyfunction!(rpc::rpc_remove, module)?)?;
-    }
     trace::register(module)
 }

@@ -13,7 +13,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-pub(crate) fn percentiles(py: Python<'_>, values: Percentiles) -> PyResult<Bound<'_, PyDict>> {
+fn percentiles(py: Python<'_>, values: Percentiles) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
     for ((name, _), value) in QUANTILES.iter().zip(values) {
         result.set_item(name, value.map(seconds))?;
@@ -21,7 +21,7 @@ pub(crate) fn percentiles(py: Python<'_>, values: Percentiles) -> PyResult<Bound
     Ok(result)
 }
 
-pub(crate) fn requests<'py>(py: Python<'py>, run: &Run) -> PyResult<Bound<'py, PyDict>> {
+fn requests<'py>(py: Python<'py>, run: &Run) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     let of =
         |field: fn(&contend_core::pace::Request) -> u64| column(py, run.requests.iter().map(field));

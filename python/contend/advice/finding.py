@@ -4,54 +4,37 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from contend.stats.estimate import Estimate
+from contend.text.shape import OPTIONAL, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """One observed quantity. `where` says how to see it again: a cell, a counter, an SQL query."""
+class Evidence(Shape):
+    """One observed quantity."""
 
     what: str
     value: float
     unit: str
-    where: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"what": self.what, "value": self.value, "unit": self.unit, "where": self.where}
+    where: Annotated[str, "how to see it again: a cell, a counter, an SQL query"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """`kind` names the rule; `share` is the part (0–1) of the effect that the evidence explains, None unknown."""
+class Finding(Shape):
+    """A cause that slowed a victim."""
 
     id: str
-    kind: str
-    subject: str  # the victim
-    resource: str  # run queue, throttling, disk queue, network, unexplained …
+    kind: Annotated[str, "the rule"]
+    subject: Annotated[str, "the victim"]
+    resource: Annotated[str, "run queue, throttling, disk queue, network, unexplained …"]
     sentence: str
-    share: float | None
+    share: Annotated[float | None, "part of the effect that the evidence explains"]
     estimate: Estimate
     evidence: tuple[Evidence, ...]
     advice: str
-    verify: str  # a command line, or "" where nothing can verify it
-    edit: str = ""  # of a hunt: the edits of `contend whatif` that make the change
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "subject": self.subject,
-            "resource": self.resource,
-            "sentence": self.sentence,
-            "share": self.share,
-            "estimate": self.estimate.to_json(),
-            "evidence": [e.to_json() for e in self.evidence],
-            "advice": self.advice,
-            "verify": self.verify,
-            **({"edit": self.edit} if self.edit else {}),
-        }
+    verify: Annotated[str, "a command line, or empty where nothing can verify it"]
+    edit: Annotated[str, OPTIONAL, "of a hunt: the change, as `contend whatif` takes it"] = ""
 
 
 def set_once(command: str) -> str:

@@ -10,23 +10,25 @@ import math
 import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import yaml
 
-from contend.analysis.comparisons import Series, latest, tabulate
+from contend.analysis.comparisons import Series, tabulate
 from contend.document import Level, MetricInfo
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
-from contend.fleet.record import refuse_hosts
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.compare import compare_unpaired
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.sessions import widen
 from contend.store.cells import planned_cells
 from contend.store.directory import SCENARIO_FILE, RunDirectory
+from contend.store.hosts import refuse_hosts
+from contend.store.rows import latest
+from contend.text.shape import Count, Shape
 
 # What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.
 MEASURED = ("measure", "title", "about")
@@ -36,38 +38,24 @@ UNREADABLE = (ContendError, OSError, ValueError, LookupError, TypeError, Attribu
 
 
 @dataclass(frozen=True)
-class Change:
-    """One cell of both runs, one metric. `estimate` is > 1 where the second run is worse."""
+class Change(Shape):
+    """One cell of both runs, one metric. The estimate is above 1 where the second run is worse."""
 
     factors: dict[str, str]
     metric: MetricInfo
     baseline: Level
     treatment: Level
     estimate: Estimate
-    sessions: int  # earlier A/A runs that the interval's doubt was taken from
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "factors": self.factors,
-            "metric": self.metric.to_json(),
-            "baseline": self.baseline.to_json(),
-            "treatment": self.treatment.to_json(),
-            "estimate": self.estimate.to_json(),
-            "sessions": self.sessions,
-        }
+    sessions: Annotated[Count, "earlier unchanged runs that the doubt between runs was taken from"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shape):
+    """Two runs."""
+
+    schema_version: Literal[1] = field(default=1, init=False)
     cells: tuple[Change, ...]
     warnings: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": 1,
-            "cells": [c.to_json() for c in self.cells],
-            "warnings": list(self.warnings),
-        }
 
 
 def compare_runs(

@@ -41,11 +41,6 @@ class Series:
 Table = dict[str, dict[str, Series]]  # cell id → metric → values
 
 
-def latest(rows: Iterable[Row]) -> list[Row]:
-    """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
-    return list({(r.get("host"), int(r["trial"])): r for r in rows}.values())
-
-
 def tabulate(rows: Iterable[Row]) -> Table:
     table: Table = {}
     for row in sorted((r for r in rows if r["status"] == "ok"), key=lambda r: (r["block"], r["trial"])):
@@ -172,7 +167,7 @@ def _warned(estimate: Estimate, warnings: tuple[str, ...]) -> Estimate:
 
 
 def _of_use(cell: PlannedCell, series: Series) -> bool:
-    """Of the curves and probes of a forecast only the headline: the other metrics of hundreds of cells say nothing."""
+    """True but for the lesser metrics of a forecast's curves and probes: those of hundreds of cells say nothing."""
     return series.info.primary or cell.factors.get("role", "pair") == "pair"
 
 

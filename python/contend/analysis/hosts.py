@@ -1,4 +1,4 @@
-"""What a run on several hosts says: each host by itself, and from five hosts on one ratio over them (METHOD: t over hosts).
+"""A run on several hosts: each host by itself, and from five hosts on one ratio over them (METHOD: t over hosts).
 
 Blocks of different hosts are never pooled: that pretends that hosts do not differ, and its interval covered the truth in
 80 % of experiments.
@@ -10,94 +10,31 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from contend.analysis.hosts_shown import ShownHosts
+from contend.analysis.run import analyse_run, last_stop
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
+from contend.document.hosts import Fleets, HostRatio, HostResult
 from contend.errors import BadInput
-from contend.fleet.record import Done, done, folder_of, missing, told_of_hosts
 from contend.probes.evidence import Observations, Quantity
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level
 from contend.store.cells import by_id
 from contend.store.damage import note
-from contend.store.directory import PLAN_FILE, Row, RunDirectory, wrong_row
+from contend.store.directory import PLAN_FILE, Row, RunDirectory
+from contend.store.host_record import Done
+from contend.store.hosts import done, folder_of, missing, told_of_hosts
+from contend.store.trial_rows import wrong_row
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
 from contend.text.masking import mask
 from contend.units import format_ratio
 
 Key = tuple[str, str]  # cell, metric
-
-
-@dataclass(frozen=True, slots=True)
-class HostRatio:
-    """One comparison on one host. label: what it compares, in words."""
-
-    label: str
-    cell: str
-    metric: str
-    estimate: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "cell": self.cell,
-            "metric": self.metric,
-            "estimate": self.estimate.to_json(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class HostResult:
-    """One host. ratios: its headline comparisons; alarm: its own A/A control differs from 1."""
-
-    host: str
-    state: str
-    why: str
-    done: Done
-    failures: int
-    losses: int
-    alarm: bool
-    clock: Mapping[str, Any] | None
-    start_late_ns: int | None
-    ratios: tuple[HostRatio, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "host": self.host,
-            "state": self.state,
-            "why": self.why,
-            "finished": self.done.finished,
-            "planned": self.done.planned,
-            "failures": self.failures,
-            "losses": self.losses,
-            "alarm": self.alarm,
-            "clock": None if self.clock is None else dict(self.clock),
-            "start_late_ns": self.start_late_ns,
-            "ratios": [r.to_json() for r in self.ratios],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Fleets:
-    """hosts: in the order they were named. pooled: there is one ratio over hosts; `reason` says why not. missing: what is
-    not there, a line a host."""
-
-    hosts: tuple[HostResult, ...]
-    pooled: bool
-    reason: str
-    missing: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "hosts": [h.to_json() for h in self.hosts],
-            "pooled": self.pooled,
-            "reason": self.reason,
-            "missing": list(self.missing),
-        }
 
 
 class _Part(RunDirectory):
@@ -121,8 +58,6 @@ class _Part(RunDirectory):
 
 def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     """The analysis of a run on several hosts, from what is on disk; an unfinished one too."""
-    from contend.analysis.analyse import last_stop
-
     assert isinstance(scenario, OnHosts)
     by_host = _by_host(run, scenario)
     plan = run.plan(scenario.study)
@@ -165,6 +100,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         flags=dict(sum((Counter(a.flags) for a in parts), Counter()).most_common()),
         trials=sum(a.trials for a in parts),
         fleet=found,
+        own=ShownHosts(found),
         layout=study_of(scenario).layout(None),
         planned=by_id(plan),
     )
@@ -172,7 +108,6 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
 
 def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
     """Each host's own analysis, of those that have any row."""
-    from contend.analysis.analyse import analyse
 
     alone: Any = scenario.model_copy(update={"hosts": None})
     rows: dict[str, list[Row]] = {}
@@ -183,7 +118,7 @@ def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
         folder = folder_of(run, host)
         try:
             if all((folder / name).exists() for name in (PLAN_FILE, "environment.json")):
-                found[host] = analyse(_Part(folder, own), alone)
+                found[host] = analyse_run(_Part(folder, own), alone)
         except BadInput as error:  # its plan is damaged: the others' are not
             note(folder / PLAN_FILE, "", error.message)
         except PermissionError as error:
@@ -237,7 +172,7 @@ def _over(cells: Sequence[CellResult], at: float, together: int) -> CellResult:
 
 
 def _level(levels: Sequence[Level], at: float) -> Level:
-    """Of the hosts' medians: a host is one point."""
+    """Level of the hosts' medians: a host is one point."""
     values = tuple(each.estimate.value for each in levels)
     return Level(level(values, levels[0].estimate.unit, level=at), values, tuple(range(len(values))), ())
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from contend import __version__
-from contend.engine.deadline import Began
+from contend.clock import Began
 from contend.errors import ContendError, suggest
 from contend.store.damage import Damage, noting
 from contend.text.safe import guard_streams
@@ -164,6 +164,11 @@ def _run(arguments: list[str] | None, began: Began | None) -> int:
         if os.environ.get("CONTEND_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
+        from contend.studies.base import failing_study
+
+        if whose := failing_study(error):
+            hint = "CONTEND_DEBUG=1 in the environment shows where; a run that was measured is kept, for `contend report`"
+            return fail(f"a mistake in {whose}: {what}", hint, 1, getattr(error, "__notes__", []))
         hint = "please report it with what CONTEND_DEBUG=1 in the environment shows"
         return fail(f"this is a mistake in contend itself: {what}", hint, 1, getattr(error, "__notes__", []))
 

@@ -132,9 +132,9 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
     """The scenario that the command line means. Raises BadInput."""
     import yaml
 
-    from contend.engine.scenarios import parse
     from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
+    from contend.studies.scenarios import parse
 
     sides = _sides(words, o["revs"])
     names = o["names"] or tuple(o["revs"]) or ("A", "B")

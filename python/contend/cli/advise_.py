@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
+    from contend.advice.document import RunAdvice
     from contend.report.model import ReportInput
     from contend.studies.base import Advice
 
-SCHEMA_VERSION = 1
 REFUSED = 5
 
 
@@ -55,7 +55,9 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         )
     advised = [advise(report, hosts=hosts, worst=worst) for report in reports]
     if as_json:
-        write_json({"schema_version": SCHEMA_VERSION, "runs": [a[0] for a in advised]})
+        from contend.advice.document import AdviceDocument
+
+        write_json(AdviceDocument(tuple(document for document, _ in advised)).to_json())
     else:
         from contend.report.advise_terminal import show_advice
         from contend.text.safe import safe_console
@@ -63,34 +65,29 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         console = safe_console()
         for report, (_, advice) in zip(reports, advised, strict=True):
             show_advice(report, advice, console)
-    refused = [document for document, _ in advised if document["refused"]]
+    refused = [document for document, _ in advised if document.refused]
     for document in refused:
         print(
-            f"no advice by {document['run']}: {document['refused']}\n"
+            f"no advice by {document.run}: {document.refused}\n"
             "  hint: the report has the measured slowdowns of the pairs; more blocks and more pairs make a forecast",
             file=sys.stderr,
         )
     return REFUSED if refused else 0
 
 
-def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[dict[str, Any], Advice]:
-    """What is said of one run, for machines and for people."""
-    from contend.engine.scenarios import parse
+def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunAdvice, Advice]:
+    """Advise on one run, for machines and for people."""
+    from contend.advice.document import RunAdvice
     from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.base import study_of
+    from contend.studies.scenarios import parse
 
     analysis = report.analysis
     scenario = parse(read_yaml(report.scenario_text, "scenario.yaml", ScenarioError))
     advice = study_of(scenario).advice(scenario, analysis, hosts, worst=worst)
-    document = {
-        "run": analysis.run,
-        "study": analysis.study,
-        "refused": advice.refused,
-        "findings": [finding.to_json() for finding in advice.findings],
-        "placement": advice.placement,
-    }
-    return document, advice
+    told = RunAdvice(analysis.run, analysis.study, advice.refused, advice.findings, advice.placement)
+    return told, advice
 
 
 def _places(report: ReportInput) -> bool:

@@ -1,4 +1,4 @@
-"""What several verbs share: where runs are, progress, and how a run ends for people and machines."""
+"""Parts that several verbs share: where runs are, progress, and how a run ends for people and machines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from contend.engine.deadline import Began
+from contend.clock import Began
 from contend.errors import ThresholdCrossed
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
-    from contend.context.effect import Context
+    from contend.document.context import Context
     from contend.engine.run import Outcome
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
@@ -90,21 +90,24 @@ def load_report(
 
 def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportInput:
     from contend.analysis.ahead import ahead
-    from contend.analysis.analyse import analyse, probe_cost
-    from contend.analysis.comparisons import latest
+    from contend.analysis.analyse import analyse
+    from contend.analysis.run import probe_cost
     from contend.contention.alibi.cells import cell_alibis, phase_alibis
     from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import read_party, victims
+    from contend.contention.alibi.scope import read_group, victims
     from contend.contention.scheduling import cell_schedules
     from contend.context.choose import beside
-    from contend.engine.scenarios import parse
+    from contend.context.shown import InContext
+    from contend.document import PLAIN
     from contend.errors import ScenarioError
-    from contend.fleet.record import hosts_of_run, on_one_clock
-    from contend.probes.series import series_or
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
     from contend.scenario.yaml_file import read_yaml
+    from contend.store.hosts import hosts_of_run, on_one_clock
+    from contend.store.rows import latest
+    from contend.store.series import series_or
+    from contend.studies.scenarios import parse
 
     text = run.scenario_text()
     scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
@@ -131,7 +134,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
         recording_of = read(Recording({}), lambda: Recording.of_run(run))
         rows = run.compact_rows(recorded)
         seated = victims(rows)
-        party_of = read(None, lambda: read_party(run.series, seated))
+        party_of = read(None, lambda: read_group(run.series, seated))
         newest = latest(rows)
         # Of a forecast's hundreds of cells those that tables are about.
         told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
@@ -144,13 +147,15 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
             if for_page and begun and large
             else None
         )
+        found = context or beside(run, scenario)
         analysis = replace(
             analysis,
             phase_alibis=phase_alibis(newest, recording),
             alibis=cell_alibis(told, recording, party),
             schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
             probe=probe_cost(events, recording.interval_ns),
-            context=context or beside(run, scenario),
+            context=found,
+            in_context=PLAIN if found is None else InContext(found),
         )
         timelines = timelines_of() if timelines_of is not None else None
     return ReportInput(
@@ -180,9 +185,9 @@ def write_report(run: RunDirectory, context: Context | None = None) -> ReportInp
 
 def write_sample_report(run: RunDirectory) -> Summary:
     """summary.json and report.html of a recording, anew."""
-    from contend.probes.series import read_series
     from contend.report.sample_page import render_sample
     from contend.sample.summary import summarise
+    from contend.store.series import read_series
 
     def read() -> tuple[Summary, str]:
         found = summarise(run)

@@ -36,7 +36,7 @@ def command(
     by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
     """
     from contend.analysis.between import compare_runs, verdict
-    from contend.report.compare_words import changed_cells, notes
+    from contend.analysis.between_words import changed_cells, notes
     from contend.store.directory import RunDirectory
 
     limit = parse_fraction(fail_above) if fail_above is not None else None

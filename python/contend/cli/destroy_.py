@@ -16,7 +16,7 @@ from contend.errors import BadInput, ContendError
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
-    from contend.platforms.resources import Removed
+    from contend.platforms.removers import Removed
     from contend.platforms.strays import Anothers
 
 LINES_OF_A_KIND = 10  # more of one kind in turn are told in one line; --json names each
@@ -37,6 +37,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
     state directory (XDG_STATE_HOME, or another user's) still knows, --all leaves alone and says how to remove it. What a run
     names that was moved, copied or made by somebody else is listed and left: exit 1.
     """
+    from contend.fleet.removal import EVERYTHING
     from contend.platforms.destroy import destroy_all, destroy_run
     from contend.store.directory import RunDirectory
     from contend.text.printable import printable
@@ -46,9 +47,9 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
             "name one run, or --all", hint="contend destroy runs/NAME-TIME, or: contend destroy --all"
         )
     report = (
-        destroy_all(force=force)
+        destroy_all(EVERYTHING, force=force)
         if every
-        else destroy_run(RunDirectory.open(str(run), samples=True).path, force=force)
+        else destroy_run(RunDirectory.open(str(run), samples=True).path, EVERYTHING, force=force)
     )
     if as_json:
         write_json(report.to_json(), indent=1)
@@ -82,7 +83,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
 
 
 def _printable(error: ContendError) -> ContendError:
-    """What names and reasons of strangers are shown as."""
+    """An error with the names and reasons of strangers safe to print."""
     from contend.text.printable import printable
 
     shown_ = ContendError(printable(error.message), hint=printable(error.hint))
@@ -94,7 +95,7 @@ def _printable(error: ContendError) -> ContendError:
 def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
     """One for each, or for the many of a kind that a run on a cloud had.
 
-    >>> from contend.platforms.resources import Removed
+    >>> from contend.platforms.removers import Removed
     >>> ports = [Removed("openstack-port", f"p-{i}", was_there=True) for i in range(300)]
     >>> list(removed_lines([Removed("cgroup", "a", was_there=True), *ports]))
     ['removed cgroup a', 'removed openstack-port p-0, … p-299 (300 of them)']
@@ -109,11 +110,11 @@ def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
 
 
 def _left_alone(anothers: Anothers) -> str:
-    """What it is, whose, and how it is removed.
+    """A line on something of others: what it is, whose, and how it is removed.
 
     By the run's directory where there still is one: that works from any state directory.
     """
-    from contend.platforms.ownership import owner
+    from contend.store.ownership import owner
 
     claim = anothers.claim
     counted = Counter(kind for kind, _ in anothers.things)

@@ -59,8 +59,8 @@ def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above
     Several traces, and recordings of `contend sample` or runs beside them, become one file: the host's CPU, run queue,
     pressure, disks and memory as counters, and those of each traced process.
     """
-    from contend.report.trace_export import is_trace
     from contend.store.directory import RunDirectory
+    from contend.store.traces import is_trace
 
     if len(sources) > 1 or is_trace(sources[0]):
         return _trace(sources, form, output)
@@ -99,7 +99,8 @@ def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above
 
 
 def _trace(sources: Sequence[str], form: str, output: Path | None) -> int:
-    from contend.report.trace_export import export_traces, is_trace, notes
+    from contend.report.trace_export import export_traces
+    from contend.store.traces import is_trace, notes
 
     if form not in TRACES:
         raise BadInput(f"a trace cannot be written as '{form}'", hint="--to perfetto or --to chrome")

@@ -12,7 +12,6 @@ from contend.errors import BadInput, ContendError
 from contend.files import text_named
 from contend.text.safe import plain, write_json
 
-FORGOTTEN_S = 120.0
 MOST_INVITATION = 1 << 18  # bytes of what a host joins a fleet with
 
 
@@ -231,7 +230,7 @@ def join(file: str | None, background: bool, check: bool) -> int:
 
 
 def _invitation(file: str) -> str:
-    """What `contend fleet start` made for a host; `-` is stdin. Raises BadInput."""
+    """Read what `contend fleet start` made for a host; `-` is stdin. Raises BadInput."""
     hint = "the file that contend fleet start made"
     if file != "-":
         return text_named(Path(file), most=MOST_INVITATION, hint=hint)

@@ -76,7 +76,9 @@ def command(
     told = hunt(batches[0], [*batches[1:], *beside], top=top, growth=grown, no_growth=no_growth)
     page, why = write_page(told, Path(sources[0]))
     if as_json:
-        write_json(told.to_json())
+        from contend.contention.hunt_document import hunt_document
+
+        write_json(hunt_document(told).to_json())
     else:
         from contend.report.hunt_terminal import print_hunt
         from contend.text.safe import safe_console

@@ -67,9 +67,16 @@ def _runs(place: Path) -> dict[str, str]:
 
 def _entries(kind: str) -> dict[str, str]:
     if kind == "scenarios":
-        from contend.engine.scenarios import builtin_names, load
+        from contend.errors import ContendError
+        from contend.studies.scenarios import builtin_names, load
 
-        return {name: load(name).title for name in builtin_names()}
+        titles = {}
+        for name in builtin_names():
+            try:
+                titles[name] = load(name).title
+            except ContendError as error:  # of another package: the others are listed
+                titles[name] = f"cannot be run: {error.message}"
+        return titles
     if kind == "workloads":
         from contend.workloads.install import missing
         from contend.workloads.load import load as load_workload

@@ -33,7 +33,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
     writes report.html beside it, with a timeline.
     Works on an interrupted run too: what is on disk is what counts.
     """
-    from contend.report.trace_export import is_trace
+    from contend.store.traces import is_trace
 
     if is_trace(run):
         _no_storm(run, of)

@@ -100,10 +100,10 @@ def command(
     from contend.engine import checks
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
-    from contend.engine.scenarios import load
-    from contend.fleet.record import hosts_of_run, refuse_part
     from contend.fleet.ssh import Way
     from contend.store.directory import RunDirectory
+    from contend.store.hosts import hosts_of_run, refuse_part
+    from contend.studies.scenarios import load
     from contend.units import parse_duration_ns
 
     if resume_run is not None:

@@ -64,13 +64,14 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
 def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tuple[Any, ...]]]:
     from contend.contention.events import TABLES, read
     from contend.errors import BadInput
-    from contend.report.trace_export import is_trace
+    from contend.store.traces import is_trace
 
     if is_trace(source):
         return read(source, jobs=job).query(query)
     from contend.contention.run_events import tables, traced
-    from contend.store.directory import RunDirectory, table_names
-    from contend.store.directory import query as ask
+    from contend.store.directory import RunDirectory
+    from contend.store.queries import query as ask
+    from contend.store.queries import table_names
 
     run = RunDirectory.open(source, samples=True)
     found = traced(run)

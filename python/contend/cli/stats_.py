@@ -119,27 +119,28 @@ def _lines(told: dict[str, Any], at: int | None, limit: float | None) -> list[st
     lines = [f"law: {told['law']} ({told['why']})"]
     if told["law"] == "batch":
         lines += [
-            f"start-up: {_said(told['start'])}",
-            f"per extra job: {_said(told['slope'])} (n = {told['slope']['n']} storms, {100 * told['slope']['level']:.0f} %)",
+            f"start-up: {_words(told['start'])}",
+            f"per extra job: {_words(told['slope'])}"
+            f" (n = {told['slope']['n']} storms, {100 * told['slope']['level']:.0f} %)",
         ]
         check = told["held_out"]
         if check:
             lines.append(
-                f"fitted below N = {check['jobs']}: {_said(check['predicted'])} there, measured {check['measured']:.4g}"
+                f"fitted below N = {check['jobs']}: {_words(check['predicted'])} there, measured {check['measured']:.4g}"
                 f" ({100 * check['error']:+.0f} %)"
             )
     for name in ("usl", "closed"):
         for what, estimate in (told.get(name) or {}).items():
-            said = _said(estimate) if isinstance(estimate, dict) else f"{estimate:.3g}"
+            said = _words(estimate) if isinstance(estimate, dict) else f"{estimate:.3g}"
             lines.append(f"{name}, {what}: {said}")
     if told.get("at"):
-        lines.append(f"at N = {at}: {_said(told['at'])}")
+        lines.append(f"at N = {at}: {_words(told['at'])}")
     if told.get("breaks"):
-        lines.append(f"longer than {limit:g} from N = {_said(told['breaks'], whole=True)} on")
+        lines.append(f"longer than {limit:g} from N = {_words(told['breaks'], whole=True)} on")
     return [*lines, *(f"warning: {warning}" for warning in told["warnings"])]
 
 
-def _said(estimate: dict[str, Any], *, whole: bool = False) -> str:
+def _words(estimate: dict[str, Any], *, whole: bool = False) -> str:
     """`whole`: of jobs, which are counted."""
     if estimate["verdict"] == "refused":
         return f"not told: {estimate['warnings'][0]}"

@@ -174,10 +174,10 @@ def command(
 
 def _sampled(asked: TraceOptions, command: tuple[str, ...], interval: str) -> int:
     """Run it with the host recorded beside it; its exit code."""
-    from contend.report.trace_export import SAMPLE
     from contend.sample import session
     from contend.sample.live import Quiet
     from contend.store.directory import RunDirectory
+    from contend.store.traces import SAMPLE
     from contend.text.safe import plain
     from contend.trace.launch import environment
     from contend.units import parse_duration_ns
@@ -256,8 +256,8 @@ def _tell(directory: Path, summary: bool) -> None:
     many = f"{len(files)} processes" if len(files) > 1 else "1 process"
     click.echo(f"contend: {directory}: {many}, {size / 1e6:.1f} MB", err=True)
     if summary:
-        from contend.report.trace_summary import summarise
         from contend.report.trace_terminal import print_summary
+        from contend.store.trace_summary import summarise
         from contend.text.safe import safe_console
 
         print_summary(summarise(directory), safe_console(stderr=True))

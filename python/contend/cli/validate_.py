@@ -24,8 +24,8 @@ from contend.text.masking import mask_value, mask_yaml
 )
 def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str | None) -> int:
     """Check FILE: a scenario (it has a `study`) or a workload (it has a `run`), a built-in's name or a path."""
-    from contend.engine import scenarios
     from contend.errors import BadInput
+    from contend.studies import scenarios
 
     if schema is not None:
         from contend.workloads.load import schema as workload_schema
@@ -41,6 +41,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
         )
     if _is_workload(file):
         from contend.workloads.load import load as load_workload
+        from contend.workloads.parts import AS_WRITTEN
 
         if settings:
             raise BadInput(
@@ -52,7 +53,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             f"{file}: workload '{workload.name}' is right: {len(workload.parameters)} parameters, metrics {names}"
         )
         if show:
-            shown = workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            shown = workload.model_dump(mode="json", by_alias=True, exclude_defaults=True, context=AS_WRITTEN)
             print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
     from contend.engine.checks import fitted
@@ -73,8 +74,8 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
 
 def _is_workload(name: str) -> bool:
     """A workload has `run` and `metrics` at its top level; a scenario has `study`."""
-    from contend.engine.scenarios import builtin_names
     from contend.scenario.yaml_file import read_yaml
+    from contend.studies.scenarios import builtin_names
     from contend.workloads.load import names as workload_names
 
     path = Path(name)

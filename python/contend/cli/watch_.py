@@ -160,7 +160,7 @@ def report_again(run: RunDirectory, as_json: bool) -> None:
 
 
 def _keep(told: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
-    """Which victims are shown and alerted for. Machines may be found while it goes on."""
+    """Choose the victims that are shown and alerted for. Machines may be found while it goes on."""
     from contend.contention.groups import matches
 
     scope, machines = str(told.get("scope", "")), told.get("asked_by") == "vm"
@@ -232,7 +232,7 @@ def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
     from contend.report.watch_document import document
 
     if as_json:
-        write_json(document(report))
+        write_json(document(report).to_json())
         return
     from contend.cli.common import shown
     from contend.report.watch_terminal import summary
@@ -247,5 +247,5 @@ def _write_page(report: WatchReport, run: RunDirectory) -> None:
     from contend.report.watch_document import document
     from contend.report.watch_html import render_watch
 
-    run.write_json("watch.json", document(report))
+    run.write_json("watch.json", document(report).to_json())
     run.write_text("report.html", render_watch(report))

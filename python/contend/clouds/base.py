@@ -1,4 +1,4 @@
-"""What a storm needs of whatever makes its machines: a cloud's API, or the engines of this host."""
+"""The seam between a storm and whatever makes its machines: a cloud's API, or the engines of this host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Machines(Protocol):
 
     @property
     def awaited(self) -> str:
-        """What a storm waits for, in a word: ACTIVE, served. Its moment is that of the state stamps.ACTIVE."""
+        """The state that a storm waits for, in a word: ACTIVE, served. Its moment is that of the state stamps.ACTIVE."""
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class Machines(Protocol):
         """Observe all until each has come to what is awaited, has failed, or that moment; sending: more will come."""
 
     def ask(self, happened: Happened) -> None:
-        """What its maker knows of each, after the storm: narrower moments, events, what watching cost."""
+        """Add what the maker knows of each machine, after the storm: narrower moments, events, what watching cost."""
 
     def delete(self, track: Track) -> None:
         """Ask for its removal."""

@@ -35,17 +35,17 @@ def check(config: str = "") -> None:
 
     for file in _files(config):
         if os.path.lexists(file):
-            check_found(file)
+            check_in_working_directory(file)
             check_yaml(file)
 
 
-def check_found(file: Path) -> None:
+def check_in_working_directory(file: Path) -> None:
     """Refuse a file that was only found in the working directory, where somebody else could have laid it: its URL would be
     sent this user's password from another file. Raises BadInput."""
     named = {Path(os.environ.get(name) or "/") for name in _VARIABLES}
     if file.is_absolute() or len(file.parts) != 1 or file in named:
         return
-    from contend.platforms.ownership import why_file_changeable
+    from contend.store.ownership import why_file_changeable
 
     if why := why_file_changeable(file):
         raise BadInput(

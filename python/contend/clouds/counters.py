@@ -1,4 +1,4 @@
-"""What a cloud's database and broker have counted: SQL statements and messages, without tracing anything.
+"""Counters of a cloud's database and broker: SQL statements and messages, without tracing anything.
 
 The database is asked for its global status (MariaDB, MySQL), and for the statements of each user where MariaDB's
 `userstat` is on, or of each schema where the performance schema is. The broker is RabbitMQ with its plugin
@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult
@@ -25,6 +25,7 @@ from contend.clouds.http import proxy_for
 from contend.clouds.secrets import BROKER, DATABASE, find_url, login_of
 from contend.clouds.wire import Lost, NotSent, Untrusted, Wire
 from contend.errors import BadInput, CannotHonour, ContendError, HostFailed
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     import ssl
@@ -66,7 +67,7 @@ class Reading:
     counts: Mapping[str, int]
 
     def since(self, before: Reading) -> dict[str, int]:
-        """What was counted meanwhile."""
+        """Subtract an earlier reading: what was counted meanwhile."""
         return {name: count - before.counts.get(name, 0) for name, count in self.counts.items()}
 
 
@@ -79,8 +80,8 @@ class Count(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
-    """What is counted while nothing is asked for: over `span_ns`, and the variance between its seconds.
+class Background(Shape):
+    """Counts of a cloud at rest: over `span_ns`, and the variance between its seconds.
 
     `from_ns` is when that time began, CLOCK_MONOTONIC.
     """
@@ -91,14 +92,11 @@ class Background:
     from_ns: int = 0
 
     def expected(self, name: str, ns: int) -> tuple[float, float]:
-        """Of so long a time: how many, and the standard error of that, taking seconds to be independent."""
+        """Expect this many in `ns` nanoseconds, and the standard error of that, taking seconds to be independent."""
         seconds, quiet = ns / NS, self.span_ns / NS
         mean = self.counts.get(name, 0) / quiet * seconds if quiet else 0.0
         variance = self.variance.get(name, 0.0)
         return mean, math.sqrt(variance * (seconds + (seconds * seconds / quiet if quiet else 0.0)))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Background:
@@ -137,7 +135,7 @@ class _Source(Protocol):
 
 
 class Counters:
-    """Of one cloud. `absent` says of `statements` and `messages` why they are not counted."""
+    """The counters of one cloud. `absent` says of `statements` and `messages` why they are not counted."""
 
     def __init__(self, sources: Mapping[str, _Source], absent: Mapping[str, str]) -> None:
         self._sources, self.absent = dict(sources), dict(absent)
@@ -194,7 +192,7 @@ class Counters:
 
 
 def _variance(values: Sequence[int]) -> float:
-    """Of a sample; without `statistics`, which takes a client longer to import than a storm costs it."""
+    """Sample variance; without `statistics`, which takes a client longer to import than a storm costs it."""
     if len(values) < 2:
         return 0.0
     mean = sum(values) / len(values)
@@ -348,7 +346,7 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([0-9.eE+]+)$", re.MULTILINE)
 
 
 def messages(text: str) -> dict[str, int]:
-    """Of RabbitMQ's metrics, all protocols and kinds of queues together.
+    """Parse RabbitMQ's metrics: all protocols and kinds of queues together.
 
     >>> messages('rabbitmq_global_messages_received_total{protocol="amqp091"} 12\\nup 1')
     {'messages': 12}

@@ -44,7 +44,7 @@ class RequestFailed(HostFailed):
 
     @property
     def unknown(self) -> bool:
-        """Whether it may have been acted upon all the same: no answer, or a server's error."""
+        """True if it may have been acted upon all the same: no answer, or a server's error."""
         return self.status == 0 or self.status >= 500
 
 
@@ -184,7 +184,7 @@ class Api:
         return (
             answer,
             Outcome(got.status, retry_after_s=_seconds(got.headers.get("Retry-After"))),
-            said(answer),
+            error_text(answer),
         )
 
     def _renewed(self, token: str) -> bool:
@@ -278,8 +278,8 @@ def proxy_for(url: str) -> str:
     return str(select_proxy(url, get_environ_proxies(url)) or "")
 
 
-def said(answer: Answer) -> str:
-    """What an API said in its error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
+def error_text(answer: Answer) -> str:
+    """The message of an API's error, in one line: nova's {"forbidden": {"message": …}} and the others' shapes."""
     text = ""
     try:
         data = answer.json()

@@ -1,4 +1,4 @@
-"""What contend makes on an OpenStack cloud: each announced in the run's ledger before its request leaves.
+"""Resources of contend on an OpenStack cloud: each announced in the run's ledger before its request leaves.
 
 A thing is ours if it has a name from the ledger and carries the run's mark: metadata of a server or volume, a property
 of an image, the comment of a public key, a tag of a stack (whose description is not listed), the description of what
@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from contend import names
 from contend.clock import Clock, SystemClock
 from contend.clouds.http import Api, RequestFailed
 from contend.errors import HostFailed
-from contend.ledger import SCHEMA_VERSION, append_lines
-from contend.platforms import names
+from contend.store.ledger import SCHEMA_VERSION, append_lines
 
 LEDGER_PREFIX = "openstack-"
 MARK = "contend_run"
@@ -90,8 +90,8 @@ def unique_name(run: str, part: str) -> str:
     return f"{names.PREFIX}-{names.check_name('run id', run)}-{part}"
 
 
-def is_ours(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
-    """Whether what a listing showed has exactly that name, contend's prefix, and the run's mark."""
+def has_mark(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
+    """True if what a listing showed has exactly that name, contend's prefix, and the run's mark."""
     if found.get("name") != name or not name.startswith(f"{names.PREFIX}-{run}-"):
         return False
     if kind.mark == "metadata":
@@ -106,7 +106,7 @@ def is_ours(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
 
 
 def mark_of(kind: Kind, name: str, run: str) -> str:
-    """What one of the run's carries. A floating address has no name but that; a tag has 80 characters at most.
+    """The mark of a run's resource. A floating address has no name but that; a tag has 80 characters at most.
 
     >>> mark_of(KINDS["network"], "contend-r-1", "r"), mark_of(KINDS["floating-ip"], "contend-r-1", "r")
     ('contend_run=r', 'contend_run=r contend-r-1')
@@ -266,12 +266,12 @@ class Cloud:
             ), answer.headers.get("X-OpenStack-Request-Id", "").partition(",")[0]
 
     def find(self, kind: Kind, wanted: Iterable[str]) -> list[dict[str, Any]]:
-        """What of the names in `wanted` there is and is ours, by name and mark; several of one name are all told."""
+        """Find resources of the run by the names in `wanted` and its mark; several of one name are all listed."""
         asked = set(wanted)
         return [
             item
             for item in self.list(kind, _common(asked))
-            if item.get("name") in asked and is_ours(kind, item, str(item["name"]), self.run)
+            if item.get("name") in asked and has_mark(kind, item, str(item["name"]), self.run)
         ]
 
     def list(self, kind: Kind, prefix: str) -> list[dict[str, Any]]:
@@ -366,7 +366,7 @@ class Cloud:
 
 
 def _common(wanted: set[str]) -> str:
-    """What all of the names begin with.
+    """The longest beginning that all names share.
 
     >>> _common({"contend-r-1-aa-0", "contend-r-1-aa-1"}), _common({"contend-r-1", "other"})
     ('contend-r-1-aa-', '')

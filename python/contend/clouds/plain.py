@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
-from contend.clouds.access import VERSIONS, Access, trusted
-from contend.clouds.config_files import SUFFIXES, check_authorities, check_found, folders
+from contend.clouds.access import VERSIONS, Access, all_urls, trusted
+from contend.clouds.config_files import SUFFIXES, check_authorities, check_in_working_directory, folders
+from contend.clouds.http import CONNECT_S, READ_S, proxy_for, tls_context
 from contend.clouds.wire import Lost, NotSent, Received, Untrusted, Wire, split_url
 from contend.errors import BadInput, HostFailed
 
@@ -47,7 +48,7 @@ class Plain(NamedTuple):
 
 
 def described(cloud: str, config: str = "") -> Plain | None:
-    """The cloud of that name, by the rules of `access.find`; None unless it is described plainly.
+    """The cloud of that name, by the rules of `login.find`; None unless it is described plainly.
 
     Raises BadInput for certificates that cannot be read within bounds.
     """
@@ -63,7 +64,7 @@ def described(cloud: str, config: str = "") -> Plain | None:
 
     try:
         told = yaml.load(check_yaml(file), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (BadInput, ValueError, yaml.YAMLError):  # of files that cannot be read `access.find` says why
+    except (BadInput, ValueError, yaml.YAMLError):  # of files that cannot be read `login.find` says why
         return None
     clouds = told.get("clouds") if isinstance(told, dict) and set(told) == {"clouds"} else None
     if not isinstance(clouds, dict):
@@ -99,7 +100,7 @@ def _file(config: str) -> Path | None:
     files = (folder / f"clouds{suffix}" for folder in folders() for suffix in SUFFIXES)
     found = None if config else next((file for file in files if file.exists()), None)
     if found is not None:
-        check_found(found)
+        check_in_working_directory(found)
     return found
 
 
@@ -126,12 +127,10 @@ def _is_plain(found: Mapping[str, Any]) -> bool:
 
 
 def login(cloud: str, config: str, services: Sequence[str]) -> Access | None:
-    """As `access.login`; None where openstacksdk has to do it. Raises HostFailed where we are not let in."""
+    """As `login.login`; None where openstacksdk has to do it. Raises HostFailed where we are not let in."""
     plain = described(cloud, config)
     if plain is None:
         return None
-    from contend.clouds.http import CONNECT_S, READ_S, proxy_for, tls_context
-
     access = Access(plain.name, plain.file, "", 0.0, "", {}, plain.verify)
     wire = Wire(
         keep=1,
@@ -220,13 +219,3 @@ def _endpoint(wire: Wire, plain: Plain, catalogue: Any, service: str) -> str | N
     found = urljoin(url.rstrip("/") + "/", href)
     # What answers behind a proxy may not know how it is reached.
     return found if split_url(found)[0] == split_url(url)[0] else None
-
-
-def all_urls(catalogue: Any) -> dict[str, str]:
-    """One URL a service type of keystone's catalogue; the public one, if there is one."""
-    found: dict[str, str] = {}
-    for service in catalogue:
-        urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
-        if urls:
-            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
-    return found

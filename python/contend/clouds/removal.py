@@ -9,30 +9,14 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.openstack import KINDS, LEDGER_PREFIX, Cloud, Kind
+from contend.clouds.openstack import KINDS, Cloud, Kind
 from contend.errors import ContendError, HostFailed
+from contend.platforms.removers import Removed, Row, unknown
 
-Row = Mapping[str, Any]
 SETTLE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """What became of one row. `why` is empty unless it may still be there."""
-
-    kind: str
-    name: str
-    was_there: bool
-    why: str = ""
-
-
-def is_cloud(kind: str) -> bool:
-    """Whether a ledger row of that kind is about something on a cloud."""
-    return kind.startswith(LEDGER_PREFIX)
 
 
 def remove(
@@ -41,9 +25,9 @@ def remove(
     *,
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
-) -> list[Gone]:
+) -> list[Removed]:
     """Remove what the rows announce, one login a cloud. `connect` makes an Api of a cloud's name and its clouds.yaml."""
-    done: list[Gone] = []
+    done: list[Removed] = []
     # Those of other projects first: the projects themselves are among the rest.
     for where in sorted({_where(r) for r in rows}, reverse=True):
         everywhere, cloud, config, run = where
@@ -55,7 +39,7 @@ def remove(
             api = connect(cloud, config) if connect else _connect(cloud, config, services)
         except ContendError as error:
             done += [
-                Gone(str(r["kind"]), str(r["name"]), True, f"{error.message} ({error.hint})") for r in mine
+                Removed(str(r["kind"]), str(r["name"]), True, f"{error.message} ({error.hint})") for r in mine
             ]
             continue
         try:
@@ -75,9 +59,9 @@ def _kinds(rows: Sequence[Row]) -> set[str]:
 
 
 def _connect(cloud: str, config: str, services: tuple[str, ...]) -> Any:
-    from contend.clouds.access import login
     from contend.clouds.http import Api
-    from contend.platforms.ownership import why_file_changeable
+    from contend.clouds.login import login
+    from contend.store.ownership import why_file_changeable
 
     # It says where passwords go.
     if config and (why := why_file_changeable(Path(config))):
@@ -90,8 +74,8 @@ def _connect(cloud: str, config: str, services: tuple[str, ...]) -> Any:
 
 def _of_cloud(
     cloud: Cloud, rows: Sequence[Row], now: Callable[[], float], sleep: Callable[[float], None]
-) -> list[Gone]:
-    done: list[Gone] = []
+) -> list[Removed]:
+    done: list[Removed] = []
     for kind in KINDS.values():
         mine = {str(r["name"]): r for r in rows if r["kind"] == kind.ledger}
         if not mine:
@@ -103,14 +87,13 @@ def _of_cloud(
             }
             found, stuck = _settle(cloud, kind, unsettled, now, sleep)
         except ContendError as error:
-            done += [Gone(kind.ledger, name, True, error.message) for name in mine]
+            done += [Removed(kind.ledger, name, True, error.message) for name in mine]
             continue
-        done += [Gone(kind.ledger, n, n in there | found, (late | stuck).get(n, "")) for n in mine]
+        done += [Removed(kind.ledger, n, n in there | found, (late | stuck).get(n, "")) for n in mine]
     known = {kind.ledger for kind in KINDS.values()}
     strange = [r for r in rows if r["kind"] not in known]
     return done + [
-        Gone(str(r["kind"]), str(r["name"]), True, f"contend does not know how to remove a {r['kind']}")
-        for r in strange
+        Removed(str(r["kind"]), str(r["name"]), True, unknown(str(r["kind"])).message) for r in strange
     ]
 
 

@@ -18,7 +18,7 @@ NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
 
 
 def has_password(text: str) -> bool:
-    """Whether a text holds a URL with one: such a text may not be an option, which others see and runs record.
+    """True if a text holds a URL with one: such a text may not be an option, which others see and runs record.
 
     `${NAME}` in its place is none.
 

@@ -1,4 +1,4 @@
-"""What the services of a cloud did in a window of time, by their own traces: statements, commits and RPCs, by service."""
+"""Work of a cloud's services in a window of time, by their own traces: statements, commits and RPCs, by service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-NS = 1_000_000_000
 # By the names of spans, as `contend.trace` gives them.
 _WHAT = (
     ("statements", re.compile(r"(?:SELECT|INSERT|REPLACE|UPDATE|DELETE|WITH)\b", re.IGNORECASE)),
@@ -22,7 +21,7 @@ Work = Mapping[str, Mapping[str, float]]
 
 
 def what(name: str) -> str:
-    """What a span of that name is; "" for none of these.
+    """The kind of a span of that name; "" for none of these.
 
     >>> what("SELECT nova.instances"), what("rpc call object_action"), what("HTTP GET 127.0.0.1/")
     ('statements', 'calls', '')
@@ -31,7 +30,7 @@ def what(name: str) -> str:
 
 
 def counts(traces: Path, windows: Sequence[Window]) -> list[dict[str, dict[str, int]]]:
-    """Of each window, ns of CLOCK_MONOTONIC of the traces' machine: by service, how many began of each kind.
+    """Count for each window, ns of CLOCK_MONOTONIC of the traces' machine: by service, how many began of each kind.
 
     Files of services that go on are read as far as they are written (a quarter of a second behind). Raises BadInput
     where there is no trace, HostFailed.

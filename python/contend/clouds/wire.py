@@ -58,7 +58,7 @@ class Origin(NamedTuple):
 
 
 class Headers(dict[str, str]):
-    """By name in lower case; asked for in any."""
+    """Headers by name in lower case; looked up in any."""
 
     def get(self, name: str, default: Any = None) -> Any:
         return super().get(name.lower(), default)
@@ -163,7 +163,7 @@ class Wire:
         return self._through(proxy if "://" in proxy else f"http://{proxy}", origin)
 
     def _through(self, proxy: str, origin: Origin) -> _Connection:
-        """By way of a proxy: RFC 9110, 9.3.6 (CONNECT) for https, the whole URL as target for http."""
+        """Connect by way of a proxy: RFC 9110, 9.3.6 (CONNECT) for https, the whole URL as target for http."""
         try:
             way, _ = split_url(proxy)
         except NotSent:
@@ -242,7 +242,7 @@ class _Connection:
         self.socket.close()
 
     def quiet(self) -> bool:
-        """Whether it can be used again: a server that has closed it, or says something unasked, makes it readable."""
+        """True if it can be used again: a server that has closed it, or says something unasked, makes it readable."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         return not poll.poll(0)
@@ -375,7 +375,7 @@ def _close_all(idle: dict[Origin, list[_Connection]]) -> None:
 
 
 def _credentials(proxy: str) -> dict[str, str]:
-    """What a URL with `user:password@` in it asks to be sent along (RFC 7617)."""
+    """The header that a URL with `user:password@` in it needs (RFC 7617)."""
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}

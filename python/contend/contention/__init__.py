@@ -1,1 +1,1 @@
-"""What workloads contend for: who waited, for what, and what was idle meanwhile."""
+"""Contention between workloads: who waited, for what, and what was idle meanwhile."""

@@ -1,4 +1,4 @@
-"""Whether somebody in scope lost more to neighbours than a threshold allows."""
+"""Alerts: did somebody in scope lose more to neighbours than a threshold allows?"""
 
 from __future__ import annotations
 

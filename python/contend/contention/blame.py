@@ -59,7 +59,7 @@ PAIRS = 20_000  # kept apart; beyond that the smallest go to OTHERS
 
 
 def is_neighbour(victim: str, culprit: str) -> bool:
-    """Whether the culprit is somebody else.
+    """True if the culprit is somebody else.
 
     >>> is_neighbour("a", "b"), is_neighbour("a", "a"), is_neighbour("a", "(idle)"), is_neighbour("a", "(writeback)")
     (True, False, False, True)
@@ -69,7 +69,7 @@ def is_neighbour(victim: str, culprit: str) -> bool:
 
 @dataclass(slots=True)
 class Sums:
-    """Of a group in a period. ns, but for `waits`; `lost_ns` is the part of `wait_ns` that neighbours had."""
+    """Sums of a group in a period. ns, but for `waits`; `lost_ns` is the part of `wait_ns` that neighbours had."""
 
     wait_ns: int = 0
     waits: int = 0
@@ -83,7 +83,7 @@ class Sums:
         self.lost_ns += other.lost_ns
 
     def share(self, length_ns: int) -> float:
-        """Of a period of that length.
+        """The share of a period of that length.
 
         >>> Sums(wait_ns=300, used_ns=100, lost_ns=200).share(1000), Sums(wait_ns=3000, lost_ns=2000).share(1000)
         (0.2, 0.6666666666666666)
@@ -97,7 +97,7 @@ Pair = tuple[str, str, str]  # resource, victim, culprit
 
 @dataclass(slots=True)
 class Period:
-    """What was charged between two times of CLOCK_MONOTONIC; a wait belongs to the period in which it ended."""
+    """Charges between two times of CLOCK_MONOTONIC; a wait belongs to the period in which it ended."""
 
     start_ns: int
     end_ns: int

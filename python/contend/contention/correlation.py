@@ -66,7 +66,7 @@ def correlated(
 def _held_of_ready(
     rows: Table, throttled: Mapping[tuple[int, str], int], begin_ns: int, cpus: int
 ) -> dict[tuple[int, int], float]:
-    """By sample and throttled time: of the time that threads ran or were ready, the part in which the quota held them.
+    """The part, by sample and throttled time, of the time that threads ran or were ready in which the quota held them.
 
     Throttled time is a sum over the CPUs on which a group was throttled: as many as its threads wanted. Groups with the
     very same figure are held by one quota above them all, and want CPUs together.
@@ -86,7 +86,7 @@ def _held_of_ready(
 
 
 def _throttled(tables: Mapping[str, Table]) -> dict[tuple[int, str], int]:
-    """By sample and cgroup: ns that a quota held the group, its own or that of a group above."""
+    """ns, by sample and cgroup, that a quota held the group, its own or that of a group above."""
     rows = tables.get("cgroup_use")
     if rows is None:
         return {}

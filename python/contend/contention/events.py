@@ -49,11 +49,6 @@ class Table:
         return self.columns[column]
 
     @property
-    def num_rows(self) -> int:
-        """How many rows."""
-        return len(self)
-
-    @property
     def column_names(self) -> list[str]:
         """In order."""
         return list(self.columns)
@@ -87,11 +82,11 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """What was read. Each table is an attribute too: `events.jobs`.
+    """The tables read from traces. Each table is an attribute too: `events.jobs`.
 
     `how` says what made something a job (mark, pattern, served, followed, outermost), `names` are those of the jobs; the
     period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `told` counts what could
-    not be used (`contend.report.trace_export.notes` makes sentences of it).
+    not be used (`contend.store.traces.notes` makes sentences of it).
     """
 
     tables: Mapping[str, Table]
@@ -111,7 +106,7 @@ class Events:
 
     @property
     def chosen(self) -> str:
-        """What the jobs are, in a sentence."""
+        """A sentence on what the jobs are."""
         if not len(self.jobs):
             return "no jobs: nothing is marked as one, and no span is outermost"
         listed = ", ".join(self.names[:5]) + (f" and {len(self.names) - 5} more" if self.names[5:] else "")

@@ -1,4 +1,4 @@
-"""What a watch puts tasks together by, what a group is called, and which of them a user means."""
+"""Groups of a watch: what it puts tasks together by, what a group is called, and which of them a user means."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 By = Literal["auto", "cgroup", "process", "vm"]
-BY: tuple[By, ...] = ("auto", "cgroup", "process", "vm")
 _QEMU = re.compile(r"^(qemu-system-|qemu-kvm|kvm:|qemu:)")
 _MACHINE = re.compile(r"machine-qemu\\x2d\d+\\x2d(?P<name>[^/]+)\.scope")
 
 
 def choose(by: By, memberships: Iterable[str] | None = None) -> Literal["cgroup", "process"]:
-    """What the probe groups by. `auto`: cgroups where processes are spread over several besides the root.
+    """Choose what the probe groups by. `auto`: cgroups where processes are spread over several besides the root.
 
     `memberships` are the texts of /proc/PID/cgroup of all processes; None reads them.
 
@@ -46,7 +45,7 @@ def _memberships() -> Iterable[str]:
 
 
 def machine_name(command: str, cgroup: str) -> str | None:
-    """What a QEMU process's machine is called: by libvirt's scope, or by `-name`. `command` is /proc/PID/cmdline.
+    """The name of a QEMU process's machine: by libvirt's scope, or by `-name`. `command` is /proc/PID/cmdline.
 
     >>> machine_name("qemu-system-x86_64\\0-name\\0guest=web-1,debug-threads=on\\0", "")
     'web-1'
@@ -99,7 +98,7 @@ class Namer:
 
 
 def program_of(name: str) -> str:
-    """Of a name as the probe gives them.
+    """The program in a name as the probe gives them.
 
     >>> program_of("nginx:4711"), program_of("nginx")
     ('nginx', 'nginx')
@@ -108,7 +107,7 @@ def program_of(name: str) -> str:
 
 
 def matches(scope: str, name: str) -> bool:
-    """Whether a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
+    """True if a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
 
     >>> [matches(s, "/system.slice/nginx.service") for s in ("/system.slice", "*/nginx.*", "nginx", "/sys")]
     [True, True, False, False]

@@ -42,7 +42,7 @@ def by_size(traces: Sequence[T]) -> list[list[T]]:
 
 
 def growth(batches: Sequence[Batch], *, limit_ns: int | None = None) -> tuple[Scaling | None, str]:
-    """What grows with the number of jobs; or None, and why, "" where nothing but one size was given.
+    """Measure what grows with the number of jobs; or None, and why, "" where nothing but one size was given.
 
     Raises BadInput where a limit was asked for and there is no growth to be followed to it.
     """

@@ -25,7 +25,6 @@ from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
 from contend.units import NS_PER_S
 
-SCHEMA_VERSION = 1
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
 LEVEL = 0.95
@@ -82,39 +81,6 @@ class Hunt:
     """Over batches of several sizes."""
     no_growth: str = ""
     """Why there is none although sizes differ."""
-
-    def to_json(self) -> dict[str, Any]:
-        """One document; times are integers of ns."""
-        from contend.report.scaling_json import scaling_document
-
-        whole = self.batch.whole
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "source": self.batch.name,
-            "traces": len(self.batch.traces),
-            "chosen": whole.chosen,
-            "alibi": self.batch.alibi.to_json() if self.batch.alibi else None,
-            "no_alibi": self.batch.no_alibi,
-            "jobs": self.batch.jobs,
-            "findings": [finding.to_json() for finding in self.findings],
-            "hidden": self.hidden,
-            "least_share": self.least_share,
-            "shares_of": {"what": "jobs" if whole.jobs else "trace", "ns": whole.total_ns},
-            "looked_at": list(self.looked_at),
-            "time": [
-                {"kind": kind, "resource": resource, "ns": ns}
-                for (kind, resource), ns in sorted(
-                    Charges(whole).waited.items(), key=lambda item: (-item[1], item[0])
-                )
-            ],
-            "blame": [
-                {**row._asdict(), "lock": whole.lock_names.get(row.lock, "")}
-                for row in sorted(whole.blame, key=lambda row: (-row.ns, row.lock, row.victim, row.culprit))
-            ],
-            "others": [{"source": other.name, "traces": len(other.traces), "jobs": other.jobs} for other in self.others],
-            "growth": scaling_document(self.growth) if self.growth is not None else None,
-            "notes": [*whole.notes, *([self.no_growth] if self.no_growth else [])],
-        }  # fmt: skip
 
 
 def hunt(
@@ -174,7 +140,7 @@ def _finding(
 
 
 def _share(ns: float, whole: Tables) -> float | None:
-    """Of the jobs' time, never more than all of it; without jobs of the trace's length, in which several threads wait."""
+    """Share of the jobs' time, never more than all; without jobs of the trace's length, in which several threads wait."""
     if not whole.total_ns:
         return None
     share = ns / whole.total_ns
@@ -182,7 +148,7 @@ def _share(ns: float, whole: Tables) -> float | None:
 
 
 def _estimate(seconds: Sequence[float]) -> Estimate:
-    """Of one batch, from several of them. Jobs of one batch share its queues: of one trace there is no interval."""
+    """Estimate of one batch, from several of them. Jobs of one batch share its queues: of one trace there is no interval."""
     n, mean = len(seconds), statistics.fmean(seconds)
     method = "time of the jobs in sum; mean over traces"
     if n < 2:
@@ -194,7 +160,7 @@ def _estimate(seconds: Sequence[float]) -> Estimate:
 
 
 def _looked(charges: Charges) -> Iterator[str]:
-    """What was on record to be looked at."""
+    """Name what was on record to be looked at."""
     tables = charges.tables
     yield _many(len(tables.jobs), "job")
     yield f"{_many(len(charges.locks), 'lock')}, {_many(sum(k.waits for k in charges.locks.values()), 'wait')}"
@@ -233,7 +199,7 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 
 def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:
-    """Of the hardware while the jobs ran, from the recording beside the first trace that has one, or from the run whose
+    """The hardware's alibi while the jobs ran, from the recording beside the first trace that has one, or from the run whose
     trial it is of; or why there is none.
     """
     for source, trace in zip(sources, traces, strict=True):

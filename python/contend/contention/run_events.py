@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Any]
 
 
-def asked_for(sql: str) -> tuple[str, ...]:
-    """Which of the tables a query may be about: those whose names are words in it.
+def tables_in(sql: str) -> tuple[str, ...]:
+    """The tables that a query may be about: those whose names are words in it.
 
-    >>> asked_for("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
+    >>> tables_in("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
     ('jobs', 'parts')
     """
     words = {word.lower() for word in re.findall(r"\w+", sql)}
@@ -30,7 +30,7 @@ def asked_for(sql: str) -> tuple[str, ...]:
 
 def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
     """Trial, cell and trace of those trials that have one, in the order they were run."""
-    from contend.report.trace_export import is_trace_of
+    from contend.store.traces import is_trace_of
 
     rows = run.each_row() if _mentions(run.trials_path, b'"trace"') else ()
     places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
@@ -42,7 +42,7 @@ def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
 
 
 def _mentions(path: Path, word: bytes) -> bool:
-    """Whether a word stands anywhere in a file: few runs have traces, and to read all rows of the others takes seconds."""
+    """True if a word stands anywhere in a file: few runs have traces, and to read all rows of the others takes seconds."""
     try:
         with open_inside(path) as file:
             end = b""
@@ -60,7 +60,7 @@ def tables(run: RunDirectory, sql: str, jobs: str | None = None) -> dict[str, Co
 
     `jobs` is a pattern, as of `events.read`. Raises BadInput, HostFailed.
     """
-    wanted = asked_for(sql)
+    wanted = tables_in(sql)
     if not wanted:
         return {}
     found = [(trial, cell, read(trace, jobs)) for trial, cell, trace in traced(run)]

@@ -1,4 +1,4 @@
-"""What grows with N: where the time of a job goes in storms of several sizes, and what each resource is asked for.
+"""Growth with N: where the time of a job goes in storms of several sizes, and what each resource is asked for.
 
 Every part of a job's time gets a line over N, with the weights of the whole's, so that the parts' growth adds up to the
 whole's. Every lock and pool gets its demand: how long one job keeps it busy. The bottleneck of a batch is the resource
@@ -65,7 +65,7 @@ _WORDS = {
 
 
 class Tables(Protocol):
-    """Of one trace, rows with the columns as attributes: `contend.contention.events` has them."""
+    """Tables of one trace, rows with the columns as attributes: `contend.contention.events` has them."""
 
     @property
     def jobs(self) -> Sequence[Any]: ...
@@ -229,7 +229,7 @@ class Scaling:
 
     @cached_property
     def serial(self) -> bool:
-        """Whether the bottleneck is a serial section: its demand is what the makespan grows by, and the hardware has
+        """True if the bottleneck is a serial section: its demand is what the makespan grows by, and the hardware has
         an alibi."""
         found = self.bottleneck
         if found is None or self.alibi != "idle":

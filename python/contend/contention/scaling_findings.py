@@ -1,4 +1,4 @@
-"""What storms of several sizes say, as findings: the law, what each extra job waits for, the N that breaks a limit."""
+"""Findings from storms of several sizes: the law, what each extra job waits for, the N that breaks a limit."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _law(of: Scaling) -> Finding:
 
 
 def _claim(of: Scaling) -> str:
-    """What sets the slope, as far as it is proven."""
+    """A sentence on what sets the slope, as far as it is proven."""
     found = of.bottleneck
     if found is None:
         return "No lock or pool on record is busy all the time: what sets the slope is not on record."

@@ -10,31 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from contend.probes.series import open_series
+from contend.text.shape import Count, Shape, Through
 
-KINDS = ("run_queue", "on_cpu", "off_cpu")
 WITHIN = (
     2**0.125 - 1
 )  # how far a quantile may be off: buckets are a quarter of a doubling, and it is told by their middle
 
 
+def _pairs(counts: Mapping[str, Mapping[int, int]]) -> dict[str, list[tuple[Count, Count]]]:
+    return {kind: sorted(of.items()) for kind, of in counts.items()}
+
+
 @dataclass(frozen=True, slots=True)
-class CellSchedule:
-    """Of all counted trials of a cell together. counts: by kind (`run_queue`, `on_cpu`, `off_cpu`), how many times were
-    that long: {lower edge of the bucket in ns: count}. window_ns: the time of its trials; the other times are of all
-    tasks together."""
+class CellSchedule(Shape):
+    """How long a cell's tasks ran and waited for a CPU: all its counted trials together. Absent without histograms.
+
+    `counts` are by kind {lower edge of the bucket in ns: count}.
+    """
 
     cell: str
     factors: Mapping[str, str]
-    trials: int
-    window_ns: int
-    on_cpu_ns: int
-    run_queue_ns: int
-    switches: int
-    migrations: int
-    counts: Mapping[str, Mapping[int, int]]
+    trials: Annotated[Count, "counted trials that were seen"]
+    window_ns: Annotated[Count, "time of these trials"]
+    on_cpu_ns: Annotated[Count, "of all tasks together, like the next"]
+    run_queue_ns: Annotated[Count, "runnable without a CPU"]
+    switches: Count
+    migrations: Count
+    counts: Annotated[
+        Mapping[str, Mapping[int, int]],
+        Through(_pairs),
+        "by kind (on_cpu, off_cpu, run_queue): [least ns of a bucket, how many times were that long]",
+    ]
 
     def quantile_ns(self, kind: str, share: float) -> float | None:
         """The time that so many of them were no longer than, within 9 %; None where there were none.
@@ -53,21 +61,8 @@ class CellSchedule:
         return None
 
     def a_second(self, count: int) -> float:
-        """Of a second of its trials."""
+        """Events per second of its trials."""
         return 1e9 * count / self.window_ns if self.window_ns else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "cell": self.cell,
-            "factors": dict(self.factors),
-            "trials": self.trials,
-            "window_ns": self.window_ns,
-            "on_cpu_ns": self.on_cpu_ns,
-            "run_queue_ns": self.run_queue_ns,
-            "switches": self.switches,
-            "migrations": self.migrations,
-            "counts": {kind: [list(each) for each in sorted(of.items())] for kind, of in self.counts.items()},
-        }
 
 
 def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[CellSchedule, ...]:
@@ -77,6 +72,8 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
     """
     trials = [row for row in rows if row["status"] == "ok" and row["phase"] == "counted"]
     import duckdb
+
+    from contend.store.series import open_series
 
     with duckdb.connect() as database:
         tables = open_series(database, series)
@@ -111,7 +108,7 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
 
 
 def _subjects(groups: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Which of the groups that histograms are of are a party's, or below one of its own.
+    """The groups, of those with histograms, that are a workload's or below one of its own.
 
     groups: whole paths. known: paths below where version 2 is mounted, which may be another place on each host; its root
     holds everybody.

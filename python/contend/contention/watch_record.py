@@ -18,8 +18,9 @@ from contend.contention.groups import Namer
 from contend.contention.watch import Watched
 from contend.errors import HostFailed
 from contend.probes.base import Cost
-from contend.probes.series import SeriesWriter, open_series, read_series
+from contend.probes.series import SeriesWriter
 from contend.store.directory import SCHEMA_VERSION, WATCH_FILE, RunDirectory
+from contend.store.series import open_series, read_series
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,7 +35,7 @@ class WatchRecord:
     """Writes one. `told` is what else `contend report` needs: see `cli/watch_.py`."""
 
     def __init__(self, run: RunDirectory, told: Mapping[str, Any], warn: Callable[[str], None]) -> None:
-        """Of an empty directory. Raises HostFailed where it cannot be written to."""
+        """Open an empty directory. Raises HostFailed where it cannot be written to."""
         self._run, self._warn = run, warn
         self._told = {"schema_version": SCHEMA_VERSION, **told}
         self._writer: SeriesWriter | None = SeriesWriter(run.series)

@@ -1,1 +1,1 @@
-"""What a component's cost amounts to in a whole: one RPC's, or one download's, in the storms of a cloud."""
+"""A component's cost in a whole: one RPC's, or one download's, in the storms of a cloud."""

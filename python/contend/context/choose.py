@@ -1,12 +1,13 @@
-"""Which storm a component's cost is put in: the one that is named, else the newest beside the run that has shares."""
+"""The storm that a component's cost is put in: the one that is named, else the newest beside the run that has shares."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from contend.context.costs import IMAGE, RPC, costs, is_cost
-from contend.context.effect import Context, context
+from contend.context.costs import costs, is_cost
+from contend.context.effect import context
 from contend.context.storm import boots, newest
+from contend.document.context import IMAGE, RPC, Context
 from contend.errors import BadInput, ContendError
 from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario

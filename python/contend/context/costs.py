@@ -1,4 +1,4 @@
-"""What one call, or 10^9 bytes downloaded, costs by each variant of a finished run, block by block."""
+"""Costs of one call, or of 10^9 bytes downloaded, by each variant of a finished run, block by block."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contend.analysis.analyse import last_stop
-from contend.analysis.comparisons import Table, latest, tabulate
-from contend.engine.scenarios import parse
+from contend.analysis.comparisons import Table, tabulate
+from contend.analysis.run import last_stop
+from contend.document.context import IMAGE, RPC
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.cells import planned_cells
 from contend.store.directory import RunDirectory
+from contend.store.rows import latest
 from contend.studies.compare.model import Compare
 from contend.studies.model import Scenario
+from contend.studies.scenarios import parse
 from contend.units import parse_size_bytes
 
 Floats = npt.NDArray[np.float64]
-RPC, IMAGE = "rpc", "image-download"
+
 WORKLOADS = {"rpc": RPC, "rpc-elsewhere": RPC, "image-download": IMAGE, "image-download-glance": IMAGE}
 _OFFER = "contend run rpc-envelope, rpc-broker and image-download measure what a component costs"
 
@@ -43,7 +45,7 @@ class Costs:
     _logs: Mapping[str, Mapping[str, Mapping[int, float]]]  # variant → metric → block → mean log
 
     def has(self, *metrics: str) -> bool:
-        """Whether all trials tell them."""
+        """True if all trials tell them."""
         return all(metric in logs for logs in self._logs.values() for metric in metrics)
 
     def both(self, variant: str, *metrics: str) -> Floats:
@@ -59,12 +61,12 @@ class Costs:
 
 
 def is_cost(scenario: Scenario) -> bool:
-    """Whether runs of it tell what one of these components costs."""
+    """True if runs of it tell what one of these components costs."""
     return isinstance(scenario, Compare) and scenario.workload in WORKLOADS
 
 
 def scenario_of(run: RunDirectory) -> Scenario:
-    """What was asked. Raises BadInput."""
+    """Load the scenario of a run. Raises BadInput."""
     return parse(read_yaml(run.scenario_text(), "scenario.yaml", ScenarioError))
 
 
@@ -78,7 +80,7 @@ def check_finished(run: RunDirectory) -> None:
 
 
 def costs(run: RunDirectory) -> Costs:
-    """Of a finished run. Raises BadInput for one of another study, and for one without a complete block."""
+    """Costs of a finished run. Raises BadInput for one of another study, and for one without a complete block."""
     scenario = scenario_of(run)
     if not isinstance(scenario, Compare) or scenario.workload not in WORKLOADS:
         what = getattr(scenario, "workload", "") or f"{scenario.study} study"
@@ -112,7 +114,7 @@ def costs(run: RunDirectory) -> Costs:
 
 
 def _size(plan: Mapping[str, Any], cell: str, given: Mapping[str, Any]) -> int:
-    """Of the image."""
+    """Size of the image."""
     try:
         default = plan["workloads"][cell]["parameters"]["size"]["default"]
         return parse_size_bytes(given.get("size", default))
@@ -121,7 +123,7 @@ def _size(plan: Mapping[str, Any], cell: str, given: Mapping[str, Any]) -> int:
 
 
 def _logs(table: Table, cell: str) -> dict[str, dict[int, float]]:
-    """Of the metrics that are above 0 in every trial."""
+    """Logs of the metrics that are above 0 in every trial."""
     found: dict[str, dict[int, float]] = {}
     for name, series in table[cell].items():
         if min(series.values) <= 0:

@@ -15,22 +15,13 @@ one process need not be on the way that a boot waits for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from contend.context.costs import RPC, Costs
+from contend.context.costs import Costs
 from contend.context.storm import Boots
 from contend.context.terms import (
-    AT_LEAST,
-    AT_MOST,
-    CARRIED,
-    ROLE,
-    STATED,
-    TRACES,
-    Share,
     Term,
     cost,
     effect,
@@ -39,85 +30,29 @@ from contend.context.terms import (
     shares,
 )
 from contend.context.traces import InTraces, in_traces
+from contend.document.context import (
+    AT_LEAST,
+    AT_MOST,
+    CARRIED,
+    ROLE,
+    RPC,
+    STATED,
+    TRACES,
+    Context,
+    Share,
+    Variant,
+)
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
-from contend.stats.estimate import Estimate
 from contend.stats.signed_rank import smallest_n
 
 Floats = npt.NDArray[np.float64]
-SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """In the baseline's place. cost: of the component as this cloud spends it, a ratio; effect: on the CPU time of all, a
-    fraction, below 0 where it saves; path: on the time to ACTIVE, None where nothing is known of that."""
-
-    name: str
-    cost: Estimate
-    effect: Estimate
-    path: Estimate | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "variant": self.name,
-            "cost": self.cost.to_json(),
-            "effect": self.effect.to_json(),
-            "path": None if self.path is None else self.path.to_json(),
-        }
-
-
-@dataclass(frozen=True)
-class Context:
-    """place: of the storm's run, as shown. share: of all parts together whose ratios the run has. beside: what is known of
-    shares in other ways. path: the component's part of the time to ACTIVE; None where nothing tells."""
-
-    run: str
-    of: str
-    place: str
-    kind: str
-    baseline: str
-    n: int
-    storms: int
-    blocks: int
-    shares: tuple[Share, ...]
-    share: Estimate
-    beside: tuple[Share, ...]
-    path: Share | None
-    variants: tuple[Variant, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def bound(self) -> str:
-        """Of the whole share: what all bounded parts agree on."""
-        found = {share.bound for share in self.shares if share.bound and share.known}
-        return found.pop() if len(found) == 1 else ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": self.run,
-            "of": self.of,
-            "place": self.place,
-            "component": self.kind,
-            "baseline": self.baseline,
-            "n": self.n,
-            "storms": self.storms,
-            "blocks": self.blocks,
-            "shares": [share.to_json() for share in self.shares],
-            "share": self.share.to_json(),
-            "bound": self.bound,
-            "beside": [share.to_json() for share in self.beside],
-            "path": None if self.path is None else self.path.to_json(),
-            "variants": [variant.to_json() for variant in self.variants],
-            "notes": list(self.notes),
-        }
 
 
 def context(
     costs: Costs, boots: Boots, *, place: str = "", calls: float | None = None, image: int | None = None
 ) -> Context:
-    """What each variant of the run would change of the storm's cloud.
+    """Estimate what each variant of the run would change of the storm's cloud.
 
     place: of the storm's run, as shown. calls: RPCs of a boot, where nobody counted them; image: bytes that each boot
     downloads, beyond what it did in the storm. Raises BadInput where no share is known.
@@ -150,7 +85,7 @@ def context(
         min(blocks),
         shares(costs, terms),
         together,
-        _beside(costs, boots, terms, traced, calls),
+        _beside(costs, boots, terms, traced),
         None if way is None else shares(costs, [way])[0],
         tuple(_variant(costs, name, known, way) for name in costs.variants),
         (*_notes(costs, boots, terms, traced), *notes),
@@ -220,7 +155,7 @@ def _calls(costs: Costs, messages: Floats | None, stated: float | None) -> Float
 def _way(
     costs: Costs, boots: Boots, traced: InTraces | None, calls: float | None, image: int | None
 ) -> Term | None:
-    """Of the time to ACTIVE."""
+    """The share of the time to ACTIVE."""
     if costs.kind != RPC:
         if image is None or not costs.size or not costs.has("time"):
             return None
@@ -236,9 +171,7 @@ def _way(
     return Term("RPCs", how, AT_MOST, many / boots.took_s, "latency_p50", "latency_p50")
 
 
-def _beside(
-    costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None, calls: float | None
-) -> tuple[Share, ...]:
+def _beside(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> tuple[Share, ...]:
     """The same by other ways, for the reader to compare."""
     found = []
     if traced is not None:
@@ -258,7 +191,7 @@ def _variant(costs: Costs, name: str, known: Sequence[Term], way: Term | None) -
 
 
 def _notes(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> list[str]:
-    """What a reader must know, a sentence each."""
+    """Notes that a reader must know, a sentence each."""
     told = [
         f"The cloud is taken to do what {costs.baseline} does in {costs.run}; n = {boots.n}, its largest storms."
     ]

@@ -1,4 +1,4 @@
-"""What the boots of a finished boot storm took of the CPUs of all services together, storm by storm."""
+"""CPU time of all services together that the boots of a finished boot storm took, storm by storm."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contend.analysis.comparisons import latest
 from contend.clouds.storm.counted import TAIL_S
 from contend.contention.whatif.batches import has_storms
 from contend.context.costs import check_finished, scenario_of
 from contend.errors import BadInput
 from contend.store.cells import by_id
 from contend.store.directory import RunDirectory
-from contend.store.directory import documents as documents_of
-from contend.store.rows import wrong_storm
+from contend.store.documents import documents as documents_of
+from contend.store.rows import latest, wrong_storm
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import FILE, Document
 
@@ -54,7 +53,7 @@ class Boots:
 
 
 def boots(run: RunDirectory) -> Boots:
-    """Of a finished run of boot-storm. Raises BadInput for one of another study, and where it has no CPU time by role."""
+    """Boots of a finished boot-storm. Raises BadInput for a run of another study, and where it has no CPU time by role."""
     scenario = scenario_of(run)
     if not isinstance(scenario, Storm):
         raise BadInput(f"{run.id} is no boot storm: it is of a {scenario.study} study", hint=_OFFER)

@@ -6,26 +6,18 @@ those of `contend.stats.joint`: storms are drawn anew, and blocks, each with all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from contend.context.costs import Costs
+from contend.document.context import Share
 from contend.stats.estimate import Estimate
 from contend.stats.joint import joint
 
 Floats = npt.NDArray[np.float64]
-TRACES, ROLE, CARRIED, STATED = "traces", "role", "carried over", "stated"
-HOWS: Mapping[str, str] = {
-    TRACES: "of the services' own traces of these storms",
-    ROLE: "CPU time of that role's processes, read beside the storms",
-    CARRIED: "how many, counted beside the storms, times what one costs in the run: another program's cost",
-    STATED: "how many, as stated, times what one costs in the run: another program's cost",
-}
-AT_LEAST, AT_MOST = "at least", "at most"
 
 
 class Term(NamedTuple):
@@ -42,42 +34,22 @@ class Term(NamedTuple):
     on_top: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Of one part, as a fraction. bound: `at least`, `at most`, or "" for neither. known: whether the run has its ratio."""
-
-    what: str
-    how: str
-    bound: str
-    estimate: Estimate
-    known: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "how": self.how,
-            "bound": self.bound,
-            "known": self.known,
-            "estimate": self.estimate.to_json(),
-        }
-
-
 def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
-    """Of each of some parts of one whole."""
+    """The share of each of some parts of one whole."""
     return tuple(
         Share(
             term.what,
             term.how,
             term.bound,
-            _figure(costs, costs.baseline, terms, _only(at), "fraction", None),
             bool(term.metric),
+            _figure(costs, costs.baseline, terms, _only(at), "fraction", None),
         )
         for at, term in enumerate(terms)
     )
 
 
 def share(costs: Costs, terms: Sequence[Term]) -> Estimate:
-    """Of all of them together, a fraction of the whole."""
+    """The share of all of them together, a fraction of the whole."""
     return _figure(costs, costs.baseline, terms, lambda parts, _: sum(parts), "fraction", None)
 
 
@@ -91,7 +63,7 @@ def effect(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
 
 
 def cost(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
-    """Of all of them together, the ratio to the baseline's as this whole spends it: 1 + effect / share."""
+    """The ratio of all of them together to the baseline's as this whole spends it: 1 + effect / share."""
 
     def of(parts: Sequence[Floats], changes: Sequence[Floats]) -> Any:
         return 1 + sum(part * change for part, change in zip(parts, changes, strict=True)) / sum(parts)
@@ -104,7 +76,7 @@ def _only(at: int) -> Callable[[Sequence[Floats], Sequence[Floats]], Any]:
 
 
 def metrics_of(terms: Sequence[Term]) -> list[str]:
-    """Of the run, that these need, each once."""
+    """Metrics of the run that these terms need, each once."""
     return list(dict.fromkeys(name for term in terms for name in (term.cost, term.metric) if name))
 
 

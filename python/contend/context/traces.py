@@ -1,4 +1,4 @@
-"""What RPC took in the storms by the services' own traces: of the CPUs, and of the way of a boot to ACTIVE.
+"""RPC in the storms by the services' own traces: its part of the CPUs, and of the way of a boot to ACTIVE.
 
 A span's cost is the mean of those of its name over the whole trace, times how many began in a storm. With the threads' CPU
 times on record (`contend trace --cpu-times`) it is CPU time, else the time in spans that neither waits nor is suspended, of
@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from contend.clouds.storm.beside import BOOTS
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.store.directory import RunDirectory
 from contend.store.rows import InTracesFile
+from contend.studies.storm.beside import BOOTS
 
 Floats = npt.NDArray[np.float64]
 FILE = "rpc-in-traces.json"
@@ -49,7 +49,7 @@ class InTraces:
 
 
 def in_traces(of: Boots) -> InTraces:
-    """What was read before, else anew; kept in the storms' run, since traces of a test bed go with it.
+    """Load what was read before, else read it now; kept in the storms' run, since traces of a test bed go with it.
 
     Raises ContendError where there are no traces of these storms, or no RPC in them.
     """
@@ -74,7 +74,7 @@ def in_traces(of: Boots) -> InTraces:
 
 def _read(of: Boots) -> InTraces:
     from contend import _native
-    from contend.report.trace_summary import summarise
+    from contend.store.trace_summary import summarise
 
     spans = [span for span in summarise(of.traces).spans if span.count and _ALL.match(span.name)]
     if not spans:
@@ -101,7 +101,7 @@ def _read(of: Boots) -> InTraces:
 
 
 def _path(of: Boots) -> tuple[Floats, bool, str]:
-    """Of the critical paths of the boots of each storm what is in RPCs, and no work of a service's; whether they are
+    """Time in RPCs, and in no work of a service's, on the critical paths of the boots of each storm; whether they are
     followed from the request on; and what they are."""
     from contend.contention.events import read
 

@@ -211,7 +211,7 @@ def _defined(job: Mapping[str, Any]) -> set[str]:
 
 
 def _number(item: Mapping[str, Any]) -> int:
-    """Of the build that something in the queue has become; 0 before."""
+    """Number of the build that something in the queue has become; 0 before."""
     return int((item.get("executable") or {}).get("number", 0))
 
 

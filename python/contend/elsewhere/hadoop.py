@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contend import names
 from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, HostFailed
-from contend.platforms import names, ownership, state
+from contend.store import ownership, state
 
 KIND = "elsewhere-hadoop"
 CONF, USUAL_CONF = "HADOOP_CONF_DIR", "/etc/hadoop/conf"
@@ -136,7 +137,7 @@ class Cluster:
 
 
 def _followed(process: subprocess.Popen[bytes], log: Path, until: float, goes_on: GoesOn) -> bytes:
-    """What it writes. Raises TimeoutExpired."""
+    """Read what it writes. Raises TimeoutExpired."""
     while True:
         try:
             out, _ = process.communicate(timeout=LOOK_S)
@@ -149,7 +150,7 @@ def _followed(process: subprocess.Popen[bytes], log: Path, until: float, goes_on
 
 
 def _settings(conf: Path) -> dict[str, str]:
-    """What core-site.xml and mapred-site.xml say. Raises BadInput."""
+    """Settings of core-site.xml and mapred-site.xml. Raises BadInput."""
     found: dict[str, str] = {}
     if not (conf / "core-site.xml").is_file():
         raise BadInput(
@@ -219,6 +220,6 @@ def _last_words(log: Path) -> str:
 
 
 def _tasks_cpu_s(text: str) -> float | None:
-    """Of all jobs that a client's words are of."""
+    """CPU seconds of all jobs that a client's words are of."""
     found = re.findall(r"CPU time spent \(ms\)=(\d+)", text)
     return sum(int(value) for value in found) / 1e3 if found else None

@@ -1,4 +1,4 @@
-"""Whether a scenario can run here: everything that can be known before anything is made."""
+"""Checks that a scenario can run here: everything that can be known before anything is made."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import shlex
 from pathlib import Path
 
-from contend.engine.plan import Plan
 from contend.errors import CannotHonour
+from contend.platforms import programs
 from contend.platforms.network import check_pair
 from contend.platforms.topology import Placement, Topology, placement
 from contend.studies.base import Study, cells_of, study_of
 from contend.studies.cell import Party
 from contend.studies.model import Scenario
+from contend.studies.plan import Plan
 from contend.workloads import install
 from contend.workloads.instance import Instance
 from contend.workloads.spec import Workload
@@ -96,7 +97,7 @@ def place(scenario: Scenario) -> Placement:
 
 
 def _is_inside(workload: Workload) -> bool:
-    """Whether nothing of it runs on this host. Raises CannotHonour for a workload that a guest cannot have."""
+    """True if nothing of it runs on this host. Raises CannotHonour for a workload that a guest cannot have."""
     served = workload.serve is not None
     commands = (*workload.prepare, *(() if served else workload.run), *workload.finish)
     if any("{native}" in str(command) for command in commands):
@@ -114,4 +115,5 @@ def packages_inside(plan: Plan) -> tuple[str, ...]:
 
 def tools_of(plan: Plan) -> set[str]:
     parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
-    return {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    tools = {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    return tools - set(programs.NAMES)  # of contend's version

@@ -11,21 +11,13 @@ import math
 from dataclasses import dataclass, field
 
 from contend.clock import Clock
+from contend.studies.needs import RESERVE_S
 
-RESERVE_S = 4.0
-"""Kept back from the budget for analysis and report, in seconds."""
 ROW_S = 0.25e-3
 """Kept back beside that for each trial's row, in seconds: analysis and report of 100,000 rows took 21 CPU-s, of 20,000
 6 CPU-s (2026-11, 2 vCPUs); a fifth more, for a host that is busy."""
 OVERRUN, OVERRUN_S = 0.1, 5.0
 """A run that takes longer than its budget by more than this share and these seconds, tear-down apart, is a defect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs."""
-
-    ns: int
 
 
 @dataclass(slots=True)
@@ -109,4 +101,4 @@ def longest_s(budget_s: float) -> float:
     return budget_s + budget_s * OVERRUN + OVERRUN_S
 
 
-__all__ = ["OVERRUN", "OVERRUN_S", "RESERVE_S", "Began", "Deadline", "Size", "longest_s"]
+__all__ = ["OVERRUN", "OVERRUN_S", "Deadline", "Size", "longest_s"]

@@ -1,8 +1,7 @@
-"""What this host can run, found by trying, and the fix for what it cannot. Makes nothing that outlives a check."""
+"""Checks of what this host can run, by trying, and the fix for what it cannot. Makes nothing that outlives a check."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,26 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, ContendError
-from contend.fetch.order import program as fetch_program
-from contend.platforms import cgroups, hotplug, masks
+from contend.platforms import cgroups, hotplug, masks, programs
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
+from contend.text.shape import Shape
 from contend.workloads.install import hint, missing
 from contend.workloads.load import load, names
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Shape):
     """One thing. `works` None: it was not tried, `detail` says why."""
 
     name: str
     works: bool | None
     detail: str
     fix: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.name, "works": self.works, "detail": self.detail, "fix": self.fix}
 
 
 def checks(*, containers: bool) -> Iterator[Check]:
@@ -47,7 +43,8 @@ def checks(*, containers: bool) -> Iterator[Check]:
     ):
         yield check()
     yield from _probe()
-    yield _fetch()
+    yield _program("contend-fetch")
+    yield _program("contend-rpc")
     yield from _engines(try_them=containers)
     yield from guests()
     yield from local_machines()
@@ -74,7 +71,7 @@ def _cpus() -> Check:
 
 
 def _smaller_hosts() -> Check:
-    """What `hosts` of platform-overhead can have; no CPU goes for that."""
+    """Check what `hosts` of platform-overhead can have; no CPU goes for that."""
     topology = Topology.read()
     count = len(topology.ids)
     least = max(1, len(hotplug.fixed(topology.ids)))
@@ -196,21 +193,21 @@ def _probe() -> Iterator[Check]:
         )
 
 
-def _fetch() -> Check:
-    """contend-fetch, the program behind `contend fetch`."""
+def _program(name: str) -> Check:
+    """A program of contend's own that a set-up for the demo leaves out."""
     try:
-        found = fetch_program()
+        found = programs.installed(name)
+        done = subprocess.run((found, "--version"), capture_output=True, text=True, check=False)
     except ContendError as error:
-        return Check("contend-fetch", False, error.message, error.hint)
-    done = subprocess.run((found, "--version"), capture_output=True, text=True, check=False)
+        return Check(name, False, error.message, error.hint)
+    except OSError as error:
+        return Check(name, False, f"{found} cannot be started: {error.strerror}", "make setup")
     works = done.returncode == 0
-    return Check(
-        "contend-fetch", works, done.stdout.strip() or f"{found} does not work", "" if works else "make setup"
-    )
+    return Check(name, works, done.stdout.strip() or f"{found} does not work", "" if works else "make setup")
 
 
 def _bpf_fix(reason: str) -> str:
-    """What to do so that BPF works, from the reason that it does not."""
+    """The fix for BPF, from the reason that it does not work."""
     if "built without" in reason:
         return "apt-get install clang libelf-dev zlib1g-dev, then make setup"
     if not Path("/sys/kernel/btf/vmlinux").exists():
@@ -245,7 +242,7 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 
 def local_machines() -> Iterator[Check]:
-    """Which kinds of machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
+    """Check which machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
     from contend.clouds.local.settle import vm_lacks
     from contend.platforms.guests.accel import remembered
 
@@ -270,7 +267,7 @@ def local_machines() -> Iterator[Check]:
 
 
 def guests() -> Iterator[Check]:
-    """Whether the platform vm works here, and how; no guest is booted for that."""
+    """Check that the platform vm works here, and how; no guest is booted for that."""
     from contend.platforms.guests import accel, image
     from contend.platforms.guests.needs import need
 
@@ -291,7 +288,7 @@ def guests() -> Iterator[Check]:
 
 
 def _libvirt(name: str) -> Check:
-    """By libvirt. The user's own would be started by asking for it."""
+    """Check libvirt. The user's own would be started by asking for it."""
     from contend.platforms.guests import virsh
 
     system, *own = virsh.usual()
@@ -301,9 +298,3 @@ def _libvirt(name: str) -> Check:
         if own and shutil.which(virsh.PROGRAM):
             return Check(name, None, f"{system} does not answer; {own[0]} is tried by a run")
         return Check(name, False, error.message, error.hint)
-
-
-def reporting() -> list[str]:
-    """Python packages of the base install that are not importable: a broken installation."""
-    wanted = ("numpy", "duckdb", "vl_convert", "jinja2", "jsonpath")
-    return [name for name in wanted if importlib.util.find_spec(name) is None]

@@ -1,4 +1,4 @@
-"""What things took on this host before: how long it was to prepare a workload, and to run a trial of it.
+"""Durations on this host before: how long it took to prepare a workload, and to run a trial of it.
 
 A small file of this user's, read before a run to say how long it will take and written after it. It may be deleted at any
 time: without it estimates are what the workloads' files say. What it holds changes no result, only estimates.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contend import files
-from contend.platforms import state
+from contend.store import state
 
 MOST_KEYS = 2000
 MOST_BYTES = 1 << 20
@@ -59,7 +59,7 @@ def path() -> Path:
 
 
 def read() -> Experience:
-    """What is known here; nothing where there is no such file, or none that can be read."""
+    """Read what is known here; nothing where there is no such file, or none that can be read."""
     try:
         document = json.loads(files.read_inside(path(), most=MOST_BYTES))
         seconds = document["seconds"]

@@ -1,4 +1,4 @@
-"""What the control groups of a party did while a trial ran: quotas that held it back, and limits that others changed."""
+"""The control groups of a workload while a trial ran: quotas that held it back, and limits that others changed."""
 
 from __future__ import annotations
 

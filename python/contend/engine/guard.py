@@ -96,7 +96,7 @@ class Guardian:
 
 
 def passed(waits: Waits, guard: Guard) -> str:
-    """Which limit others are beyond, in words; "" none.
+    """Name the limit that others are beyond; "" none.
 
     >>> from contend.studies.guard import Guard
     >>> passed(Waits(2.0, 0.5, "postgres (pid 7)", None, ""), Guard(run_delay=0.2))

@@ -12,10 +12,10 @@ from typing import Any
 
 from contend.engine.parties import Parties
 from contend.errors import HostFailed
-from contend.ledger import Ledger
 from contend.platforms import hotplug
-from contend.platforms.hotplug import Hotplug
+from contend.platforms.taken_cpus import Hotplug
 from contend.platforms.topology import Topology, format_cpu_list
+from contend.store.ledger import Ledger
 from contend.studies.places import Place
 
 

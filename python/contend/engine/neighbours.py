@@ -145,7 +145,7 @@ def serve(seat: Seat, argv: tuple[str, ...], out: Path, env: Mapping[str, str] |
 
 
 def _number(file: Path) -> float:
-    """What a neighbour's own file says; 0 before it says anything."""
+    """The number in a neighbour's own file; 0 before it says anything."""
     try:
         return float(file.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
+from contend import names
 from contend.engine.said import last_words, refusal, shown
 from contend.errors import BadInput, ContendError, TrialFailed
-from contend.ledger import Ledger
-from contend.platforms import names, standing
+from contend.platforms import standing
 from contend.platforms.base import (
     Command,
     Exit,
@@ -36,6 +36,7 @@ from contend.platforms.base import (
 from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
 from contend.store.directory import RunDirectory, safe_name
+from contend.store.ledger import Ledger
 from contend.studies.cell import Cell, Party
 from contend.studies.model import GUESTS
 from contend.studies.places import Place
@@ -67,7 +68,10 @@ class Seat:
         return self.party.instance.workload.serve is not None
 
     def commands(self, out: Path, seed: int) -> Commands:
-        return self.party.instance.commands({**self.values, "out": out, "seed": seed})
+        """The commands with their output in `out`, whose file of parameters is written there."""
+        values = {**self.values, "out": out, "seed": seed}
+        self.party.instance.write_parameters(values)
+        return self.party.instance.commands(values)
 
 
 class Parties:

@@ -1,4 +1,4 @@
-"""What a run measures, in which order and until when: the pilot, then block after block with looks between them.
+"""The course of a run: the pilot, then block after block with looks between them.
 
 Rows of finished trials are on disk before the next trial begins. Where trials run, and what is made for them, is
 `contend.engine.run`'s.
@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contend.engine.deadline import Deadline
-from contend.engine.duration import block_s, budget_text, is_known, least_blocks, trial_key, trial_s
+from contend.engine.duration import block_s, is_known, trial_key, trial_s
 from contend.engine.experience import NOTHING, Experience
 from contend.engine.host_sizes import HostSizes
-from contend.engine.plan import Plan, Trial, make_plan
+from contend.engine.plan import make_plan
 from contend.engine.trial import TrialRunner
 from contend.errors import ProbeEnded, TrialFailed
 from contend.interrupts import Interrupts
-from contend.ledger import TRIAL_START, Ledger
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
+from contend.store.ledger import TRIAL_START, Ledger
 from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
+from contend.studies.needs import budget_text, least_blocks
+from contend.studies.plan import Plan, Trial
 from contend.text.printable import printable
 from contend.units import format_duration, format_value
 
@@ -43,7 +45,7 @@ _LUCK = 0.8
 
 @dataclass
 class Spending:
-    """What a budget was spent on, in seconds. blocks: that have ended."""
+    """The spending of a budget, in seconds. blocks: that have ended."""
 
     preparing_s: float = 0.0
     screening_s: float = 0.0
@@ -73,7 +75,7 @@ class Spending:
 
 @dataclass
 class State:
-    """What changes while a run goes on. would_do: the `--budget` with which there would be an answer, "" unknown."""
+    """State of a run while it goes on. would_do: the `--budget` with which there would be an answer, "" unknown."""
 
     done: dict[int, Row] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What trials are measured with: made in the run's places, and gone with them."""
+    """The means to measure trials: made in the run's folders, and gone with them."""
 
     runner: TrialRunner
     hosts: HostSizes
@@ -113,7 +115,7 @@ class Rounds:
         self._told_left: set[str] = set()  # by label, whose command left processes running
 
     def summary(self) -> PlanSummary:
-        """What is ahead: the pilot's least rounds and every planned block that is not done."""
+        """The trials ahead: the pilot's least rounds and every planned block that is not done."""
         measure = self._scenario.measure
         left = [t for t in self.plan.trials if t.index not in self.state.done]
         ahead = [t.cell for t in left if t.phase != "pilot" or t.block < measure.pilot]
@@ -124,7 +126,7 @@ class Rounds:
         return PlanSummary(title, tuple(ahead), measure.planned_blocks, measure.budget, len(done_blocks))
 
     def nothing_left(self) -> bool:
-        """Whether every block that is planned is done: then no place needs to be prepared for one."""
+        """True if every block that is planned is done: then nothing needs to be prepared for one."""
         counted = [trial.index for trial in self.plan.trials if trial.phase == "counted"]
         return bool(counted) and self.state.done.keys() >= set(counted)
 
@@ -242,7 +244,7 @@ class Rounds:
         return block_s(self.plan, self._scenario, self.learnt) / round_s
 
     def _only_blocks_fit(self, round_s: float) -> bool:
-        """Whether one more round of the pilot would take the room that the fewest blocks need."""
+        """True if one more round of the pilot would take the room that the fewest blocks need."""
         each_s = self._a_block_s()
         if is_known(self.plan):
             each_s = max(each_s, block_s(self.plan, self._scenario, self.learnt))
@@ -281,7 +283,7 @@ class Rounds:
         return _LUCK * sum(cell.victim.label in piloted for cell in self.plan.cells) / len(self.plan.cells)
 
     def _hopeless(self) -> bool:
-        """Whether the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
+        """True if the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
         left, each_s = self._least_left(), self._a_block_s()
         hoped_s = each_s
         if is_known(self.plan):  # the shortest that its trials were here, in this run too: a stall passes
@@ -298,7 +300,7 @@ class Rounds:
         return True
 
     def _blocks(self, means: Means) -> None:
-        from contend.analysis.analyse import target_reached
+        from contend.analysis.run import target_reached
 
         measure = self._scenario.measure
         for number, block in enumerate(self.plan.rounds("counted")):
@@ -330,7 +332,7 @@ class Rounds:
         self.state.stopped = "planned blocks done"
 
     def _out_of_time(self, blocks: int = 1) -> bool:
-        """Whether so many blocks more would overrun the budget; the slower of the last few decides."""
+        """True if so many blocks more would overrun the budget; the slower of the last few decides."""
         return blocks * max(self.state.block_s[-3:], default=0.0) > self._deadline.room_s()
 
     def _trial(self, means: Means, trial: Trial) -> Row:
@@ -381,7 +383,7 @@ class Rounds:
 
 
 def look_now(passes: int, repeats: int, measure: Measure) -> bool:
-    """Whether the block that has just ended, of `repeats` passes over the cells, reached a planned look.
+    """True if the block that has just ended, of `repeats` passes over the cells, reached a planned look.
 
     >>> from contend.studies.model import Measure
     >>> [n for n in range(1, 31) if look_now(n, 1, Measure())]
@@ -396,7 +398,7 @@ def look_now(passes: int, repeats: int, measure: Measure) -> bool:
 
 
 def left_running(label: str, left: list[dict[str, Any]]) -> str:
-    """What a command left running, told once.
+    """A line on what a command left running.
 
     >>> left_running("A", [{"pid": 7, "name": "redis"}])
     'A left 1 process running, and so does contend: redis (pid 7); --stop CMD ends it after each trial'

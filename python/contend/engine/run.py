@@ -26,32 +26,35 @@ from contend.engine.deadline import Deadline
 from contend.engine.guard import LOOK_S, Guardian
 from contend.engine.host_sizes import HostSizes
 from contend.engine.parties import Parties
-from contend.engine.plan import Plan, by_host, make_plan
+from contend.engine.plan import by_host, make_plan
+from contend.engine.removal import REMOVERS
 from contend.engine.rounds import BUDGET_SPENT, Means, Rounds
-from contend.engine.scenarios import load as load_scenario
-from contend.engine.scenarios import to_yaml
 from contend.engine.trial import TrialRunner
 from contend.engine.trial_traces import TrialTraces
 from contend.environment import fingerprint, summary_line
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.files import open_inside
 from contend.interrupts import Interrupts
-from contend.ledger import Ledger, leftovers
-from contend.platforms import state
 from contend.platforms.base import Limit, Platform, Role
 from contend.platforms.network import Networks
-from contend.platforms.ownership import why_not_own
 from contend.platforms.registry import platform
 from contend.platforms.resources import own, remove_leftovers
 from contend.platforms.topology import confined
 from contend.probes.recorder import Recorder, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.report.progress import PREPARING, Progress
+from contend.store import state
 from contend.store.damage import MOST_ROWS_BYTES
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
+from contend.store.ledger import Ledger, leftovers
+from contend.store.ownership import why_not_own
 from contend.studies.base import study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario
+from contend.studies.needs import budget_text
+from contend.studies.plan import Plan
+from contend.studies.scenarios import load as load_scenario
+from contend.studies.scenarios import to_yaml
 from contend.text.masking import mask_value
 from contend.units import format_duration
 
@@ -187,7 +190,7 @@ def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]
     plan = make_plan(scenario, int(recorded["seed"]), recorded["design"], recorded.get("focus"))
     if not _is_that_of(plan, recorded):
         raise BadInput(
-            f"the plan of {run.path} can not be made again: a workload or scenario file has changed",
+            f"the plan of {run.path} can not be made again: a workload, a scenario file or the study has changed",
             hint="start a new run; the old one can still be reported and compared",
         )
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
@@ -220,7 +223,7 @@ def _leave_room(deadline: Deadline) -> None:
     raise BadInput(
         f"the budget of {format_duration(deadline.budget_ns or 0)} has no room for trials: to analyse the "
         f"{deadline.size.rows:,} that there are takes about {format_duration(round(deadline.reserve_s) * 10**9)}",
-        hint=f"--budget {duration.budget_text(needed_s)}, or --resume without a budget",
+        hint=f"--budget {budget_text(needed_s)}, or --resume without a budget",
     )
 
 
@@ -334,7 +337,7 @@ class _Execution:
     def _recover(self, ledger: Ledger) -> None:
         """Remove what an earlier, killed contend left of this run, and take up the rows it finished."""
         self._run.remove_half_files()
-        left = [item for item in remove_leftovers(self._run.path, ledger=ledger) if item.why]
+        left = [item for item in remove_leftovers(self._run.path, REMOVERS, ledger=ledger) if item.why]
         if left:
             raise HostFailed(
                 f"cannot remove {left[0].kind} {left[0].name} of the run before: {left[0].why}",
@@ -351,7 +354,7 @@ class _Execution:
     def _leave(self, ledger: Ledger) -> None:
         """After the tear-down: what an interrupt left half made goes too, then the run is no longer pointed at."""
         self._run.remove_half_files()
-        left = remove_leftovers(self._run.path, ledger=ledger)
+        left = remove_leftovers(self._run.path, REMOVERS, ledger=ledger)
         with suppress(HostFailed):  # a full disk; what is written next says so
             ledger.event("run-end", stopped=self._state.stopped, finished=len(self._state.done))
         # Only when nothing is left behind does `destroy --all` no longer need to know of this run.

@@ -1,4 +1,4 @@
-"""What a program said last, where it failed: for a hint, or as the error itself where it is one of contend's own."""
+"""The last words of a program that failed: for a hint, or as the error itself where it is one of contend's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import BadInput
+from contend.files import NO_OUTPUT
 from contend.text.masking import mask, mask_argv
 
 
 def refusal(errors: Path) -> BadInput | None:
-    """What a generator of contend's tells of what it was given; None if it is no such."""
+    """The error that a generator of contend's prints about its input; None if it is no such."""
     told = re.search(r"^error: (.+)\n  hint: (.+)$", mask(tail(errors)), re.MULTILINE)
     return BadInput(told[1], hint=told[2]) if told else None
 
@@ -24,7 +25,7 @@ def last_words(*paths: Path) -> str:
             return f"{lines[-2].removeprefix('error: ')} ({lines[-1].removeprefix('  hint: ')})"[:300]
         if lines:
             return lines[-1].strip().removeprefix("error: ")[:300]
-    return "nothing"
+    return NO_OUTPUT
 
 
 def tail(path: Path, size: int = 4096) -> str:

@@ -19,7 +19,6 @@ from pathlib import Path
 from contend.clock import Clock
 from contend.engine.neighbours import Burning, ignite, prove, serve
 from contend.engine.parties import Parties, Seat, add_exits, clear
-from contend.engine.plan import Trial
 from contend.engine.ramp import ramp
 from contend.engine.said import last_words, shown
 from contend.engine.trial_traces import TrialTraces
@@ -35,6 +34,7 @@ from contend.probes.snapshot import device_of
 from contend.store.directory import Row
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
+from contend.studies.plan import Trial
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import Reading, read_metrics
 from contend.workloads.variables import expand_argv, expand_env, hide
@@ -116,7 +116,7 @@ class TrialRunner:
         return row
 
     def _save(self, trial: Trial, cell: Cell, out: Path) -> None:
-        """What the workload's file says is to stay: RUN/outputs/TRIAL. The pilot is thrown away."""
+        """Keep the files that the workload names: RUN/outputs/TRIAL. The pilot is thrown away."""
         wanted = cell.victim.instance.workload.keep if trial.phase == "counted" else ()
         for name in wanted:
             if (out / name).is_file():
@@ -189,7 +189,7 @@ class TrialRunner:
             step = workload.headline_step
             mine = exits if step is None else [exits[step]]
             evidence = window.evidence(None if server is not None else add_exits(mine))
-            row |= self._groups_said(seat, window)
+            row |= self._groups_said(window)
             measured_s = seat.party.instance.measured_s(seat.values)
             if measured_s is not None:
                 put(evidence, Observed.MEASURED, measured_s)
@@ -224,8 +224,8 @@ class TrialRunner:
         )
         return int(row["ended_ns"]) - int(row["started_ns"])
 
-    def _groups_said(self, seat: Seat, window: Window) -> Row:
-        """What the row says of quotas that held the victim back, and of limits that others changed since they were set."""
+    def _groups_said(self, window: Window) -> Row:
+        """The row's entries on quotas that held the victim back, and on limits that others changed since they were set."""
         said: Row = {}
         throttling = window.throttling
         if throttling is not None and throttling.quotas:

@@ -11,14 +11,14 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from contend.engine.plan import Trial
+from contend.studies.plan import Trial
 from contend.workloads.spec import Traced, Workload
 
 _OURS = ("PYTHONPATH", "CONTEND_TRACE_PACKAGE", "CONTEND_TRACE")
 
 
 class TrialTraces:
-    """Of one run. `asked`: the scenario's `trace`; None records nothing."""
+    """The traces of one run. `asked`: the scenario's `trace`; None records nothing."""
 
     def __init__(self, asked: Traced | None, run: Path) -> None:
         self._asked, self._run = asked, run
@@ -31,7 +31,7 @@ class TrialTraces:
             self._place(trial).mkdir(mode=0o700, parents=True)
 
     def environment(self, trial: Trial, workload: Workload) -> Mapping[str, str]:
-        """What to add to the environment of a command so that its Python processes are recorded."""
+        """Variables for a command's environment so that its Python processes are recorded."""
         if self._asked is None:
             return {}
         from contend.trace.launch import TraceOptions, environment
@@ -42,7 +42,7 @@ class TrialTraces:
         return {name: found[name] for name in _OURS}
 
     def end(self, trial: Trial) -> dict[str, str]:
-        """What a row tells of it: where it is. The pilot is thrown away, and its traces with it."""
+        """The row's entry on the trace: where it is. The pilot is thrown away, and its traces with it."""
         if self._asked is None:
             return {}
         place = self._place(trial)

@@ -61,7 +61,7 @@ class Window:
 
     @property
     def _direct(self) -> bool:
-        """Whether the processes started are the party's own, and no clients of an engine."""
+        """True if the processes started are the workload's own, and no clients of an engine."""
         return self._host.visible and self._host.honoured().get("cpus_by") == "affinity"
 
     def _pids(self) -> set[int]:
@@ -83,7 +83,7 @@ class Window:
         return (self._after[0].t_ns - self._before[0].t_ns) / 1e9
 
     def evidence(self, ended: Exit | None) -> Evidence:
-        """What happened in it. `ended` is the victim's own end, None where the victim is a server that goes on."""
+        """Evidence of the window. `ended` is the victim's own end, None where the victim is a server that goes on."""
         assert self._before is not None
         assert self._after is not None
         (before, usage_before, others_before, own_before), (after, usage_after, others_after, own_after) = (
@@ -125,7 +125,7 @@ class Window:
 
     @property
     def throttling(self) -> Throttling | None:
-        """Which quotas held the victim back; None before it is closed."""
+        """The quotas that held the victim back; None before it is closed."""
         return self._held
 
     @property

@@ -22,8 +22,8 @@ def find_image(name: str, cloud: str = "") -> Source:
     Raises BadInput for an image that cannot be fetched, UnknownName where there is none, HostFailed where the cloud
     does not let us in or does not answer.
     """
-    from contend.clouds.access import login
     from contend.clouds.http import Api
+    from contend.clouds.login import login
 
     access = login(cloud, services=("image",))
     api = Api(access, connections=1)
@@ -42,7 +42,7 @@ def source_of(
     verify: bool | str = True,
     certificate: tuple[str, str | None] | None = None,
 ) -> Source:
-    """What is to be fetched of an image as Glance describes it. Raises BadInput for one that has no content yet.
+    """Source of an image as Glance describes it. Raises BadInput for one that has no content yet.
 
     >>> found = source_of({"id": "1", "name": "a", "status": "active", "checksum": "0" * 32}, "http://h", "t")
     >>> found.checksum.algorithm, found.file_name

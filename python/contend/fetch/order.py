@@ -1,4 +1,4 @@
-"""What is to be fetched, as contend-fetch takes it: see crates/fetch/src/order.rs."""
+"""Orders to fetch, as contend-fetch takes them: see crates/fetch/src/order.rs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from contend.errors import BadInput, HostFailed
+from contend.platforms import programs
 
 ALGORITHMS = ("sha512", "sha384", "sha256", "sha1", "md5")
 _RATE = re.compile(
@@ -22,7 +23,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What content must hash to: one of ALGORITHMS, and hexadecimal digits."""
+    """The hash that content must have: one of ALGORITHMS, and hexadecimal digits."""
 
     algorithm: str
     value: str
@@ -59,7 +60,7 @@ class Limits:
 
 
 def parse_checksum(text: str) -> Checksum:
-    """Of `sha256:…` or, where the digits tell the algorithm, of the digits alone. Raises BadInput.
+    """Parse `sha256:…` or, where the digits tell the algorithm, the digits alone. Raises BadInput.
 
     >>> parse_checksum("md5:D41D8CD98F00B204E9800998ECF8427E").value
     'd41d8cd98f00b204e9800998ecf8427e'
@@ -138,29 +139,8 @@ def order_of(
 
 
 def program() -> Path:
-    """The contend-fetch named by CONTEND_FETCH, that of this Python, or the one on PATH. Raises HostFailed without."""
-    named = os.environ.get("CONTEND_FETCH")
-    beside = Path(sys.executable).with_name("contend-fetch")
-    found = named or (str(beside) if os.access(beside, os.X_OK) else "")
-    if not found:
-        import shutil  # which brings four compressors along: a start of `contend fetch` is measured
-
-        found = shutil.which("contend-fetch") or ""
-    if not found:
-        raise HostFailed("contend-fetch is not installed", hint="make setup, or pip install contend-fetch")
-    return Path(found)
-
-
-def is_installed() -> bool:
-    """Whether there is a contend-fetch.
-
-    >>> is_installed() in (True, False)
-    True
-    """
-    try:
-        return os.access(program(), os.X_OK)
-    except HostFailed:
-        return False
+    """Where contend-fetch is. Raises HostFailed where there is none."""
+    return programs.installed("contend-fetch")
 
 
 def become(order: Mapping[str, Any]) -> NoReturn:

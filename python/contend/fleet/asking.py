@@ -31,7 +31,7 @@ class Asking:
     async def ask(
         self, name: str, function: Callable[..., Any], *arguments: Any, limit_s: float = ANSWER_S
     ) -> Any:
-        """What a host's worker answers. Raises Away, or ContendError where it says what is wrong."""
+        """Call a function in a host's worker. Raises Away, or ContendError where it says what is wrong."""
         self._see_scheduler()
         address = self.members.get(name)
         if address is None:

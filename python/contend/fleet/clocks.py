@@ -8,22 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+
+from contend.store.host_record import ClockRecord, Drift, Offset
 
 TRIPS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """Host's clock minus ours, in ns, true within `bound_ns`; estimated at `at_ns` of our clock."""
-
-    offset_ns: int
-    bound_ns: int
-    at_ns: int
-
-    def to_json(self) -> dict[str, int]:
-        return {"offset_ns": self.offset_ns, "bound_ns": self.bound_ns, "at_ns": self.at_ns}
 
 
 def of_trip(sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
@@ -49,17 +37,6 @@ async def estimate(read: Callable[[], Awaitable[int]], trips: int = TRIPS) -> Of
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """How fast a host's clock runs away from ours: parts per million, true within `bound_ppm`."""
-
-    ppm: float
-    bound_ppm: float
-
-    def to_json(self) -> dict[str, float]:
-        return {"ppm": self.ppm, "bound_ppm": self.bound_ppm}
-
-
 def drift(first: Offset, last: Offset) -> Drift | None:
     """None where the two are one, or no time lies between them.
 
@@ -80,7 +57,7 @@ MOST_PPM = (
 
 
 def restarted(known: Offset, now: Offset) -> bool:
-    """Whether a host's clock is another one than it was: CLOCK_MONOTONIC begins anew when a host does.
+    """True if a host's clock is another one than it was: CLOCK_MONOTONIC starts again when a host does.
 
     >>> restarted(Offset(0, 1000, 0), Offset(5000, 1000, 10**9)), restarted(Offset(0, 1000, 0), Offset(-10**12, 1000, 10**9))
     (False, True)
@@ -89,12 +66,6 @@ def restarted(known: Offset, now: Offset) -> bool:
     return abs(now.offset_ns - known.offset_ns) > known.bound_ns + now.bound_ns + span_ns * MOST_PPM / 1e6
 
 
-def clock_record(first: Offset, last: Offset | None) -> dict[str, Any]:
-    """What the record of a run says of a host's clock."""
-    found = drift(first, last) if last is not None else None
-    return {
-        "clock": "CLOCK_MONOTONIC",
-        "start": first.to_json(),
-        "end": None if last is None else last.to_json(),
-        "drift": None if found is None else found.to_json(),
-    }
+def clock_record(first: Offset, last: Offset | None) -> ClockRecord:
+    """The entry on a host's clock in the record of a run."""
+    return ClockRecord(first, last, drift(first, last) if last is not None else None)

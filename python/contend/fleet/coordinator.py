@@ -27,29 +27,30 @@ from contend.engine.deadline import Deadline
 from contend.engine.plan import make_plan
 from contend.engine.rounds import BUDGET_SPENT
 from contend.engine.run import Outcome
-from contend.engine.scenarios import load as load_scenario
-from contend.engine.scenarios import to_yaml
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.fleet import up
 from contend.fleet.following import Following, Settings
 from contend.fleet.names import check_hosts
 from contend.fleet.needs import HERE, need
-from contend.fleet.record import HOSTS_FILE, host_seed, missing
+from contend.fleet.record import host_seed
+from contend.fleet.removal import FLEET, PARTS
 from contend.fleet.ssh import Problem, Way
 from contend.fleet.up import Fleet
-from contend.ledger import Ledger
-from contend.platforms import state
 from contend.platforms.resources import own
 from contend.report.progress import Progress
+from contend.store import state
 from contend.store.directory import RunDirectory
+from contend.store.hosts import HOSTS_FILE, missing
+from contend.store.ledger import Ledger
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
+from contend.studies.scenarios import load as load_scenario
+from contend.studies.scenarios import to_yaml
 from contend.units import format_duration
 from contend.workloads.load import catalogue
 
 BRING_UP_S, GATHER_S = 15.0, 5.0
 """What it takes to bring a fleet up, about, and to take over the hosts' last rows and files, in seconds."""
-FLEET, PARTS = "fleet", "fleet-run"  # kinds in the ledger
 
 
 class Stopped(Exception):
@@ -204,7 +205,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _check(scenario: Scenario) -> None:
-    """What cannot be had on other hosts. Raises BadInput."""
+    """Refuse what cannot be had on other hosts. Raises BadInput."""
     study_of(scenario).check_elsewhere(scenario)
     if scenario.trace is not None:
         raise BadInput("traces of a fleet's hosts are not fetched", hint="run it with `trace` on one of them")

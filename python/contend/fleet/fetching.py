@@ -8,14 +8,14 @@ from contend.errors import HostFailed
 from contend.files import PRIVATE, replacing
 from contend.fleet import host as there
 from contend.fleet.asking import Asking
-from contend.fleet.record import folder_of
 from contend.store.directory import RunDirectory
+from contend.store.hosts import folder_of
 
 SKIPPED = ("work/", "report.html", "trials.ndjson", "findings.json")
 
 
 class NotKept(Exception):
-    """What a host gave cannot be written here: no host's fault, and no run can go on. Its cause is a HostFailed."""
+    """Rows of a host that cannot be written here: no host's fault, and no run can go on. Its cause is a HostFailed."""
 
 
 async def fetch(asking: Asking, run: RunDirectory, host: str, only: tuple[str, ...] = ()) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
-from contend.platforms import procfs, state
+from contend.platforms import procfs
+from contend.store import state
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -85,7 +86,7 @@ def security(folder: Path) -> Security:
 
 
 def process() -> dict[str, Any]:
-    """What tells this process apart from a later one of the same number."""
+    """Marks that tell this process apart from a later one of the same number."""
     found = procfs.stat(os.getpid())
     assert found is not None
     return {"pid": found.pid, "start_ticks": found.start_ticks, "boot_id": procfs.boot_id()}

@@ -16,7 +16,6 @@ from typing import Any
 
 from contend.engine.plan import make_plan
 from contend.engine.rounds import headline
-from contend.engine.scenarios import to_yaml
 from contend.errors import ContendError, HostFailed
 from contend.fleet import host as there
 from contend.fleet import up
@@ -24,22 +23,16 @@ from contend.fleet.asking import ANSWER_S, Asking, Away
 from contend.fleet.clocks import estimate, restarted
 from contend.fleet.fetching import NotKept, fetch
 from contend.fleet.merge import Merge
-from contend.fleet.record import (
-    ENDED,
-    SMALL,
-    HostState,
-    told_of_hosts,
-    write_environment,
-    write_hosts,
-    write_parts,
-)
+from contend.fleet.record import SMALL, HostState, write_environment, write_hosts, write_parts
 from contend.fleet.ssh import Problem
 from contend.fleet.together import Together
 from contend.fleet.up import Fleet
-from contend.ledger import Ledger
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
+from contend.store.hosts import ENDED, told_of_hosts
+from contend.store.ledger import Ledger
 from contend.studies.model import Scenario
+from contend.studies.scenarios import to_yaml
 
 WAIT_S = 10.0  # for rows, within one question
 LEAST_S = 1.0  # between two answers of a host; longer with many of them
@@ -369,5 +362,5 @@ async def _all_ended(hosts: Iterable[asyncio.Task[None]], helpers: Iterable[asyn
 
 
 def after_none(reply: Mapping[str, Any]) -> bool:
-    """Whether these are a host's first rows."""
+    """True if these are a host's first rows."""
     return int(reply["after"]) == 0

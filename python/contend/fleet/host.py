@@ -1,4 +1,4 @@
-"""What a worker does for a coordinator: begin this host's part of a run, hand over its rows and files, end it.
+"""A worker's part for a coordinator: begin this host's part of a run, hand over its rows and files, end it.
 
 `Host` is a plugin of dask's worker; the functions below it are what the coordinator has workers run, by `Client.run`. All
 of them can be asked again: beginning what goes on changes nothing, rows are asked for by their number.
@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 from distributed import WorkerPlugin
 
 from contend.errors import BadInput, ContendError
+from contend.files import last_line
 from contend.fleet import folders
 from contend.fleet.part import directory_of
-from contend.ledger import is_locked, path_of
-from contend.platforms.names import check_name
+from contend.names import check_name
+from contend.store.ledger import is_locked
+from contend.store.state import ledger_of
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -120,16 +122,17 @@ class Host(WorkerPlugin):
 
 def remove_left(folder: Path) -> list[str]:
     """Remove what a part's runs left on this host, by their ledgers. Returns what could not be removed."""
+    from contend.engine.removal import REMOVERS
     from contend.platforms.destroy import destroy_run
 
     failed = []
     for directory in folder.glob("run/*"):
-        ledger = path_of(directory)
+        ledger = ledger_of(directory)
         if not ledger.exists():
             continue
         settle(ledger)
         try:
-            report = destroy_run(directory, force=is_locked(ledger))
+            report = destroy_run(directory, REMOVERS, force=is_locked(ledger))
         except ContendError as error:
             failed.append(error.message)
         else:
@@ -215,7 +218,7 @@ def _wait_for_last(part: Part) -> None:
     """An earlier worker's orchestrator ends with it, which takes its tear-down."""
     directory = directory_of(part.folder)
     if directory is not None:
-        settle(path_of(directory))
+        settle(ledger_of(directory))
 
 
 async def _listen(part: Part) -> None:
@@ -234,8 +237,7 @@ async def _listen(part: Part) -> None:
             part.ended = said
     code = await process.wait()
     if part.ended is None:
-        text = (part.folder / "errors").read_text(errors="replace").splitlines()
-        last = text[-1] if text else "it said nothing"
+        last = last_line(part.folder / "errors")
         killed = f"signal {-code}" if code < 0 else f"exit status {code}"
         part.ended = {"failed_with": f"its orchestrator ended with {killed}: {last}", "hint": "", "code": 1}
 
@@ -303,7 +305,7 @@ async def chunk(run: str, name: str, offset: int, dask_worker: Worker) -> bytes:
 
 
 async def fingerprint() -> dict[str, Any]:
-    """What this machine is."""
+    """Describe this machine."""
     from contend import environment
 
     return await asyncio.to_thread(environment.fingerprint)

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -18,9 +17,9 @@ from urllib.parse import urlsplit
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
-from contend.fleet import folders
+from contend.fleet import background, folders
 from contend.fleet.needs import INSTALL, ON_HOSTS, STATUS, need, settle_dask
-from contend.platforms.names import check_name
+from contend.names import check_name
 
 AGAIN_S = 1.0
 READY_S = 60.0
@@ -28,7 +27,7 @@ KEYS = ("fleet", "name", "address", "lost_s", "authority", "certificate", "key")
 
 
 def about() -> dict[str, Any]:
-    """What a starting machine asks of a host before anything begins."""
+    """Describe this host to a starting machine, before anything begins."""
     try:
         need(ON_HOSTS)
     except BadInput as error:
@@ -65,26 +64,14 @@ def start(folder: Path) -> dict[str, Any]:
     if folders.alive_in(worker) is not None:
         return folders.read_json(worker) | {"already": True}
     worker.unlink(missing_ok=True)
-    with (folder / "worker.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "contend.fleet.join", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-        )
-    deadline = time.monotonic() + READY_S
-    while not worker.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            said = (folder / "worker.log").read_text(errors="replace").strip().splitlines()
-            raise HostFailed(
-                f"the worker did not reach {folders.read_json(folder / 'join.json')['address']}: "
-                f"{said[-1] if said else 'it said nothing'}",
-                hint="is that port open to this host? contend fleet start --address names another way there",
-            )
-        time.sleep(0.05)
+    background.start(
+        "contend.fleet.join",
+        folder,
+        worker.name,
+        READY_S,
+        f"the worker did not reach {folders.read_json(folder / 'join.json')['address']}",
+        "is that port open to this host? contend fleet start --address names another way there",
+    )
     return folders.read_json(worker)
 
 

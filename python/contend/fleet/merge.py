@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from contend.errors import HostFailed
-from contend.fleet.clocks import Offset
 from contend.store.directory import Row
+from contend.store.host_record import Offset
 
 Key = tuple[str, int, int]
 
 
 class Merge:
-    """Which rows of which host are there. rows: those on the disk already."""
+    """Rows of each host that are there. rows: those on the disk already."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._had: Counter[str] = Counter()

@@ -71,9 +71,9 @@ class Told:
 
 
 def check(folder: Path) -> list[str]:
-    """What is in the way of the part on this host: message and hint; nothing when it can begin."""
+    """List what is in the way of the part on this host: message and hint; nothing when it can begin."""
     from contend.engine import checks
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     try:
         checks.check(load(str(folder / "scenario.yaml")))
@@ -85,7 +85,7 @@ def check(folder: Path) -> list[str]:
 def run(folder: Path, told: Told) -> None:
     """Begin the part, or go on with it. Raises ContendError."""
     from contend.engine import run as orchestrator
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     found = directory_of(folder)
     if found is not None:  # whose earlier orchestrator has ended: contend.fleet.host sees to that

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend import __version__
 from contend.errors import BadInput, HostFailed
-from contend.files import read_named
+from contend.files import NO_OUTPUT
+from contend.platforms import ssh
+from contend.platforms.ssh import Unreached
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -27,12 +27,10 @@ T = TypeVar("T")
 AT_ONCE = 64
 CONNECT_S = 10.0
 PYTHON = (3, 11)
-MOST_CONFIG = 1 << 20
-"""Bytes of an OpenSSH configuration that is read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Way(Shape):
     """How hosts are reached. contend: the command that starts it there; config: an OpenSSH client configuration."""
 
     contend: str = "contend"
@@ -44,9 +42,6 @@ class Way:
                 "--contend names no command",
                 hint="what starts contend on a host: --contend /opt/contend/bin/contend",
             )
-
-    def to_json(self) -> dict[str, str]:
-        return {"contend": self.contend, "config": self.config}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,73 +56,53 @@ class Problem:
 
 async def connect(host: str, way: Way) -> SSHClientConnection:
     """Raises HostFailed with what is in the way, and what to do about it; BadInput for a configuration without end."""
-    import asyncssh
-
     user, _, name = host.rpartition("@")
     options: dict[str, Any] = {"username": user} if user else {}
-    if way.config:
-        if os.path.exists(way.config):  # noqa: PTH110 - Path's raises where it may not look
-            read_named(Path(way.config), most=MOST_CONFIG, hint="--ssh-config takes an OpenSSH configuration")
-        options["config"] = [way.config]
-    name_s = f"cannot reach '{host}'"
     try:
-        return await asyncio.wait_for(
-            asyncssh.connect(name, keepalive_interval=15, connect_timeout=CONNECT_S, **options), 2 * CONNECT_S
+        return await ssh.connect(
+            name, config=way.config or None, within_s=CONNECT_S, keepalive_interval=15, **options
         )
-    except asyncssh.HostKeyNotVerifiable as error:
-        raise HostFailed(
-            f"the host key of '{host}' is not known: {error.reason}",
-            hint=f"compare it with the host's own, then accept it: ssh {host}",
-        ) from error
-    except asyncssh.PermissionDenied as error:
-        raise HostFailed(
-            f"'{host}' lets this user not in: {error.reason}", hint=f"try: ssh {host}"
-        ) from error
-    except socket.gaierror as error:
-        raise HostFailed(
-            f"no host is called '{name}': {error.strerror}", hint="a name or address that ssh knows"
-        ) from error
-    except ConnectionRefusedError as error:
-        raise HostFailed(f"{name_s}: SSH is refused", hint="does sshd run there, on that port?") from error
-    except RecursionError as error:
-        raise HostFailed(
-            f"{name_s}: {way.config or '~/.ssh/config'} includes itself", hint="see its Include lines"
-        ) from error
-    except TimeoutError as error:
-        raise HostFailed(f"{name_s} within {CONNECT_S:g} s", hint=f"try: ssh {host}") from error
-    except (
-        OSError,
-        asyncssh.Error,
-        ValueError,
-    ) as error:  # the last: of a configuration or a key that it cannot read
-        raise HostFailed(f"{name_s}: {error}", hint=f"try: ssh {host}") from error
+    except Unreached as error:
+        why, hint = _why(host, name, way, error)
+        raise HostFailed(why, hint=hint) from error
+
+
+def _why(host: str, name: str, way: Way, error: Unreached) -> tuple[str, str]:
+    """Name what is in the way, and what to do about it."""
+    no, again = f"cannot reach '{host}'", f"try: ssh {host}"
+    known: dict[str, tuple[str, str]] = {
+        "key": (
+            f"the host key of '{host}' is not known: {error.said}",
+            f"compare it with the host's own, then accept it: ssh {host}",
+        ),
+        "denied": (f"'{host}' lets this user not in: {error.said}", again),
+        "name": (f"no host is called '{name}': {error.said}", "a name or address that ssh knows"),
+        "refused": (f"{no}: SSH is refused", "does sshd run there, on that port?"),
+        "loop": (f"{no}: {way.config or '~/.ssh/config'} includes itself", "see its Include lines"),
+        "late": (f"{no} within {CONNECT_S:g} s", again),
+    }
+    return known.get(error.reason, (f"{no}: {error.said}", again))
 
 
 async def ask(
     host: str, way: Way, words: str, given: str = "", limit_s: float = 120.0
 ) -> tuple[int, str, str]:
     """Exit status, output and errors of a command there. Raises HostFailed where it cannot be asked."""
-    import asyncssh
-
+    connection = await connect(host, way)
     try:
-        connection = await connect(host, way)
-        try:
-            stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}
-            done = await asyncio.wait_for(connection.run(words, check=False, **stdin), limit_s)
-        finally:
-            connection.close()
-    except TimeoutError as error:
-        raise HostFailed(
-            f"'{host}' did not answer within {limit_s:g} s: {words}", hint=f"try: ssh {host}"
-        ) from error
-    except (OSError, asyncssh.Error) as error:
-        raise HostFailed(f"the connection to '{host}' broke: {error}", hint=f"try: ssh {host}") from error
-    code = -1 if done.returncode is None else done.returncode  # None: the connection broke first
-    return code, str(done.stdout or ""), str(done.stderr or "")
+        done = await ssh.ask(connection, words, given, limit_s=limit_s)
+    except Unreached as error:
+        why = f"the connection to '{host}' broke: {error.said}"
+        if error.reason == "late":
+            why = f"'{host}' did not answer within {limit_s:g} s: {words}"
+        raise HostFailed(why, hint=f"try: ssh {host}") from error
+    finally:
+        connection.close()
+    return -1 if done.code is None else done.code, done.out, done.err
 
 
 async def of_all(hosts: Sequence[str], act: Callable[[str], Awaitable[T]]) -> dict[str, T | HostFailed]:
-    """What `act` gave for each host, or why it could not; some at once."""
+    """Act on every host, some at once: each result, or why it failed."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(host: str) -> T | HostFailed:
@@ -150,14 +125,14 @@ async def own_address(host: str, way: Way) -> str:
 
 
 async def look(host: str, way: Way) -> Problem | None:
-    """What keeps a host from joining, before anything is started there. Raises HostFailed where it is not reached."""
+    """Find what keeps a host from joining, before anything is started there. Raises HostFailed where it is not reached."""
     first = way.contend.split()[0]
     words = f"if command -v {first} >/dev/null 2>&1; then {way.contend} fleet join --check; else echo absent; python3 -V; fi"
     code, out, err = await ask(host, way, words)
     if out.startswith("absent"):
         return absent(host, way.contend, out + err)
     try:
-        told = _said(host, code, out, err)
+        told = _document(host, code, out, err)
     except HostFailed:
         _, version, _ = await ask(host, way, f"{way.contend} --version")
         last = (err.strip().splitlines() or out.strip().splitlines() or ["nothing"])[0]
@@ -212,25 +187,25 @@ async def join(host: str, way: Way, document: Mapping[str, Any]) -> dict[str, An
         raise HostFailed(
             f"{host}: {said.removeprefix('error: ')}", hint=f"{host}: the worker.log of the fleet"
         )
-    return _said(host, code, out, err)
+    return _document(host, code, out, err)
 
 
 async def leave(host: str, way: Way, fleet: str, *, purge: bool) -> dict[str, Any]:
     """End a host's worker and all it left. Raises HostFailed."""
     words = f"{way.contend} fleet leave {fleet}" + (" --purge" if purge else "")
-    return _said(host, *await ask(host, way, words))
+    return _document(host, *await ask(host, way, words))
 
 
-def _said(host: str, code: int, out: str, err: str) -> dict[str, Any]:
+def _document(host: str, code: int, out: str, err: str) -> dict[str, Any]:
     """The document that a command there printed, which stands in its last line: a login shell may greet before it.
 
-    >>> _said("a", 0, "Welcome to a\\n{\\"ended\\": true}\\n", "")
+    >>> _document("a", 0, "Welcome to a\\n{\\"ended\\": true}\\n", "")
     {'ended': True}
     """
     told = None
     with suppress(ValueError):
         told = json.loads(out.strip().rpartition("\n")[2])
     if not isinstance(told, dict):
-        said = (err or out).strip()[:200] or "it said nothing"
+        said = (err or out).strip()[:200] or NO_OUTPUT
         raise HostFailed(f"{host}: exit status {code}: {said}", hint=f"try: ssh {host}")
     return told

@@ -12,8 +12,6 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from contend.errors import BadInput, HostFailed
-from contend.fleet import certificates, folders, ssh
+from contend.fleet import background, certificates, folders, ssh
 from contend.fleet.names import file_name
 from contend.fleet.needs import HERE, need, settle_dask
 from contend.fleet.ssh import Problem, Way
@@ -78,7 +76,7 @@ class Fleet:
         return LOOPBACK if {EVERYWHERE, LOOPBACK} & set(listens) else str(listens[0])
 
     def document(self, host: str, address: str) -> dict[str, Any]:
-        """What a host joins with: it holds the host's key."""
+        """The invitation of a host: it holds the host's key."""
         return folders.read_json(self.folder / "hosts" / file_name(host)) | {
             "address": f"tls://{address}:{self.port}"
         }
@@ -178,26 +176,14 @@ def make(
 
 def _schedule(folder: Path) -> None:
     """Start the scheduler and wait until it listens."""
-    with (folder / "scheduler.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "contend.fleet.scheduler", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-        )
-    deadline = time.monotonic() + READY_S
-    while not (folder / "scheduler.json").exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            said = (folder / "scheduler.log").read_text(errors="replace").strip().splitlines()
-            raise HostFailed(
-                f"the fleet's scheduler did not start: {said[-1] if said else 'it said nothing'}",
-                hint="is the port free? --port names another",
-            )
-        time.sleep(0.05)
+    background.start(
+        "contend.fleet.scheduler",
+        folder,
+        "scheduler.json",
+        READY_S,
+        "the fleet's scheduler did not start",
+        "is the port free? --port names another",
+    )
 
 
 async def look_at(hosts: Sequence[str], way: Way) -> None:
@@ -296,7 +282,7 @@ def status() -> list[dict[str, Any]]:
 
 
 def write_joins(fleet: Fleet, host: str, address: str) -> tuple[Path, Path]:
-    """What a machine joins with, and the same as user data for cloud-init. Both hold its key."""
+    """Write a machine's invitation, and the same as user data for cloud-init. Both hold its key."""
     document = fleet.document(host, address)
     file, cloud = (fleet.folder / "join" / f"{host}.{kind}" for kind in ("json", "cloud-config.yaml"))
     folders.write_json(file, document)

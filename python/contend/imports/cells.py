@@ -40,7 +40,7 @@ class ImportedCell:
     warnings: tuple[str, ...] = ()
 
 
-def place(tool: str, files: Sequence[Sequence[Run]]) -> tuple[tuple[ImportedCell, ...], tuple[Placed, ...]]:
+def lay_out(tool: str, files: Sequence[Sequence[Run]]) -> tuple[tuple[ImportedCell, ...], tuple[Placed, ...]]:
     """Cells in the order of their first run, and every run in the order of the files."""
     numbered = [(number, run) for number, runs in enumerate(files) for run in runs]
     names = _names([run for _, run in numbered])
@@ -84,7 +84,7 @@ def _key(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def _names(runs: Sequence[Run]) -> Names:
-    """What each of a label's settings is called: those that differ, "" where none does. A command is its own name."""
+    """Names of each of a label's settings: those that differ, "" where none does. A command is its own name."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
     for label in dict.fromkeys(run.label for run in runs):
         mine = [run for run in runs if run.label == label]
@@ -140,7 +140,7 @@ def _warnings(
     names: Names,
     pair: tuple[str, str],
 ) -> tuple[str, ...]:
-    """What the order of two interleaved variants leaves to doubt."""
+    """Warn of what the order of two interleaved variants leaves to doubt."""
     if not blocks:
         return ()
     rows = [

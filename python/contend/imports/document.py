@@ -1,4 +1,4 @@
-"""What a file of another tool says, whatever the tool: runs of cells, one value a metric each."""
+"""A file of another tool, whatever the tool: runs of cells, one value a metric each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from contend.errors import BadInput
 from contend.workloads.metrics import Reading
 
 LATENCY = ("s", "lower")
-UNSAID = "the files do not say"
-"""In environment.json, of what no file of a run says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def items(of: Any, key: str, where: str) -> Sequence[Any]:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, between two of them in proportion (type 7, as numpy and k6 do).
+    """Percentile of sorted values, between two of them in proportion (type 7, as numpy and k6 do).
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([5.0], 0.99)
     (2.5, 5.0)

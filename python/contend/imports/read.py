@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import BadInput
-from contend.imports.cells import ImportedCell, Placed, common, place
+from contend.imports.cells import ImportedCell, Placed, common, lay_out
 from contend.imports.document import Document
 from contend.imports.formats import COLLECTORS, Format, named, recognise
 from contend.imports.source import Source
@@ -15,7 +15,7 @@ from contend.imports.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What is to become a run directory."""
+    """The run directory to be."""
 
     format: Format
     sources: tuple[Source, ...]
@@ -54,7 +54,7 @@ def read_files(paths: Sequence[Path], form: str = "", read: Callable[[int], None
             f"no run in {', '.join(s.name for s in sources)} gave a result{why}",
             hint="repair what failed there, and measure again",
         )
-    cells, placed = place(forms[0].name, [document.runs for document in documents])
+    cells, placed = lay_out(forms[0].name, [document.runs for document in documents])
     versions = tuple(dict.fromkeys(d.version for d in documents if d.version))
     notes = list(dict.fromkeys(note for document in documents for note in document.notes))
     if len(versions) > 1:
@@ -89,7 +89,7 @@ def _once(sources: Sequence[Source]) -> None:
 
 
 def _differing(cells: Sequence[ImportedCell]) -> list[str]:
-    """Which settings made cells of the files."""
+    """Settings that made cells of the files."""
     told = []
     for label in dict.fromkeys(cell.factors.get("victim", "") for cell in cells):
         mine = [c for c in cells if c.factors.get("victim", "") == label]

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from contend import __version__
-from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
-from contend.imports.document import UNSAID
 from contend.imports.read import Import
-from contend.ledger import Ledger
 from contend.probes.evidence import Observed
 from contend.scenario.yaml_file import read_yaml
 from contend.store.cells import Application, Values
 from contend.store.directory import RunDirectory
-from contend.studies.imported.model import Imported
+from contend.store.ledger import Ledger
+from contend.studies.imported.model import UNSAID, Imported
 from contend.studies.model import Measure
+from contend.studies.scenarios import parse, to_yaml
 from contend.text.masking import mask_yaml
 
 STOPPED = "imported"

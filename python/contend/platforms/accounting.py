@@ -1,4 +1,4 @@
-"""What a control group has used, read from the files of cgroup v2 or v1."""
+"""Usage of a control group, read from the files of cgroup v2 or v1."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def read_usage(v2: Path | None, v1: Mapping[str, Path]) -> Usage:
 
 
 def _root(group: Path) -> Path:
-    """Of its hierarchy."""
+    """Root of its hierarchy."""
     while (group.parent / "cgroup.procs").exists():
         group = group.parent
     return group

@@ -123,7 +123,7 @@ def read_bandwidth(read: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 
 def wrong(read: Mapping[str, str], limit: Limit) -> str:
-    """What the limit files say that was not asked for, of period and burst; "" where they agree.
+    """Name what the limit files say that was not asked for, of period and burst; "" where they agree.
 
     >>> wrong({"cpu.max": "5000 10000", "cpu.max.burst": "0"}, Limit(cpus=0.5, period_us=10_000, burst_us=1000))
     'a burst of 0 instead of 1ms'

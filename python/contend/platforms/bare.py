@@ -12,15 +12,16 @@ import os
 import time
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import cgroups, names, network, procfs
+from contend.platforms import cgroups, network, procfs
 from contend.platforms.base import Command, Exit, HostSpec, Survivor, Usage
-from contend.platforms.groups import Groups, PartyGroup
+from contend.platforms.groups import Groups, WorkloadGroup
 from contend.platforms.kin import Kin
 from contend.platforms.network import namespace_path
 from contend.platforms.processes import Confines, LocalProcess, launch
 from contend.platforms.topology import format_cpu_list, permitted
+from contend.store.ledger import Ledger
 
 # For what ends right after its command, like the rest of a pipe: it was not left.
 _LAST_WORDS_S = 0.2
@@ -122,13 +123,13 @@ class BareHost:
         spec: HostSpec,
         cpus: tuple[int, ...],
         groups: Groups,
-        found_by: PartyGroup | Kin | None,
+        found_by: WorkloadGroup | Kin | None,
     ) -> None:
         """found_by: how its processes are found again."""
         self.spec = spec
         self._run_id, self._ledger = run_id, ledger
         self._cpus, self._groups = cpus, groups
-        self._group = found_by if isinstance(found_by, PartyGroup) else None
+        self._group = found_by if isinstance(found_by, WorkloadGroup) else None
         self._kin = found_by if isinstance(found_by, Kin) else None
         self._running: list[tuple[LocalProcess, str]] = []  # with the name in the ledger, "" for none
         self._ended: list[Exit] = []
@@ -238,7 +239,7 @@ class BareHost:
         return tuple(Survivor(pid, name) for pid, name in sorted(released.items()))
 
     def _left(self) -> set[int]:
-        """What runs here and belongs to no command that still does."""
+        """Pids that run here and belong to no command that still does."""
         running = {process.pid for process, _ in self._running if process.alive()}
         left = set(self.pids())
         if not left or not running:
@@ -249,7 +250,7 @@ class BareHost:
         return left
 
     def _gone_from_here(self) -> set[int]:
-        """What was let go, and what came of it."""
+        """Pids of what was let go, and of its descendants."""
         found = {s.pid for s in procfs.processes(self._released) if s.start_ticks == self._released[s.pid]}
         return found.union(*(procfs.descendants(pid) for pid in found))
 
@@ -258,7 +259,7 @@ class BareHost:
 
     @staticmethod
     def _left_outside(kin: Kin, ended: list[LocalProcess]) -> set[int]:
-        """What the user's own commands have left, where this process is the reaper of orphans: the rest of their sessions,
+        """Pids that the user's commands have left, where this process is the reaper of orphans: the rest of their sessions,
         and orphans without a mark, in sessions of their own, that are not older than the commands."""
         found = set().union(*(procfs.in_session(process.pid) for process in ended))
         began_ticks = min(process.started_ns for process in ended) * os.sysconf("SC_CLK_TCK") // 10**9

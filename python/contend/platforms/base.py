@@ -37,7 +37,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
-    """What a party is to get. `cpu_list` is an affinity (bare), a cpuset (container, when pinned), or what each virtual
+    """The shares of a workload. `cpu_list` is an affinity (bare), a cpuset (container, when pinned), or what each virtual
     CPU is pinned to (vm). `ports`: of its servers, which are to be reached at 127.0.0.1 from outside.
     `netns` is where its processes stand; of a guest the server's end of a pair, where its machine gets a tap device."""
 
@@ -55,7 +55,7 @@ Left = Literal["ended", "released", "outside"]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run, and what becomes of the processes that it leaves behind.
+    """A command, and what becomes of the processes that it leaves behind.
 
     ended: contend ends them with the host. released: they are the user's once the command has ended by itself, see
     `Releases`. outside: the command is the user's, and on the bare host runs where contend itself does: not in the host's
@@ -143,7 +143,7 @@ class Usage:
     write_bytes: int | None = None
 
     def since(self, earlier: Usage) -> Usage:
-        """What was counted since then.
+        """Subtract an earlier usage.
 
         >>> Usage(cpu_ns=9).since(Usage(cpu_ns=4, read_bytes=1)).cpu_ns
         5
@@ -155,7 +155,7 @@ class Usage:
         return self._with(more, 1)
 
     def _with(self, other: Usage, sign: int) -> Usage:
-        """What one of the two cannot tell is 0 of the other, and None where this one cannot."""
+        """Add or subtract. A figure that one of the two cannot tell is 0 of the other, and None where this one cannot."""
         found: dict[str, int | None] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
@@ -180,7 +180,7 @@ class Host(Protocol):
         ...
 
     def listens(self, port: int) -> bool:
-        """Whether one of its servers can be reached at this TCP port."""
+        """True if one of its servers can be reached at this TCP port."""
         ...
 
     def cgroup(self) -> Path | None:
@@ -188,7 +188,7 @@ class Host(Protocol):
         ...
 
     def honoured(self) -> dict[str, object]:
-        """What the host got, read back from the kernel: cpus, quota, memory, mechanism."""
+        """The shares that the host got, read back from the kernel: cpus, quota, memory, mechanism."""
         ...
 
     def close(self) -> None:

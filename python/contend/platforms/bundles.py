@@ -1,4 +1,4 @@
-"""What a container of contend's consists of: an almost empty root, the host's own directories, OCI settings.
+"""Parts of a container of contend's: an almost empty root, the host's own directories, OCI settings.
 
 The root holds only mount points and links, so the same programs run on bare and in the container, and what is
 compared is the platform and not two builds of a program.
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.platforms import names, state
+from contend import names
+from contend.store import state
 
 ANNOTATION = "contend.run"
 _HOST = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt")

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from contend import names
 from contend.errors import HostFailed
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 
 Force = Literal["auto", "v1", "none"]
 

@@ -1,4 +1,4 @@
-"""What a thing of each kind may be called and where it may lie, so that a row of a ledger can name nothing else.
+"""Names and folders that a thing of each kind may have, so that a row of a ledger can name nothing else.
 
 Raises HostFailed for what is not contend's, of that run. Directories and files are removed through descriptors of the
 directories they lie in, which are walked to without following a link.
@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import HostFailed
-from contend.platforms import cgroups, names, procfs
+from contend.platforms import cgroups, procfs
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTROLLER = re.compile(r"[a-z0-9_]+")
@@ -152,7 +153,7 @@ def _inside(path: Path, of: OfRun) -> bool:
 
 
 def _check_owner(status: os.stat_result, path: Path, of: OfRun) -> None:
-    """What lies inside the run may be another's (a container's user); what lies elsewhere is this user's."""
+    """Check an owner: inside the run it may be another (a container's user); elsewhere it is this user."""
     if status.st_uid != os.geteuid() and not _inside(path, of):
         raise HostFailed(f"{path} belongs to another user", hint="the ledger names a stranger")
 

@@ -12,9 +12,9 @@ import os
 import threading
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import bandwidth, bundles, cgroups, engines, limits, names, network, procfs
+from contend.platforms import bandwidth, bundles, cgroups, engines, limits, network, procfs
 from contend.platforms.accounting import read_usage
 from contend.platforms.bare import check_cpus
 from contend.platforms.base import Command, HostSpec, Usage
@@ -28,6 +28,7 @@ from contend.platforms.provisioning import (
     read_back,
 )
 from contend.platforms.topology import confined, parse_cpu_list
+from contend.store.ledger import Ledger
 
 
 class ContainerPlatform:

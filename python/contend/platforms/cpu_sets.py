@@ -1,4 +1,4 @@
-"""Which CPUs a set of so many gets, where the host leaves a choice: close together, or apart."""
+"""The CPUs of a set of so many, where the host leaves a choice: close together, or apart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def spread(topology: Topology, number: int) -> tuple[int, ...]:
     taken: dict[str, Counter[int]] = {level: Counter() for level in LEVELS}
     chosen: list[int] = []
     while len(chosen) < number:
-        best = left[first] if not chosen else min(left.values(), key=lambda cpu: _crowd(cpu, taken))
+        best = left[first] if not chosen else min(left.values(), key=lambda cpu: _taken_beside(cpu, taken))
         chosen.append(best.id)
         del left[best.id]
         for level in LEVELS:
@@ -33,14 +33,14 @@ def spread(topology: Topology, number: int) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def _crowd(cpu: Cpu, taken: dict[str, Counter[int]]) -> tuple[int, ...]:
+def _taken_beside(cpu: Cpu, taken: dict[str, Counter[int]]) -> tuple[int, ...]:
     """How many of its neighbours are taken, nearest first; of equal ones from the high end, like `pick`."""
     counts = (taken[level][getattr(cpu, level)] for level in reversed(LEVELS))
     return (*counts, -cpu.core, cpu.id)
 
 
 def alike(topology: Topology, one: Iterable[int], other: Iterable[int]) -> bool:
-    """Whether two sets are wired the same: as many CPUs in as many cores, caches, nodes and packages.
+    """True if two sets are wired the same: as many CPUs in as many cores, caches, nodes and packages.
 
     >>> smt = Topology(tuple(Cpu(n, n % 4, cache=n % 4 // 2) for n in range(8)))
     >>> alike(smt, (3, 7), (0, 4)), alike(smt, (3, 7), (3, 2)), alike(smt, (2, 3), (0, 2))

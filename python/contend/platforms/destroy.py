@@ -5,51 +5,50 @@ Nothing that is damaged, or laid in the way by somebody else, stops the cleaning
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from contend.errors import ContendError
-from contend.ledger import SCHEMA_VERSION, is_locked
-from contend.platforms import claims, obedience, state
-from contend.platforms.claims import Claim
-from contend.platforms.resources import Removed, remove_obeyed
+from contend.platforms import obedience
+from contend.platforms.removers import Removed, Removers
+from contend.platforms.resources import remove_obeyed
 from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
+from contend.store import claims, state
+from contend.store.claims import Claim
+from contend.store.ledger import is_locked
+from contend.text.shape import Shape, Through
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What must be looked at by hand. The rest was cleaned all the same."""
+class Problem(Shape):
+    """A thing to look at by hand. The rest was cleaned all the same."""
 
     message: str
     hint: str
 
 
+def _paths(paths: Sequence[Path]) -> list[str]:
+    return [str(path) for path in paths]
+
+
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What was done. `live` are the directories of runs that were left alone, `others` what is another state
+class Report(Shape):
+    """A cleaning and its results. `live` are the directories of runs that were left alone, `others` what is another state
     directory's, `left` what was listed and left, each with the reason."""
 
+    schema_version: Literal[1] = field(default=1, init=False)
     removed: tuple[Removed, ...] = ()
     failed: tuple[Removed, ...] = ()
-    live: tuple[Path, ...] = ()
+    live: Annotated[tuple[Path, ...], Through(_paths)] = ()
     others: tuple[Anothers, ...] = ()
     left: tuple[LeftAlone, ...] = ()
     problems: tuple[Problem, ...] = ()
 
-    def to_json(self) -> dict[str, object]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "removed": [item.to_json() for item in self.removed],
-            "failed": [item.to_json() for item in self.failed],
-            "live": [str(path) for path in self.live],
-            "others": [item.to_json() for item in self.others],
-            "left": [item.to_json() for item in self.left],
-            "problems": [{"message": one.message, "hint": one.hint} for one in self.problems],
-        }
 
-
-def destroy_run(directory: Path, *, force: bool = False) -> Report:
+def destroy_run(directory: Path, removers: Removers, *, force: bool = False) -> Report:
     """Remove what the run in `directory` left: by its ledger, then by its name, wherever else it is found. Of a run that is
     only read (`obedience`), what its ledger names is listed and left.
 
@@ -58,7 +57,7 @@ def destroy_run(directory: Path, *, force: bool = False) -> Report:
     standing = obedience.judge(directory)
     if isinstance(standing, obedience.ReadOnly):
         return _read_only(standing)
-    done = remove_obeyed(standing, force=force)
+    done = remove_obeyed(standing, removers, force=force)
     strays, left, problems = survey_of(standing.run_id)
     done += strays
     report = _report(done, left=left, problems=problems)
@@ -67,7 +66,7 @@ def destroy_run(directory: Path, *, force: bool = False) -> Report:
     return report
 
 
-def destroy_all(*, force: bool = False) -> Report:
+def destroy_all(removers: Removers, *, force: bool = False) -> Report:
     """Remove what any run left that this state directory knows, or none any more; and what carries contend's name and
     belongs to no run. What another state directory knows is left alone and told."""
     done: list[Removed] = []
@@ -84,7 +83,7 @@ def destroy_all(*, force: bool = False) -> Report:
         if is_locked(pointer.ledger) and not force:
             live.append(pointer.directory)
         elif pointer.ledger.exists():
-            report = _tried(pointer.directory, force)
+            report = _tried(pointer.directory, removers, force)
             done += [*report.removed, *report.failed]
             left += report.left
             problems += report.problems
@@ -92,7 +91,7 @@ def destroy_all(*, force: bool = False) -> Report:
         if is_locked(claim.ledger):
             live.append(claim.directory)
         elif claim.has_ledger():
-            report = _tried(claim.directory, False)
+            report = _tried(claim.directory, removers, False)
             whose = f"of {claim.directory}, which no state directory knows"
             done += [replace(item, whose=whose) for item in (*report.removed, *report.failed)]
             left += report.left
@@ -108,15 +107,15 @@ def destroy_all(*, force: bool = False) -> Report:
 
 
 def survey_of(run_id: str) -> tuple[list[Removed], tuple[LeftAlone, ...], tuple[Problem, ...]]:
-    """What carries the name of one run and was not in its ledger: removed; and what only says that it is the run's."""
+    """Remove what carries the name of one run and was not in its ledger; list what only says that it is the run's."""
     found = survey(run_id)
     done = [remove_stray(stray) for stray in found.strays]
     return done, found.left, tuple(Problem(message, hint) for message, hint in found.problems)
 
 
-def _tried(directory: Path, force: bool) -> Report:
+def _tried(directory: Path, removers: Removers, force: bool) -> Report:
     try:
-        return destroy_run(directory, force=force)
+        return destroy_run(directory, removers, force=force)
     except (ContendError, OSError) as error:
         hint = error.hint if isinstance(error, ContendError) else ""
         return Report(problems=(Problem(f"{directory} was not cleaned: {error}", hint),))

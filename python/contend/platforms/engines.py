@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import bundles, names
+from contend.platforms import bundles
 
 NAMES = ("docker", "podman", "runc", "crun")
 LABEL_RUN = "contend.run"
@@ -156,8 +157,8 @@ def _plain(name: str) -> list[Engine]:
     return [Engine(name, _commands(name)[-1], "")] if shutil.which(name) else []
 
 
-def _told(engine: Engine, *arguments: str) -> str:
-    """What an engine lists. One fails at a container that goes while it looks: it is asked again then."""
+def _listing(engine: Engine, *arguments: str) -> str:
+    """The list of an engine's containers. An engine fails at one that goes while it looks: it is asked again then."""
     for _ in range(2):
         with contextlib.suppress(HostFailed):
             return engine.call(*arguments)
@@ -170,7 +171,7 @@ def containers() -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for engine in _plain("podman"):
         try:
-            listed = _told(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", "json")
+            listed = _listing(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", "json")
         except HostFailed:
             if bundles.left():  # every container of contend's has a bundle: there may be one to find
                 raise
@@ -180,14 +181,14 @@ def containers() -> list[tuple[str, str, str]]:
     for engine in _plain("docker"):
         if engine.call("info", "--format", "{{.ServerVersion}}", check=False).strip():  # the service answers
             shape = f'{{{{.Names}}}}\t{{{{.Label "{LABEL_RUN}"}}}}'
-            listed = _told(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", shape)
+            listed = _listing(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", shape)
             for line in listed.splitlines():
                 name, _, run = line.partition("\t")
                 found.append((name, engine.name, run))
     for engine in [e for name in ("runc", "crun") for e in _plain(name)]:
         if not Path(engine.command[-1]).is_dir():  # nothing was ever started with it
             continue
-        listed = _told(engine, "list", "--format", "json").strip()
+        listed = _listing(engine, "list", "--format", "json").strip()
         for row in json.loads(listed or "null") or []:
             config = Path(str(row.get("bundle", ""))) / "config.json"
             run = bundles.run_of(config)

@@ -14,16 +14,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.ledger import Ledger
-from contend.platforms import cgroups, limits, names, procfs, scope
+from contend.platforms import cgroups, limits, procfs, scope
 from contend.platforms.accounting import read_usage
 from contend.platforms.base import Command, Limit, Usage
 from contend.platforms.processes import Confines, launch
+from contend.store.ledger import Ledger
 
 
 @dataclass(slots=True)
-class PartyGroup:
+class WorkloadGroup:
     """The groups of one party. `v1` by controller; `read_back` is what the kernel says of its limits."""
 
     v2: Path | None
@@ -99,14 +100,14 @@ class Groups:
             self._choose()
             limits.check(limit, self._layout, self._handed_on(), directory)
 
-    def make(self, party: str, limit: Limit, directory: Path) -> PartyGroup | None:
+    def make(self, party: str, limit: Limit, directory: Path) -> WorkloadGroup | None:
         """The groups of one party, empty; None where this host lets this user have none."""
         self._choose()
         chosen = limits.check(limit, self._layout, self._handed_on(), directory) if limit else {}
         if self._parent is None:
             return None
         in_v2 = [controller for controller, version in chosen.items() if version == 2]
-        group = PartyGroup(None)
+        group = WorkloadGroup(None)
         if self._version == 2:
             group.v2 = self._limited(party, in_v2) if in_v2 else self._mkdir(self._home(), party)
         else:
@@ -122,14 +123,14 @@ class Groups:
                 group.read_back |= limits.apply(where, controller, version, limit, directory)
         return group
 
-    def release(self, group: PartyGroup, pids: Iterable[int]) -> None:
+    def release(self, group: WorkloadGroup, pids: Iterable[int]) -> None:
         """Move processes out of a party's groups, to where contend itself is. Raises HostFailed when that is refused."""
         moved = tuple(pids)
         for path in group.paths():
             within = [h for h in self._layout.hierarchies() if path.is_relative_to(h.root)]
             cgroups.move(moved, max(within, key=lambda h: len(h.root.parts)).own)
 
-    def drop(self, group: PartyGroup) -> None:
+    def drop(self, group: WorkloadGroup) -> None:
         """End what is in a party's groups and remove them. Idempotent."""
         for path in group.paths():
             cgroups.remove(path)

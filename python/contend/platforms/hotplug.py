@@ -1,26 +1,23 @@
-"""CPUs taken offline for a while, and brought back whatever happens: /sys/devices/system/cpu/cpuN/online.
+"""CPUs of this host offline and back: /sys/devices/system/cpu/cpuN/online.
 
-The kernel's interface is Documentation/core-api/cpu_hotplug.rst. Before a CPU goes, the ledger says that it will and where
-what the kernel narrows with it is kept (`contend.platforms.masks`); so `contend destroy` brings it back after a crash, and
-before that a process that waits for the run's death does (`contend.platforms.hotplug_guard`). A boot brings all back.
+The kernel's interface is Documentation/core-api/cpu_hotplug.rst; what it narrows with a CPU is kept by
+`contend.platforms.masks`. A run takes CPUs by `contend.platforms.taken_cpus`. A boot brings all back.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from contend import files
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import masks, ownership, procfs
+from contend.platforms import masks, procfs
 from contend.platforms.sizes import cpus_label
 from contend.platforms.topology import Cpu, Topology, format_cpu_list, parse_cpu_list
+from contend.store import ownership
 
 KIND = "offline-cpus"
 """Of the ledger. The name is the CPUs, as the kernel writes them."""
@@ -42,7 +39,7 @@ def fixed(among: Iterable[int], cpus: Path = CPUS) -> tuple[int, ...]:
 
 
 def staying(topology: Topology, number: int, fixed: Iterable[int] = ()) -> tuple[int, ...]:
-    """Which CPUs a host of so many keeps: those that cannot go, then whole cores, of the same cache, node and package first.
+    """The CPUs that a host of so many keeps: those that cannot go, then whole cores, of one cache, node and package first.
 
     The same number gives the same CPUs. Raises CannotHonour where more are fixed than are to stay.
 
@@ -106,76 +103,6 @@ def refused(topology: Topology, sizes: Iterable[int], cpus: Path = CPUS, cpusets
     return ""
 
 
-class Hotplug:
-    """The CPUs of this host for one run. One run at a time: the directory of CPUs is locked meanwhile.
-
-    Raises CannotHonour where another run has it.
-    """
-
-    def __init__(self, run_id: str, ledger: Ledger, directory: Path, cpus: Path = CPUS) -> None:
-        """directory: of the run. What is narrowed is kept where the ledger is."""
-        self._run_id, self._ledger, self._cpus, self._directory = run_id, ledger, cpus, directory
-        self._saved = ledger.path.parent / FILE
-        self._gone: tuple[int, ...] = ()
-        self._guard: subprocess.Popen[bytes] | None = None
-        self._lock = os.open(cpus, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise CannotHonour(
-                "another run takes CPUs of this host offline", hint="wait for its end; contend destroy --all"
-            ) from error
-
-    @property
-    def gone(self) -> tuple[int, ...]:
-        """Those that are offline by this run."""
-        return self._gone
-
-    def take(self, gone: Iterable[int]) -> None:
-        """Take these offline, none being so by this run. Raises HostFailed; all are online again then."""
-        from contend.platforms import hotplug_guard
-
-        wanted = tuple(sorted(gone))
-        root = masks.cpuset_root()
-        if why := why_not(wanted, self._cpus, root):
-            raise HostFailed(
-                f"CPU {format_cpu_list(wanted)} cannot be taken offline: {why}",
-                hint="--set hosts_by=confined",
-            )
-        kept = masks.save(wanted, root) | {"boot_id": procfs.boot_id()}
-        files.write(self._saved, json.dumps(kept).encode())  # on the disk: a crash a moment later needs it
-        name = format_cpu_list(wanted)
-        self._ledger.intend(KIND, name, run=self._run_id, boot_id=procfs.boot_id())
-        self._gone = wanted
-        if self._guard is None:
-            self._guard = hotplug_guard.start(self._directory, self._cpus)
-        try:
-            for cpu in wanted:
-                _switch(cpu, "0", self._cpus)
-        except HostFailed:
-            self.bring_back()
-            raise
-
-    def bring_back(self) -> None:
-        """All that are offline by this run; idempotent. Raises HostFailed, and leaves them in the ledger then."""
-        if self._gone:
-            restore(self._gone, self._saved, self._cpus)
-            self._ledger.removed(KIND, format_cpu_list(self._gone))
-            self._gone = ()
-
-    def close(self) -> None:
-        try:
-            self.bring_back()
-        finally:
-            if self._guard is not None:
-                self._guard.communicate()
-                self._guard = None
-            if self._lock >= 0:
-                os.close(self._lock)
-                self._lock = -1
-
-
 def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
     """Bring these online, then widen again what is kept in `saved`, and remove that. True where one was offline.
 
@@ -186,7 +113,7 @@ def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
     errors = []
     for cpu in missing:
         try:
-            _switch(cpu, "1", cpus)
+            switch(cpu, "1", cpus)
         except HostFailed as error:
             errors.append(error)
     if errors:
@@ -199,7 +126,7 @@ def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
 
 
 def _kept(saved: Path) -> Mapping[str, Any] | None:
-    """What this user has kept; nothing where others could have written it."""
+    """The record that this user has kept; nothing where others could have written it."""
     try:
         with (
             ownership.own_directory(saved.parent.resolve()) as folder,
@@ -214,7 +141,7 @@ def _kept(saved: Path) -> Mapping[str, Any] | None:
 
 
 def remove(name: str, row: Mapping[str, Any], kept: Path, cpus: Path | None = None) -> bool:
-    """What the ledger announced, after a crash. True where a CPU was offline. Raises HostFailed.
+    """Undo what the ledger announced, after a crash. True where a CPU was offline. Raises HostFailed.
 
     kept: where the ledger is. Paths that a row of an older contend has are not looked at. cpus: default, the kernel's.
     After another boot all CPUs are back, and nothing that was kept is of this one.
@@ -226,7 +153,8 @@ def remove(name: str, row: Mapping[str, Any], kept: Path, cpus: Path | None = No
     return restore(parse_cpu_list(name), saved, cpus or CPUS)
 
 
-def _switch(cpu: int, to: str, cpus: Path) -> None:
+def switch(cpu: int, to: str, cpus: Path) -> None:
+    """Take a CPU offline ("0"), or bring it back ("1"). Raises HostFailed where it does not follow."""
     file = _file(cpu, cpus)
     what = f"take CPU {cpu} offline" if to == "0" else f"bring CPU {cpu} back"
     try:

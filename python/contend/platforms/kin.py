@@ -1,4 +1,4 @@
-"""Which processes are a run's where it has no control groups: its descendants, written down while they can be told.
+"""Processes of a run without control groups: its descendants, written down while they can be told.
 
 A contend without groups becomes the reaper of its descendants (PR_SET_CHILD_SUBREAPER, prctl(2)): none of them gets out
 of its family tree while it lives, however often it forks. Their pids, with the moments at which they started, are kept in
@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from contend import files
+from contend import files, names
 from contend.errors import BadInput
-from contend.platforms import cgroups, names, procfs, state
+from contend.platforms import cgroups, procfs
+from contend.store import state
 
 _SUBREAPER, _GET_SUBREAPER = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER of <sys/prctl.h>
 # What is forked, leaves its session and loses its parent between two looks before a crash is not found again: so looks are
@@ -109,7 +110,7 @@ class Kin:
         return set(found)
 
     def _users(self, found: dict[int, Identity]) -> dict[int, Identity]:
-        """What was let go and still lives, its descendants, and the sessions that those have made."""
+        """Processes that were let go and still live, their descendants, and the sessions that those have made."""
         if not self._let_go:
             return {}
         self._let_go = {pid: one for pid, one in self._let_go.items() if _same(one)}
@@ -204,7 +205,7 @@ def of_run(run_id: str) -> set[int]:
 
 
 def read(run_id: str) -> list[Identity]:
-    """What a contend of this boot has written down of a run; nothing where there is none, or it is damaged."""
+    """Read the processes that a contend of this boot wrote down of a run; nothing where there are none, or it is damaged."""
     return read_file(_file(run_id))
 
 
@@ -239,7 +240,7 @@ def _text(processes: Iterable[Identity]) -> str:
 
 
 def read_file(path: Path) -> list[Identity]:
-    """What a process of this boot has written down there; nothing where there is none, or it is damaged."""
+    """Read the processes written down in a file in this boot; nothing where there are none, or it is damaged."""
     try:
         boot, *lines = files.read_inside(path, most=_MOST_BYTES).split(b"\n")
     except (OSError, BadInput):
@@ -252,11 +253,6 @@ def read_file(path: Path) -> list[Identity]:
             pid, start, session = map(int, line.split())
             found[pid] = (pid, start, session)
     return [one for one in found.values() if one[2] != _GONE]
-
-
-def recorded_runs() -> list[str]:
-    folder = state.folder().with_name("processes")
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def _file(run_id: str) -> Path:
@@ -305,8 +301,8 @@ def _children(pid: int) -> set[int]:
 
 
 def reap_orphans(on: bool) -> bool:
-    """Whether orphans below this process come to it from now on; whether they did. Where the kernel refuses (it never
-    does since Linux 3.4), orphans go to init as ever."""
+    """Have orphans below this process come to it from now on, or not; True if they did before. If the kernel refuses (never
+    since Linux 3.4), orphans go to init as ever."""
     library, before = ctypes.CDLL(None, use_errno=True), ctypes.c_int(0)
     library.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     library.prctl(_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0)

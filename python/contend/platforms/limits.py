@@ -30,7 +30,7 @@ def controllers(limit: Limit) -> tuple[str, ...]:
 
 
 def check(limit: Limit, layout: Layout, delegated: frozenset[str], directory: Path) -> dict[str, int]:
-    """Which hierarchy (1 or 2) caps what; `delegated` are the v2 controllers this user may hand on.
+    """The hierarchy (1 or 2) that caps each resource; `delegated` are the v2 controllers this user may hand on.
 
     Raises CannotHonour, before anything is made, for a cap this host cannot give.
     """

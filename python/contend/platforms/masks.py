@@ -1,4 +1,4 @@
-"""What the kernel narrows for good when a CPU goes offline, kept so that it can be put back.
+"""Masks that the kernel narrows for good when a CPU goes offline, kept so that they can be put back.
 
 - Version 1 of cgroups: `cpuset.cpus` loses the CPU, and a group that is left with none loses its tasks to its parent
   (Documentation/admin-guide/cgroup-v1/cpusets.rst). Version 2 keeps what was asked for, and needs nothing.
@@ -31,7 +31,7 @@ def cpuset_root() -> Path | None:
 
 
 def save(gone: Iterable[int], root: Path | None, proc: Path = PROC, irqs: Path = IRQS) -> dict[str, Any]:
-    """What would be narrowed if these CPUs went, as JSON.
+    """The masks that would be narrowed if these CPUs went, as JSON.
 
     root: of the cpuset controller of version 1, None for none.
     """

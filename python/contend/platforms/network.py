@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.listening import ports
+from contend.store.ledger import Ledger
 
 NETNS_DIRECTORY = Path("/run/netns")
 TUN, VHOST = Path("/dev/net/tun"), Path("/dev/vhost-net")

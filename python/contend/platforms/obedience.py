@@ -1,4 +1,4 @@
-"""Whether what a run directory says is obeyed, or only read: the one place that decides it.
+"""Trust in run directories: is what one says obeyed, or only read? The one module that decides it.
 
 A ledger names what is to be ended and removed with this user's rights, so it is obeyed only if nobody else can have
 written it:
@@ -23,8 +23,8 @@ from typing import Any
 
 from contend import files
 from contend.errors import BadInput
-from contend.ledger import parse, standing
-from contend.platforms import claims, ownership, state
+from contend.store import claims, ownership, state
+from contend.store.ledger import parse, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Obeyed:
     damaged: tuple[int, ...] = ()  # numbers of lines that are no rows
 
     def left(self) -> list[dict[str, Any]]:
-        """What was announced and never recorded as removed, newest first."""
+        """Rows announced and never recorded as removed, newest first."""
         return standing(self.rows)
 
 
@@ -53,7 +53,7 @@ class ReadOnly:
     rows: tuple[dict[str, Any], ...] = ()
 
     def left(self) -> list[dict[str, Any]]:
-        """What its ledger names; to be listed, not touched."""
+        """Rows that its ledger names; to be listed, not touched."""
         return standing(self.rows)
 
 

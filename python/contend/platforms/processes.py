@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import signal as signals
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,13 +38,15 @@ def launch(
     *,
     among: Callable[[], Iterable[int]] | None = None,
     sweep: Callable[[LocalProcess], None] | None = None,
+    inherited: Mapping[str, str] = os.environ,
 ) -> LocalProcess:
     """Start `command`. Raises TrialFailed naming the step that failed; nothing is left behind then.
 
     The process, not what it forks, is killed when the calling *thread* ends (PR_SET_PDEATHSIG is per thread): call this
-    from one that outlives the process. `marks` go into its environment last. `among` and `sweep`: see LocalProcess.
+    from one that outlives the process. `marks` go into its environment last, after `inherited` and the
+    command's own. `among` and `sweep`: see LocalProcess.
     """
-    environment = {**os.environ, **command.env, **marks}
+    environment = {**inherited, **command.env, **marks}
     with contextlib.ExitStack() as files:
         try:
             out, err = (open_output(path) for path in (command.stdout, command.stderr))
@@ -64,6 +67,22 @@ def launch(
             said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise TrialFailed(f"{what}: {said}", hint=start_hint(error)) from error
     return LocalProcess(pid, started_ns, among=among, sweep=sweep)
+
+
+def run(
+    argv: Sequence[str], within_s: float, cwd: Path, environment: Mapping[str, str] = os.environ
+) -> tuple[Exit, str]:
+    """Run a program to its end, and give what it said. After `within_s`, or where this is interrupted, it is ended with all
+    that it has started. Raises TrialFailed where it cannot be started."""
+    with tempfile.TemporaryDirectory(prefix="contend-said-") as folder:
+        said = Path(folder) / "said"
+        process = launch(Command(tuple(argv), cwd, said, said), Confines(), {}, inherited=environment)
+        try:
+            ended = process.wait(within_s)
+        except BaseException:
+            process.stop("KILL", 0.0)
+            raise
+        return ended, said.read_text(encoding="utf-8", errors="replace")
 
 
 def open_output(path: Path) -> int:

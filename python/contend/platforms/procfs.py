@@ -1,4 +1,4 @@
-"""What /proc says about processes.
+"""Processes as /proc shows them.
 
 Every process contend starts carries CONTEND_RUN=<run id> in its environment, which its children inherit. It tells which
 party a process of the run is, and what to list. Anybody can write it, so nothing is ended for it (`contend.platforms.kin`).

@@ -1,4 +1,4 @@
-"""What CPU quotas held a traced command back, and when: a file beside its traces.
+"""Throttling of a traced command by CPU quotas, and when: a file beside its traces.
 
 A trace has how long each thread was ready without a CPU. The kernel counts throttled time as that too, so whoever reads a
 trace has to know both. Rows are written when the throttled time has grown, at most one an interval.
@@ -81,7 +81,7 @@ class Throttled(NamedTuple):
 
 
 def between(source: Path, begin_ns: int, end_ns: int) -> Throttled:
-    """What was held back of a traced command in [begin_ns, end_ns]; a part of a row that reaches beyond counts as such a
+    """Throttling of a traced command in [begin_ns, end_ns]; a part of a row that reaches beyond counts as such a
     part."""
     place = source if source.is_dir() else source.parent
     try:

@@ -1,4 +1,4 @@
-"""Which CPU quotas kept a party's processes from CPUs, wherever the quota stands.
+"""CPU quotas that kept a workload's processes from CPUs, wherever the quota stands.
 
 A quota holds back its whole group and all groups below it, and the kernel counts that time as waiting for a CPU, in
 run delay and pressure alike. So the groups that the processes are really in are looked up, in the v2 tree and in the
@@ -15,11 +15,12 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from contend.platforms.accounting import flat
 from contend.platforms.procfs import unescaped
 from contend.text.printable import printable
+from contend.text.shape import Count, Finite, Shape
 
 PROC = Path("/proc")
 _INITIAL_NAMESPACE = 0xEFFFFFFB  # PROC_CGROUP_INIT_INO, include/linux/proc_ns.h
@@ -29,32 +30,23 @@ Whose = Literal["own", "above", "below"]
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
-    """One quota that was met while a party ran.
-
-    whose: "own", of a group that contend made for the party; "above", of a group that contend itself is in; "below", of
-    a group that the party's own processes went into. cpus: NaN where the quota was gone when it was read.
-    """
+class Quota(Shape):
+    """A CPU quota that held the victim back while a cell was measured: medians over its trials."""
 
     group: str
-    cpus: float
-    whose: Whose
+    cpus: Annotated[Finite, "null where it was gone when it was read"]
+    whose: Annotated[
+        Whose,
+        "own: of a group that contend made for the party; above: of a group that contend itself was in; below: of a group"
+        " that the party's own processes went into",
+    ]
     throttled_s: float
-    periods: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "group": self.group,
-            "cpus": self.cpus if math.isfinite(self.cpus) else None,
-            "whose": self.whose,
-            "throttled_s": self.throttled_s,
-            "periods": self.periods,
-        }
+    periods: Count
 
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """What quotas did to a party over a window.
+    """Throttling of a workload by quotas over a window.
 
     held_s: CPU time that its processes were kept from, summed over CPUs and over groups that are not within each other;
     None: not to be told, for the reason in `unknown`. quotas: the longest first.
@@ -143,7 +135,7 @@ class QuotaWatch:
             self._count(group)
 
     def throttling(self) -> Throttling:
-        """What was counted between the first look and the last."""
+        """The throttling counted between the first look and the last."""
         grown = {group: last.since(self._first[group]) for group, last in self._last.items()}
         found = [
             Quota(str(g), self._quota.get(g, math.nan), self._whose(g), c.own_ns / 1e9, c.periods)
@@ -173,7 +165,7 @@ class QuotaWatch:
 
     @staticmethod
     def _directly(group: Path, below: Path, inside: Collection[Path]) -> bool:
-        """Whether `below` lies in `group` with none of the others between them."""
+        """True if `below` lies in `group` with none of the others between them."""
         nearest = next((above for above in below.parents if above in inside), None)
         return nearest == group
 
@@ -268,7 +260,7 @@ def _text(path: Path) -> str:
 
 
 def _has_cpu(line: str) -> bool:
-    """Whether a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
+    """True if a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
     return "cpu" in line.split(":", 2)[1].split(",")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from contend.errors import UnknownName
-from contend.ledger import Ledger
 from contend.platforms.base import Platform
+from contend.store.ledger import Ledger
 
 KINDS = ("bare", "container", "vm", "container-in-vm")
 

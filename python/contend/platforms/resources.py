@@ -1,4 +1,4 @@
-"""Everything contend makes on a host, by kind, and how each is removed again: after a run and after a crash.
+"""Removal of what a run's ledger announced, after the run and after a crash; and what of it is on this host, by kind.
 
 Removal is idempotent, goes newest first, tries everything, and touches only what the run itself can have made: the ledger
 must be one to obey (`contend.platforms.obedience`), and each name one that a thing of its kind and run can have
@@ -8,15 +8,14 @@ must be one to obey (`contend.platforms.obedience`), and each name one that a th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import names
 from contend.clock import SystemClock
-from contend.errors import ContendError, HostFailed
-from contend.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked
+from contend.errors import HostFailed
 from contend.platforms import (
     cgroups,
     confinement,
@@ -24,43 +23,21 @@ from contend.platforms import (
     groups,
     hotplug,
     kin,
-    names,
     network,
     obedience,
     procfs,
     scope,
-    state,
 )
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
-
-Row = Mapping[str, Any]
-# How the kinds of things begin that programs of a run make: contend.clouds.openstack, contend.clouds.local.removal,
-# contend.elsewhere.removal.
-ON_CLOUDS, OF_STORMS, ELSEWHERE = "openstack-", "local-", "elsewhere-"
+from contend.platforms.removers import Removed, Removers, Row
+from contend.store import state
+from contend.store.ledger import SCHEMA_VERSION, Ledger, append_line, is_locked
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """One thing that removal was tried on. `was_there` is False when it had gone already."""
-
-    kind: str
-    name: str
-    was_there: bool
-    why: str = ""  # why it is still there; it stays in the ledger then
-    whose: str = ""  # of what no ledger told of: the run, and what became of it
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "was_there": self.was_there,
-            "why": self.why,
-            "whose": self.whose,
-        }
-
-
-def remove_leftovers(directory: Path, *, force: bool = False, ledger: Ledger | None = None) -> list[Removed]:
+def remove_leftovers(
+    directory: Path, removers: Removers, *, force: bool = False, ledger: Ledger | None = None
+) -> list[Removed]:
     """Remove what the ledger of a run directory announced and never recorded as removed, and record it.
 
     `ledger`: the open ledger, for a run that cleans up after its own earlier crash. Raises HostFailed for a
@@ -72,7 +49,7 @@ def remove_leftovers(directory: Path, *, force: bool = False, ledger: Ledger | N
         if not standing.left():
             return []
         raise _not_obeyed(standing)
-    return remove_obeyed(standing, force=force, ledger=ledger)
+    return remove_obeyed(standing, removers, force=force, ledger=ledger)
 
 
 def own(run_id: str, directory: Path) -> None:
@@ -86,7 +63,7 @@ def own(run_id: str, directory: Path) -> None:
 
 
 def remove_obeyed(
-    standing: obedience.Obeyed, *, force: bool = False, ledger: Ledger | None = None
+    standing: obedience.Obeyed, removers: Removers, *, force: bool = False, ledger: Ledger | None = None
 ) -> list[Removed]:
     """As `remove_leftovers`, of a run that was judged."""
     if not standing.ledger.exists():
@@ -100,26 +77,26 @@ def remove_obeyed(
     done: list[Removed] = []
     left, wrong = _of_this_run(standing)
     done += wrong
-    _let_calls_end([row for row in left if str(row["kind"]).startswith(OF_STORMS)])
+    for group in removers.made:
+        group.before([row for row in left if str(row["kind"]).startswith(group.prefix)])
     with _appender(standing.ledger, ledger) as removed:
         for row in left:
             kind, name = str(row["kind"]), str(row["name"])
-            if kind.startswith((ON_CLOUDS, OF_STORMS, ELSEWHERE)):
+            if removers.is_made(kind):
                 continue
-            result = remove_one(kind, name, row, of)
+            result = removers.one(kind, name, row, of)
             done.append(result)
             if not result.why:
                 removed(kind, name)
         done += _end_recorded(standing.run_id)
         if left or done:  # after the processes that make them, and from the ledger as those have left it
             left, _ = _of_this_run(obedience.again(standing))
-        remote = [row for row in left if str(row["kind"]).startswith(ON_CLOUDS)]
-        local = [row for row in left if str(row["kind"]).startswith(OF_STORMS)]
-        users = [row for row in left if str(row["kind"]).startswith(ELSEWHERE)]
-        for result in (*_remove_local(local), *_remove_remote(remote), *_remove_elsewhere(users)):
-            done.append(result)
-            if not result.why:
-                removed(result.kind, result.name)
+        for group in removers.made:
+            rows = [row for row in left if str(row["kind"]).startswith(group.prefix)]
+            for result in group.remove(rows) if rows else ():
+                done.append(result)
+                if not result.why:
+                    removed(result.kind, result.name)
     if standing.damaged:
         lines = ", ".join(map(str, standing.damaged[:5]))
         why = f"line {lines} cannot be read, and may name more; once nothing of the run is left, remove those lines"
@@ -159,51 +136,6 @@ def _end_recorded(run_id: str) -> list[Removed]:
     return [Removed("process", str(pid), True, why if pid in stuck else "") for pid in found]
 
 
-def _remove_remote(rows: list[dict[str, Any]]) -> list[Removed]:
-    if not rows:
-        return []
-    from contend.clouds.removal import remove
-
-    return [Removed(gone.kind, gone.name, gone.was_there, gone.why) for gone in remove(rows)]
-
-
-def _let_calls_end(rows: list[dict[str, Any]]) -> None:
-    if rows:
-        from contend.clouds.local.removal import let_calls_end
-
-        let_calls_end(rows)
-
-
-def _remove_local(rows: list[dict[str, Any]]) -> list[Removed]:
-    if not rows:
-        return []
-    from contend.clouds.local.removal import remove
-
-    return [Removed(*gone) for gone in remove(rows)]
-
-
-def _remove_elsewhere(rows: list[dict[str, Any]]) -> list[Removed]:
-    if not rows:
-        return []
-    from contend.elsewhere.removal import remove
-
-    return [Removed(*gone) for gone in remove(rows)]
-
-
-def remove_one(kind: str, name: str, row: Row, of: OfRun) -> Removed:
-    """Remove one thing that a row of a ledger, or one like it, tells of. It stays, with the reason, where the name is
-    none that a thing of that kind and run can have."""
-    remover = _REMOVERS.get(kind)
-    if remover is None:
-        return Removed(kind, name, was_there=True, why=f"contend does not know how to remove a {kind}")
-    try:
-        return Removed(kind, name, was_there=remover(name, row, of))
-    except ContendError as error:
-        return Removed(kind, name, was_there=True, why=error.message)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # of a damaged row
-        return Removed(kind, name, was_there=True, why=str(error))
-
-
 @contextmanager
 def _appender(path: Path, ledger: Ledger | None) -> Iterator[Callable[[str, str], None]]:
     """How 'removed' rows get into the ledger: through its owner, or beside it when it was forced."""
@@ -240,7 +172,7 @@ def _controller(name: str, row: Row, of: OfRun) -> bool:
 
 
 def _process(name: str, row: Row, of: OfRun) -> bool:
-    """What is recorded of the run (`kin`); and what an older contend's row tells of that also carries the run's mark."""
+    """Remove the run's recorded processes (`kin`); and those of an older contend's row that also carry its mark."""
     recorded = kin.Recorded(of.run_id, _of_older(row, of.run_id))
     there = bool(recorded.find())
     if left := procfs.kill_until_gone(recorded.find):
@@ -313,47 +245,22 @@ def _cpus(name: str, row: Row, of: OfRun) -> bool:
     return hotplug.remove(name, row, of.kept)
 
 
-def _fleet(name: str, row: Row, of: OfRun) -> bool:
-    """A fleet that was brought up for one run, with all that its hosts hold of it."""
-    from contend.fleet import up
-
-    if name != of.run_id:
-        raise confinement.stranger(name, "fleets")
-    fleet = up.find(name)
-    if fleet is None:
-        return False
-    if failed := up.stop(fleet):
-        host, why = next(iter(failed.items()))
-        raise HostFailed(f"{host}: {why}", hint="once it is back: contend destroy again")
-    return True
-
-
-def _fleet_run(name: str, row: Row, of: OfRun) -> bool:
-    """What the hosts of a fleet that stays do for a run whose coordinator is gone."""
-    from contend.fleet import up
-
-    if name != of.run_id:
-        raise confinement.stranger(name, "parts of fleets")
-    fleet = up.find(names.check_name("fleet", str(row.get("fleet", ""))))
-    return fleet is not None and up.end_run(fleet, name)
-
-
-_REMOVERS: dict[str, Callable[[str, Row, OfRun], bool]] = {
-    "cgroup": _cgroup,
-    "cgroup-controller": _controller,
-    "process": _process,
-    "netns": _netns,
-    "veth": _link,
-    "link": _link,
-    "container": _container,
-    "image": _image,
-    "bundle": _directory,  # maybe of another state directory
-    image.KIND: _guest_image,
-    "directory": _directory,
-    "file": _file,
-    "scope": _scope,
-    "fleet": _fleet,
-    "fleet-run": _fleet_run,
-    hotplug.KIND: _cpus,
-}
-KINDS = tuple(_REMOVERS)
+HOST = Removers(
+    {
+        "cgroup": _cgroup,
+        "cgroup-controller": _controller,
+        "process": _process,
+        "netns": _netns,
+        "veth": _link,
+        "link": _link,
+        "container": _container,
+        "image": _image,
+        "bundle": _directory,  # maybe of another state directory
+        image.KIND: _guest_image,
+        "directory": _directory,
+        "file": _file,
+        "scope": _scope,
+        hotplug.KIND: _cpus,
+    }
+)
+"""Of what contend itself makes on this host."""

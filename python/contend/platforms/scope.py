@@ -13,8 +13,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from contend.ledger import Ledger
-from contend.platforms import names, procfs
+from contend import names
+from contend.platforms import procfs
+from contend.store.ledger import Ledger
 
 
 def unit(run_id: str) -> str:

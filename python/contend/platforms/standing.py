@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend.text.shape import Shape
+
 # What a user or an engine sets (docker update, systemctl set-property), in v2 and v1; nothing that only counts.
 _FILES = (
     *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.uclamp.max"),
@@ -20,7 +22,7 @@ Standing = Mapping[str, str]  # by file
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Shape):
     """A limit that read differently, of one file.
 
     >>> str(Change("/sys/fs/cgroup/box/cpu.max", "50000 100000", "20000 100000"))
@@ -35,9 +37,6 @@ class Change:
         path = Path(self.file)
         return f"{path.name} of {path.parent}: {self.before or '(empty)'} → {self.after or '(empty)'}"
 
-    def to_json(self) -> dict[str, str]:
-        return {"file": self.file, "before": self.before, "after": self.after}
-
 
 def groups_of(honoured: Mapping[str, object]) -> list[Path]:
     """The control groups that a host says it got."""
@@ -46,7 +45,7 @@ def groups_of(honoured: Mapping[str, object]) -> list[Path]:
 
 
 def read(groups: Collection[Path]) -> dict[str, str]:
-    """What the limit files of these groups read, by their path; those that are not there are left out."""
+    """Texts of these groups' limit files, by their path; those that are not there are left out."""
     found = {}
     for group in groups:
         for name in _FILES:
@@ -65,7 +64,7 @@ def changes(before: Standing, after: Standing) -> Iterator[Change]:
 
 
 def limits_changed(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """By cell, the first limit that somebody else changed during one of its trials: it was not one condition then."""
+    """The first limit, by cell, that somebody else changed during one of its trials: it was not one condition then."""
     found: dict[str, str] = {}
     for row in rows:
         for change in row.get("limits_changed", ())[:1]:

@@ -1,4 +1,4 @@
-"""What carries contend's name and no ledger at hand tells of: whose it is, and what of it is nobody's.
+"""Strays: what carries contend's name and no ledger at hand tells of; whose it is, and what of it is nobody's.
 
 A run says in its ledger that it will make a thing, then makes it. So first everything that is there is listed, and only
 then is asked who is alive and who claims what: the other way round, what a run made in between would look like nobody's.
@@ -7,20 +7,24 @@ then is asked who is alive and who claims what: the other way round, what a run 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from contend import names
 from contend.errors import BadInput, ContendError
 from contend.files import open_inside
-from contend.ledger import is_locked, parse
-from contend.platforms import bundles, cgroups, claims, engines, kin, names, network, procfs, state
-from contend.platforms.claims import Claim
+from contend.platforms import bundles, cgroups, engines, kin, network, procfs
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
-from contend.platforms.resources import Removed, remove_one
+from contend.platforms.removers import Removed
+from contend.platforms.resources import HOST
+from contend.store import claims, state
+from contend.store.claims import Claim
+from contend.store.ledger import is_locked, parse
+from contend.text.shape import FLAT, Shape, Through
 
 _MOST_BYTES = 1 << 20  # of a ledger that is looked at for the run's name only
 StrayKind = Literal["cgroup", "netns", "container", "process", "bundle", "guest-image"]
@@ -39,19 +43,36 @@ class Stray:
 
 
 @dataclass(frozen=True, slots=True)
-class Anothers:
-    """What a run left that is not alive, and that another state directory still knows."""
+class ClaimDocument(Shape):
+    """Whose a run is."""
 
-    claim: Claim
-    things: tuple[tuple[StrayKind, str], ...]
+    run: str
+    directory: str
+    state: str
 
-    def to_json(self) -> dict[str, object]:
-        return {
-            "run": self.claim.run_id,
-            "directory": str(self.claim.directory),
-            "state": str(self.claim.state),
-            "things": [{"kind": kind, "name": name} for kind, name in self.things],
-        }
+
+@dataclass(frozen=True, slots=True)
+class ThingDocument(Shape):
+    """One thing of a run."""
+
+    kind: StrayKind
+    name: str
+
+
+def _claim(of: Claim) -> ClaimDocument:
+    return ClaimDocument(of.run_id, str(of.directory), str(of.state))
+
+
+def _things(of: Iterable[tuple[StrayKind, str]]) -> list[ThingDocument]:
+    return [ThingDocument(*thing) for thing in of]
+
+
+@dataclass(frozen=True, slots=True)
+class Anothers(Shape):
+    """A run's leftover that is not alive, and that another state directory still knows."""
+
+    claim: Annotated[Claim, Through(_claim), FLAT]
+    things: Annotated[tuple[tuple[StrayKind, str], ...], Through(_things)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +104,12 @@ class _Owners:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAlone:
+class LeftAlone(Shape):
     """Something that was listed and left, and why."""
 
     kind: str
     name: str
     why: str
-
-    def to_json(self) -> dict[str, object]:
-        return {"kind": self.kind, "name": self.name, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +123,12 @@ class Survey:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-def find_strays(run_id: str | None = None) -> list[Stray]:
-    """What earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
+def survey(run_id: str | None = None) -> Survey:
+    """Survey what earlier runs left whose ledger is gone: of `run_id`, or of every run without a ledger and another owner.
 
     Left out are runs that still have a pointer and a ledger (`remove_leftovers` is for them), those that another state
     directory knows, and every run that a live contend holds open.
     """
-    return list(survey(run_id).strays)
-
-
-def survey(run_id: str | None = None) -> Survey:
-    """The strays, as `find_strays` tells them, and what other state directories' dead runs have left."""
     problems: list[tuple[str, str]] = []
     seen = list(_seen(run_id, problems))
     owners = _owners() if run_id is None else _Owners(frozenset(live_runs()))
@@ -149,7 +162,7 @@ def _recorded(run: str, known: dict[str, set[int]]) -> set[int]:
 def remove_stray(stray: Stray) -> Removed:
     """Remove one stray: what is of its kind and carries its run's name."""
     row: dict[str, str] = {"run": stray.run_id, **stray.detail}
-    return replace(remove_one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
+    return replace(HOST.one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
 
 
 def live_runs() -> set[str]:

@@ -127,7 +127,7 @@ def _possible() -> tuple[int, ...]:
 
 
 def placement(kind: str, topology: Topology) -> Placement:
-    """Which CPUs the victim, the neighbours, the load generator and the tool itself get.
+    """The CPUs that the victim, the neighbours, the load generator and the tool itself get.
 
     same-cpu: victim and neighbours on the same one CPU, load and tool on the others. own-cores: victim and
     neighbours on cores of their own in the same node; load and tool beside the neighbours when there is no

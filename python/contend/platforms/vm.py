@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.ledger import Ledger
-from contend.platforms import bandwidth, bundles, names, network, procfs
+from contend.platforms import bandwidth, bundles, network, procfs
 from contend.platforms.bare import BareHost, BarePlatform, check_cpus
 from contend.platforms.base import Command, HostSpec, Limit, Usage
 from contend.platforms.guests import accel, boot, disk, domain, image, inner, qemu, readback
@@ -29,6 +29,7 @@ from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.process import GuestProcess
 from contend.platforms.processes import open_output, start_hint
 from contend.platforms.provisioning import memory_bytes, quota_cpus
+from contend.store.ledger import Ledger
 
 MEMORY_BYTES = 1 << 30  # where no size is asked for
 LEAST_MEMORY_BYTES = 192 << 20
@@ -309,7 +310,7 @@ class VmHost:
     # What it has
 
     def usage(self) -> Usage:
-        """Of QEMU, since the guest has booted; throttling is the container's, where there is one."""
+        """Usage of QEMU, since the guest has booted; throttling is the container's, where there is one."""
         if self._outside is None:
             return Usage()
         found = self._outside.usage().since(self._base)
@@ -325,7 +326,7 @@ class VmHost:
         return files
 
     def _asked(self) -> Any:
-        """Of the agent beside its processes. What QEMU does to wake a resting guest and answer is ours, not its party's."""
+        """The answer of the agent beside its processes. What QEMU does to wake a resting guest and answer is ours."""
         guest, outside = self.guest, self._outside
         before = outside.usage() if outside is not None and guest.resting else None
         with guest.awake():

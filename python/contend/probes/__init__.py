@@ -1,1 +1,1 @@
-"""What is recorded while a trial runs, what it says, and what recording it cost."""
+"""Records made while a trial runs, what they say, and what recording cost."""

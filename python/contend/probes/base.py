@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
+
+from contend.text.shape import Count, Shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,44 +50,13 @@ class Coded:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """From where to record.
+class Cost(Shape):
+    """Resources that the probe itself used, and samples that it missed."""
 
-    `cpus` are those the probe itself keeps to, not the victim's if there are others; None: any.
-    """
-
-    cpus: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a probe itself used and missed since its start.
-
-    cpu_ns is its own CPU time, bpf_ns that of its BPF programs on whatever CPU they ran, `late_max_ns` the latest a
-    sample ever was, `dropped` counts samples that no room was left for, `errors` reads that failed (`last_error` says
-    how the last one did).
-    """
-
-    cpu_ns: int
-    samples: int
-    bpf_ns: int = 0
-    late_max_ns: int = 0
-    dropped: int = 0
-    errors: int = 0
-    last_error: str = ""
-
-
-class Probe(Protocol):
-    """Records between `start` and `stop`. Both are idempotent; a stopped probe cannot be started again."""
-
-    name: str
-
-    def start(self, scope: Scope) -> None:
-        """Begin. Raises ContendError where this machine cannot give what the probe needs."""
-        ...
-
-    def stop(self) -> Mapping[str, Table]:
-        """End, and what was recorded and not handed out yet, by table name."""
-        ...
-
-    def cost(self) -> Cost: ...
+    cpu_ns: Annotated[Count, "its own CPU time"]
+    samples: Count
+    bpf_ns: Annotated[Count, "CPU time of its BPF programs on whatever CPU they ran"] = 0
+    late_max_ns: Annotated[Count, "the latest a sample ever was"] = 0
+    dropped: Annotated[Count, "samples that no room was left for"] = 0
+    errors: Annotated[Count, "reads that failed"] = 0
+    last_error: Annotated[str, "how the last one did"] = ""

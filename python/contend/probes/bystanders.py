@@ -1,4 +1,4 @@
-"""What others on the host wait for while a run goes on, from the rows of its recording as they come.
+"""Waits of others on the host while a run goes on, from the rows of its recording as they come.
 
 Others are all processes that the run has not started and that are no kernel threads: by their cgroups, and where an
 engine's client stands in nobody's, by their parents.
@@ -39,7 +39,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Of one drain: its end, CPU time and run delay by process, time stalled; all in ns."""
+    """The rows of one drain: its end, CPU time and run delay by process, time stalled; all in ns."""
 
     end_ns: int
     used: Mapping[str, tuple[float, float]]
@@ -73,7 +73,7 @@ class Bystanders:
         self._pieces.append(_Piece(end_ns, self._used(use, own), _stalled(tables.get("cgroup_use"), own)))
         while self._pieces[0].end_ns <= end_ns - self._window_ns:
             self._pieces.popleft()
-        return self._sum(end_ns) if end_ns - self._began_ns >= self._window_ns else None
+        return self._sum() if end_ns - self._began_ns >= self._window_ns else None
 
     def _used(self, use: Coded, own: tuple[str, ...]) -> dict[str, tuple[float, float]]:
         if "run_delay_ns" not in use.columns:
@@ -101,7 +101,7 @@ class Bystanders:
             pid = self._parents.get(pid, 0)
         return False
 
-    def _sum(self, end_ns: int) -> Waits:
+    def _sum(self) -> Waits:
         used: dict[str, list[float]] = {}
         stalled: dict[tuple[str, str], float] = {}
         for piece in self._pieces:
@@ -134,7 +134,7 @@ def _pairs(table: Coded | None, *columns: str) -> list[tuple[int, int]]:
 
 
 def _stalled(table: Coded | None, own: tuple[str, ...]) -> dict[tuple[str, str], float]:
-    """By cgroup and what was waited for; of cgroups that are neither ours nor the root, whose pressure is everybody's."""
+    """Time stalled by cgroup and resource; of cgroups that are neither ours nor the root, whose pressure is everybody's."""
     if table is None or not len(table):
         return {}
     rows = table.decoded()
@@ -151,7 +151,7 @@ def _stalled(table: Coded | None, own: tuple[str, ...]) -> dict[tuple[str, str],
 
 
 def within(cgroup: str, groups: tuple[str, ...]) -> bool:
-    """Whether a group is one of those or below: `groups` are whole paths, whose ends are what a recording calls them.
+    """True if a group is one of those or below: `groups` are whole paths, whose ends are what a recording calls them.
 
     >>> within("/contend.run/victim-a/x", ("/sys/fs/cgroup/contend.run/victim-a",)), within("/", ("/sys/fs/cgroup/a",))
     (True, False)

@@ -10,9 +10,7 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import subprocess
-import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed, ProbeEnded
+from contend.platforms import programs
 from contend.probes.base import Coded, Cost
 
 if TYPE_CHECKING:
@@ -32,24 +31,17 @@ SILENCE_S = 20.0
 
 
 def program() -> Path | None:
-    """The contend-probe named by CONTEND_PROBE, that of this Python, or the one on PATH; None where there is none.
+    """Where contend-probe is; None where there is none.
 
     >>> found = program()
     >>> found is None or found.name == "contend-probe"
     True
     """
-    named = os.environ.get("CONTEND_PROBE")
-    if named:
-        return Path(named)
-    beside = Path(sys.executable).with_name("contend-probe")
-    if os.access(beside, os.X_OK):
-        return beside
-    found = shutil.which("contend-probe")
-    return None if found is None else Path(found)
+    return programs.find("contend-probe")
 
 
 def probe_check() -> dict[str, Any]:
-    """What the probe may do here, by its own word. Raises HostFailed where it cannot be asked.
+    """Ask the probe what it may do here. Raises HostFailed where it cannot be asked.
 
     >>> sorted(probe_check())[:2]
     ['no_bpf', 'probe']
@@ -66,10 +58,7 @@ def probe_check() -> dict[str, Any]:
 
 def installed() -> Path:
     """The program. Raises HostFailed where there is none."""
-    found = program()
-    if found is None:
-        raise HostFailed("contend-probe is not installed", hint="make setup, or pip install contend-probe")
-    return found
+    return programs.installed("contend-probe")
 
 
 def record_all(
@@ -100,7 +89,7 @@ def record_all(
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What was recorded since the last drain, by table, and the probe's own cost since it began."""
+    """Rows recorded since the last drain, by table, and the probe's own cost since it began."""
 
     coded: Mapping[str, Coded]
     cost: Cost

@@ -1,4 +1,4 @@
-"""What the series' tables and columns mean; docs/reference/series.md is made from it.
+"""Meaning of the series' tables and columns; docs/reference/series.md is made from it.
 
 A name's ending is its unit: _ns nanoseconds, _bytes bytes, none a count. Every t_ns is CLOCK_MONOTONIC.
 """

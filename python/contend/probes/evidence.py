@@ -1,4 +1,4 @@
-"""What happened around one trial, from counters read before and after it.
+"""Events around one trial, from counters read before and after it.
 
 Every figure is a difference of cumulative counters over the trial's window, so nothing can be missed between
 samples, except where `Observed` says so. What this machine cannot tell is absent, never zero.
@@ -166,7 +166,7 @@ class Observations(Mapping[Observed, Quantity]):
 
     @property
     def apart(self) -> Mapping[str, Quantity]:
-        """What was observed, without what neighbours burnt."""
+        """Observations without what neighbours burnt."""
         return self._all
 
 

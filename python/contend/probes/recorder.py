@@ -53,7 +53,7 @@ class Recorder:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worse than it could be, for people."""
+        """Shortcomings of the recording, for people."""
         return self._probe.notes
 
     def collect(self) -> Drained:

@@ -4,7 +4,7 @@ A batch of a table is written when it has grown to BATCH_VALUES or is BATCH_AGE_
 long the recording is, and a kill loses a minute at most. Small files are merged as they come: a day at one sample a
 second would else leave 1,440 of each table. A merged file carries the numbers of the first and the last batch in
 it (`host-0000-0031.parquet`) and stands before those are removed; readers pass over a file that a merged one
-covers (`series_files`), so an end at any moment neither loses nor doubles a row.
+covers (`contend.store.series.series_files`), so an end at any moment neither loses nor doubles a row.
 
 Rows are sorted by who (process, CPU, device) and then by time before they are written: a column then changes little
 from row to row, and Parquet's dictionaries and deltas make it small.
@@ -13,28 +13,25 @@ from row to row, and Parquet's dictionaries and deltas make it small.
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from contend.clock import Clock, SystemClock
-from contend.errors import BadInput, HostFailed
-from contend.files import HALF, open_inside
+from contend.errors import HostFailed
+from contend.files import HALF
 from contend.probes.base import Coded
-from contend.store.damage import note
+from contend.store.series import pattern, quoted
 
 if TYPE_CHECKING:
     import duckdb
 
     from contend.probes.base import Column
 
-T = TypeVar("T")
 
 BATCH_VALUES = 1 << 20  # 8 MiB as they come from the probe
 BATCH_AGE_S = 60.0
@@ -56,206 +53,6 @@ _KEYS = (
     "victim",
     "culprit",
 )
-_NAME = re.compile(r"^(?P<table>[a-z_]+)-(?P<first>\d{4,})(?:-(?P<last>\d{4,}))?\.parquet$")
-
-
-_MAGIC = b"PAR1"  # how a Parquet file begins and ends
-_INTEGERS = frozenset(f"{sign}{kind}INT" for sign in ("", "U") for kind in ("TINY", "SMALL", "", "BIG")) | {
-    "INTEGER",
-    "UINTEGER",
-}
-# Files that DuckDB has failed on while this program ran.
-_unsound: ContextVar[frozenset[Path]] = ContextVar("unsound", default=frozenset())
-
-
-def series_files(directory: Path) -> dict[str, list[Path]]:
-    """The files of each table that hold its rows, each row once, in the order they were written.
-
-    Without those that a merged file covers, which a kill may have left beside it, and without what is no Parquet file
-    (noted as damage): links are not followed.
-    """
-    found: dict[str, list[tuple[int, int, Path]]] = {}
-    for path in _entries(directory, "*.parquet"):
-        match = _NAME.match(path.name)
-        if match and path not in _unsound.get() and _is_parquet(path):
-            first = int(match["first"])
-            found.setdefault(match["table"], []).append((first, int(match["last"] or first), path))
-    return {table: _standing(files) for table, files in sorted(found.items())}
-
-
-def read_sound(directory: Path, read: Callable[[], T]) -> T:
-    """`read()`; where DuckDB fails in it, once more without the files of `directory` that it cannot read.
-
-    Those are noted as damage. To read every file first would cost as much as what is done with them.
-    """
-    import duckdb
-
-    try:
-        return read()
-    # DuckDB checks no text that it reads from a Parquet file; what makes Python's of it raises one of the last two.
-    except (duckdb.Error, BadInput, UnicodeDecodeError, RuntimeError) as error:
-        if isinstance(error, BadInput) and not isinstance(error.__cause__, duckdb.Error):
-            raise
-        if isinstance(error, duckdb.ParserException | duckdb.CatalogException):
-            raise  # of the query
-        bad = frozenset(_broken(directory))
-        if not bad:
-            raise
-        _unsound.set(_unsound.get() | bad)
-        return read()
-
-
-def read_series(directory: Path, read: Callable[[], T]) -> T:
-    """As `read_sound`. Raises BadInput for series that are whole but not of this version's kind."""
-    import duckdb
-
-    try:
-        return read_sound(directory, read)
-    except duckdb.Error as error:
-        raise BadInput(
-            f"cannot read the series of {directory}: {str(error).splitlines()[0]}",
-            hint="were they written by this version of contend? `contend sql` shows their columns",
-        ) from error
-
-
-def series_or(directory: Path, default: T, read: Callable[[], T]) -> T:
-    """As `read_series`; where that cannot be read it is noted as damage, and the answer is `default`."""
-    try:
-        return read_series(directory, read)
-    except BadInput as error:
-        if error.__cause__ is None:
-            raise
-        note(directory, "", error.message)
-        return default
-
-
-def _broken(directory: Path) -> Iterator[Path]:
-    """Files that cannot be read to their end, or that hold another kind of table."""
-    import duckdb
-
-    with contextlib.closing(connect()) as connection:
-        for path in [path for files in series_files(directory).values() for path in files]:
-            try:
-                relation = connection.read_parquet([pattern(path)])
-                columns = dict(zip(relation.columns, map(str, relation.types), strict=True))
-                numbers = [c for c in columns if c.endswith(("_ns", "_bytes"))]
-                odd = [
-                    c
-                    for c in numbers
-                    if columns[c] not in _INTEGERS and columns[c] not in ("DOUBLE", "FLOAT")
-                ]
-                if odd or columns.get("t_ns") not in _INTEGERS:
-                    note(path, f"column {odd[0] if odd else 't_ns'}", "it is missing, or no number")
-                    yield path
-                    continue
-                # Of a hash: a maximum would be taken from the file's statistics, and no page be read.
-                everything = ", ".join(_column(c) for c in columns)
-                connection.execute(
-                    f"SELECT bit_xor(hash({everything})) FROM read_parquet([{quoted(pattern(path))}])"
-                ).fetchall()
-                for column in (c for c, kind in columns.items() if kind == "VARCHAR"):
-                    texts = connection.execute(
-                        f"SELECT DISTINCT encode({_column(column)}) FROM read_parquet([{quoted(pattern(path))}])"
-                    )
-                    while some := texts.fetchmany(10_000):
-                        for (text,) in some:
-                            bytes(text or b"").decode("utf-8")
-            except (UnicodeDecodeError, RuntimeError):  # the second of a column's name
-                note(path, "", "it holds text that is not UTF-8")
-                yield path
-            except duckdb.Error as error:
-                note(path, "", str(error).splitlines()[0][:200])
-                yield path
-
-
-def _entries(directory: Path, wanted: str) -> list[Path]:
-    """What of that name lies in the directory; nothing where it is a link to another one."""
-    if directory.is_symlink():
-        note(directory, "", "it is a symbolic link")
-        return []
-    try:
-        return [path for path in directory.iterdir() if fnmatch.fnmatchcase(path.name, wanted)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:  # which glob would not tell
-        note(directory, "", error.strerror or str(error))
-        return []
-
-
-def _is_parquet(path: Path) -> bool:
-    try:
-        with open_inside(path) as file:
-            if file.read(4) == _MAGIC and file.seek(-4, 2) >= 8 and file.read(4) == _MAGIC:
-                return True
-        note(path, "", "it is cut off, or no Parquet file")
-    except FileNotFoundError:
-        pass  # merged with others just now
-    except BadInput as error:
-        note(path, "", error.message.removeprefix(f"{path} "))
-    except OSError as error:
-        note(path, "", error.strerror or str(error))
-    return False
-
-
-def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in memory that fetches nothing: no query makes DuckDB download an extension."""
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    return duckdb.connect(config=config if threads is None else {**config, "threads": threads})
-
-
-def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[str, set[str]]:
-    """A view for each table of a series directory; the columns of each.
-
-    >>> import duckdb
-    >>> open_series(duckdb.connect(), Path("/nowhere"))
-    {}
-    """
-    found = {}
-    for table, files in series_files(directory).items():
-        listed = ", ".join(quoted(pattern(path)) for path in files)
-        connection.execute(
-            f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
-        )
-        found[table] = {str(row[0]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
-    return found
-
-
-def covered_files(directory: Path) -> list[Path]:
-    """Files whose rows stand in a merged file too."""
-    names = [
-        (int(m["first"]), int(m["last"] or m["first"]), path, m["table"])
-        for path in _entries(directory, "*.parquet")
-        if (m := _NAME.match(path.name)) and _is_parquet(path)
-    ]
-    standing = {
-        path
-        for table in {name[3] for name in names}
-        for path in _standing([(first, last, path) for first, last, path, of in names if of == table])
-    }
-    return [path for *_, path, _ in names if path not in standing]
-
-
-def half_files(directory: Path) -> list[Path]:
-    """Files that a kill or a full disk left half written."""
-    return [
-        *_entries(directory, f".*{HALF}"),
-        *_entries(directory, "*.partial"),
-    ]  # .partial: of earlier versions
-
-
-def _standing(files: list[tuple[int, int, Path]]) -> list[Path]:
-    standing: list[Path] = []
-    covered = -1
-    for _, last, path in sorted(files, key=lambda f: (f[0], -f[1])):
-        if last > covered:
-            standing.append(path)
-            covered = last
-    return standing
 
 
 @dataclass
@@ -445,25 +242,3 @@ def _joined(parts: Sequence[Coded]) -> dict[str, Column]:
         else:
             joined[column] = ordered.astype(np.int64)
     return joined
-
-
-def pattern(path: Path) -> str:
-    """A path as DuckDB's readers take it. They take patterns: each letter that would be part of one stands for itself.
-
-    >>> pattern(Path("/runs/a[1]/what?.parquet"))
-    '/runs/a[[]1]/what[?].parquet'
-    """
-    return re.sub(r"[*?\[]", r"[\g<0>]", str(path))
-
-
-def _column(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quoted(path: Path | str) -> str:
-    """As a literal of SQL.
-
-    >>> print(quoted("it's"))
-    'it''s'
-    """
-    return "'" + str(path).replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""What can be made again, kept below $XDG_CACHE_HOME/contend: for this user alone, and only believed when it is whole.
+"""Files that can be made again, kept below $XDG_CACHE_HOME/contend: for this user alone, believed only when whole.
 
 A file there begins with the digest of the rest. It is used only where it is a regular file of this user's that nobody else
 can write to, in a directory of the same kind; any other is as if it were not there.
@@ -16,7 +16,7 @@ from contend.errors import ContendError
 from contend.files import HALF, PRIVATE, open_inside, write
 
 
-def place(name: str) -> Path | None:
+def path_of(name: str) -> Path | None:
     """Where what is called so is kept; None for a user without a home. A name may have one folder: `lists/a.json`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
@@ -28,7 +28,7 @@ def place(name: str) -> Path | None:
 
 
 def read(path: Path) -> bytes | None:
-    """What is kept there; None for nothing, and for what is damaged or may be somebody else's."""
+    """Read a kept file; None for nothing, and for what is damaged or may be somebody else's."""
     try:
         if not _own(path.parent.lstat()):
             return None

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from contend.errors import BadInput, HostFailed
 from contend.files import write
-from contend.probes.series import series_or
 from contend.report.sample_plots import TITLES
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store.directory import RunDirectory
+from contend.store.series import series_or
 from contend.text.masking import mask
 from contend.units import NS_PER_S
 
@@ -33,7 +33,7 @@ _COUNTERS, _OWN = 1 << 16, 1 << 24  # and of counters
 
 
 class Own(NamedTuple):
-    """What one traced process used: a counter of its own. `pid` and `track` are as the trace calls it."""
+    """Counters of one traced process: what it used. `pid` and `track` are as the trace calls it."""
 
     pid: int
     track: int
@@ -114,7 +114,7 @@ def chrome(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> str:
 def chrome_events(
     lines: SampleLines, name: str, trials: Sequence[Trial] = (), own: Sequence[Own] = (), pid: int = 1
 ) -> Iterator[dict[str, object]]:
-    """What `pid`, which stands for the host, and traced processes have."""
+    """Events of `pid`, which stands for the host, and of traced processes."""
     yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": f"contend {name}"}}
     for lane in range(1 + max((t.lane for t in trials), default=-1)):
         label = {"name": _lane(lane)}

@@ -21,7 +21,7 @@ _BETWEEN = {"core": " ", "cache": " | ", "node": " || ", "package": " || "}
 
 @dataclass(frozen=True, slots=True)
 class CpuSet:
-    """What the pinned cells of one platform, provisioning and size ran on. name: the platform's, as in the table."""
+    """CPUs that the pinned cells of one platform, provisioning and size ran on. name: the platform's, as in the table."""
 
     name: str
     size: str
@@ -115,7 +115,7 @@ def terminal_rows(found: CpuMap, width: int) -> tuple[tuple[str, ...], list[tupl
 
 
 def pictures(report: ReportInput, found: CpuMap) -> list[tuple[CpuSet, str, str]]:
-    """Of each set: itself, in words, and as nested boxes. The colours are the platforms' in the rest of the page."""
+    """Draw each set: itself, in words, and as nested boxes. The colours are the platforms' in the rest of the page."""
     colours = condition_colours(report)
     return [
         (

@@ -16,7 +16,7 @@ from contend.errors import HostFailed, UnknownName
 from contend.report import words
 from contend.report.exposition import Family, exposition
 from contend.report.latex import export_latex
-from contend.report.matrix import condition, is_compare, subject
+from contend.report.matrix import condition, control_detail, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S
@@ -38,7 +38,8 @@ FACTORS = (
     "pairs",
     "ends",
 )
-# Column: DuckDB type. Metric columns are empty for a trial that failed, so that no trial is left out.
+# Column of every run: DuckDB type; those of a study's own factors follow. Metric columns are empty for a trial that failed,
+# so that no trial is left out.
 COLUMNS: Mapping[str, str] = {
     "run": "VARCHAR", "trial": "BIGINT", "block": "BIGINT", "phase": "VARCHAR", "cell": "VARCHAR",
     **dict.fromkeys(FACTORS, "VARCHAR"),
@@ -76,8 +77,17 @@ def export(report: ReportInput, form: str, path: Path, *, fail_above: float = 0.
 # ---- tables
 
 
+def own_factors(report: ReportInput) -> dict[str, str]:
+    """Columns of the factors that are the study's own; one that has the name of another column is `factor_NAME`."""
+    names = dict.fromkeys(
+        name for factors in report.cells.values() for name in factors if name not in FACTORS
+    )
+    return {f"factor_{name}" if name.lower() in COLUMNS else name: name for name in names}
+
+
 def tidy(report: ReportInput) -> Iterator[dict[str, Any]]:
     """One row a trial and metric, pilot included; a failed trial is one row without a metric."""
+    own = own_factors(report)
     for row in report.rows:
         factors = row.get("factors", {})
         common = {
@@ -88,6 +98,7 @@ def tidy(report: ReportInput) -> Iterator[dict[str, Any]]:
             "error": row.get("error") or None,
             "flags": ";".join(row.get("flags", ())) or None,
             **{k: row.get(k) for k in ("utc", "started_ns", "ended_ns")},
+            **{column: factors.get(name) for column, name in own.items()},
         }
         for metric in row.get("metrics") or [{}]:
             named = {k: metric.get(k) for k in ("value", "unit", "better", "loop", "primary")}
@@ -96,7 +107,8 @@ def tidy(report: ReportInput) -> Iterator[dict[str, Any]]:
 
 def _csv(report: ReportInput, path: Path, _: float) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(COLUMNS), lineterminator="\n")
+        names = [*COLUMNS, *own_factors(report)]
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in tidy(report))
 
@@ -105,14 +117,15 @@ def _parquet(report: ReportInput, path: Path, _: float) -> None:
     """The CSV with its types, through DuckDB: an Arrow library would cost 100 MB for this one table."""
     import duckdb
 
-    from contend.probes.series import pattern
+    from contend.store.series import pattern
 
     source = path.with_name(path.name + ".csv")
     try:
         _csv(report, source, 0)
         with duckdb.connect() as connection:
+            types = {**COLUMNS, **dict.fromkeys(own_factors(report), "VARCHAR")}
             rows = connection.read_csv(
-                pattern(source), header=True, dtype=dict(COLUMNS), quotechar='"', escapechar='"'
+                pattern(source), header=True, dtype=types, quotechar='"', escapechar='"'
             )
             rows.write_parquet(str(path))
     finally:
@@ -126,14 +139,27 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     analysis = report.analysis
     suite = ET.Element("testsuite", name=_xml(f"contend {analysis.run}"))
     failures = skipped = 0
-    results: list[tuple[str, str, Estimate, bool]] = [
-        (f"{subject(c.factors)} {c.metric.name}", condition(c, analysis), c.estimate, _inverted(c, report))
+    results: list[tuple[str, str, Estimate, bool, bool]] = [
+        (
+            f"{subject(c.factors)} {c.metric.name}",
+            condition(c, analysis),
+            c.estimate,
+            _inverted(c, report),
+            False,
+        )
         for c in analysis.cells
     ]
     results += [
-        (f"{subject(c.repeats)} {c.metric.name}", "control", c.estimate, False) for c in analysis.controls
+        (
+            f"{subject(c.repeats)} {c.metric.name}",
+            f"control{control_detail(c, analysis)}",
+            c.estimate,
+            False,
+            True,
+        )
+        for c in analysis.controls
     ]
-    for who, what, estimate, inverted in results:
+    for who, what, estimate, inverted, control in results:
         case = ET.SubElement(
             suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
         )
@@ -141,7 +167,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         if estimate.verdict in ("too few", "refused"):
             skipped += 1
             ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {told}"))
-        elif _beyond(estimate, fail_above, inverted, control=what == "control"):
+        elif _beyond(estimate, fail_above, inverted, control=control):
             failures += 1
             limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
             ET.SubElement(case, "failure", message=_xml(f"{told}: {limit}"), type="slowdown")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.resources
+import importlib.util
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -18,8 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
-from contend.report import context_words, fleet_words, words
-from contend.report.matrix import condition, is_compare, matrices, rows_are, secondary, subject
+from contend.report import words
+from contend.report.matrix import (
+    condition,
+    control_detail,
+    is_compare,
+    matrices,
+    rows_are,
+    secondary,
+    subject,
+)
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.theme import stylesheet
@@ -60,10 +69,11 @@ def render_html(report: ReportInput) -> str:
     }
     sections: dict[str, list[str]] = {"above": [], "below": []}
     contents: dict[str, tuple[tuple[str, str], ...]] = {"above": (), "below": ()}
-    if (own := analysis.own.section(report)) is not None:
-        where = "below" if own.below else "above"
-        sections[where] = [templates().get_template(own.template).render(**kit, **own.values)]
-        contents[where] = own.contents
+    for shown in analysis.shown:
+        if (own := shown.section(report)) is not None:
+            where = "below" if own.below else "above"
+            sections[where].append(templates().get_template(own.template).render(**kit, **own.values))
+            contents[where] += own.contents
     return templates().get_template("report.html.j2").render(
         **kit,
         layout=layout,
@@ -95,7 +105,7 @@ def templates() -> Environment:
 
 
 def environment() -> Environment:
-    """Of the templates, for globals of one's own; everything they print is masked, and escaped."""
+    """The templates' environment, for globals of one's own; everything they print is masked, and escaped."""
     from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -108,14 +118,13 @@ def environment() -> Environment:
     )
     made.globals.update(
         words=words,
-        context_words=context_words,
-        fleet_words=fleet_words,
         short=short,
         party_line=party_line,
         phase_name=phase_name,
         heat=heat,
         subject=subject,
         condition=condition,
+        control_detail=control_detail,
         value=format_value,
         percent=words.percent,
     )
@@ -123,13 +132,17 @@ def environment() -> Environment:
 
 
 def _beside(name: str) -> str | None:
-    """A template that lies beside a study's code: PACKAGE:FILE."""
+    """A template that lies beside a study's code: PACKAGE:FILE, or MODULE:FILE of a module in no package."""
     package, _, file = name.partition(":")
-    return (importlib.resources.files(package) / file).read_text(encoding="utf-8") if file else None
+    if not file:
+        return None
+    if (spec := importlib.util.find_spec(package)) and spec.origin and not spec.submodule_search_locations:
+        return Path(spec.origin).with_name(file).read_text(encoding="utf-8")
+    return (importlib.resources.files(package) / file).read_text(encoding="utf-8")
 
 
 def _safe(value: object) -> object:
-    """What a template prints, safe: text of runs, whichever file it came from. What is marked so is contend's own."""
+    """Make safe what a template prints: text of runs, whichever file it came from. What is marked so is contend's own."""
     return safe(value) if type(value) is str else value
 
 

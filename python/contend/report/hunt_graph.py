@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from contend.contention.hunting.charges import Charges
-from contend.report.hunt_plots import short_place
+from contend.report.hunt_plots import short_path
 from contend.report.theme import var
 from contend.units import format_duration
 
@@ -45,7 +45,7 @@ class Node:
         kind, name = self.key
         if kind in _ONLY:  # the only one of its kind
             return _WORDS[kind]
-        return f"{_WORDS.get(kind, kind)} {short_place(name)}".strip()
+        return f"{_WORDS.get(kind, kind)} {short_path(name)}".strip()
 
 
 @dataclass(frozen=True, slots=True)

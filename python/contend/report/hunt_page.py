@@ -9,7 +9,7 @@ from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.charges import NOT_HELD, Charges
 from contend.report import html
 from contend.report.hunt_graph import NARROW, WIDE, edges, svg
-from contend.report.hunt_plots import hunt_plots, short_place
+from contend.report.hunt_plots import hunt_plots, short_path
 from contend.report.hunt_terminal import against, alibi_line, hidden, jobs_line, nothing
 from contend.report.scaling_terminal import demand_rows
 from contend.report.theme import stylesheet
@@ -90,8 +90,8 @@ def matrix(charges: Charges) -> tuple[list[str], list[tuple[str, str, list[Cell]
     for row in tables.blame:
         if row.lock in held:
             doing = f"{_DOING[row.doing]} {row.culprit}".strip() if row.doing in _DOING else row.culprit
-            culprit = short_place(doing)
-            of = sums.setdefault((short_place(held[row.lock]), row.victim or "in no span"), {})
+            culprit = short_path(doing)
+            of = sums.setdefault((short_path(held[row.lock]), row.victim or "in no span"), {})
             of[culprit] = of.get(culprit, 0) + row.ns
             columns[culprit] = columns.get(culprit, 0) + row.ns
     names = sorted(columns, key=lambda name: (-columns[name], name))

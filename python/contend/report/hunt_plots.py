@@ -21,7 +21,7 @@ _WORDS = {
     "queue": "waits at queue", "condition": "waits for", "gil": "waits for the GIL", "cpu": "waits for a CPU",
     "suspended": "suspended", "io": "I/O:", "sleep": "sleeps", "blocked": "blocked",
 }  # fmt: skip
-_PLACE = re.compile(r"/\S*/([^/\s]+/[^/\s]+:\d+)")
+_PATH = re.compile(r"/\S*/([^/\s]+/[^/\s]+:\d+)")
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
@@ -36,13 +36,13 @@ def hunt_plots(hunt: Hunt) -> list[Plot]:
     return [*grown, *(plot for plot in plots if plot is not None)]
 
 
-def short_place(name: str) -> str:
+def short_path(name: str) -> str:
     """A lock called by where it was made: two steps of its path tell it from others.
 
-    >>> short_place("/usr/lib/python3/site-packages/futurist/_thread.py:63"), short_place("HTTP GET /a/b/c")
+    >>> short_path("/usr/lib/python3/site-packages/futurist/_thread.py:63"), short_path("HTTP GET /a/b/c")
     ('futurist/_thread.py:63', 'HTTP GET /a/b/c')
     """
-    return _PLACE.sub(r"\1", name)
+    return _PATH.sub(r"\1", name)
 
 
 def part_name(kind: str, part: str, resource: str) -> str:
@@ -52,7 +52,7 @@ def part_name(kind: str, part: str, resource: str) -> str:
     >>> part_name("io", "save", "fsync"), part_name("sleep", "fetch", "sleep"), part_name("blocked", "", "")
     ('I/O: fsync', 'sleeps in fetch', 'blocked in no span')
     """
-    resource = short_place(resource)
+    resource = short_path(resource)
     if kind == "running":
         return f"in {part or resource}" if part or resource else "in no span"
     if kind in ("blocked", "sleep"):
@@ -139,7 +139,7 @@ def _by_job(tables: Tables) -> dict[int, dict[str, int]]:
 
 
 def _jobs(batch: Batch, names: Mapping[str, str]) -> Plot | None:
-    """Of the first trace: in several, jobs of different times stood beside each other."""
+    """Draw the jobs of the first trace: in several, jobs of different times stood beside each other."""
     tables = batch.traces[0]
     if not tables.jobs or not tables.time:
         return None

@@ -57,7 +57,7 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
 
 
 def _effects(report: ReportInput) -> list[str]:
-    """What the cells say together, of a study that has that."""
+    """Tables of what the cells say together, for a study that has that."""
     analysis = report.analysis
     found = analysis.own.effects(analysis)
     if found is None:

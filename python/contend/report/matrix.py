@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contend.document import Analysis, CellResult, Control, Level, MetricInfo
+from contend.document import Analysis, CellResult, Control, Layout, Level, MetricInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def is_compare(analysis: Analysis) -> bool:
 
 
 def rows_are(analysis: Analysis) -> str:
-    """What a row of the tables is."""
+    """A word for the rows of the tables."""
     return analysis.layout.rows
 
 
@@ -63,21 +63,12 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     layout = analysis.layout
     cells = [c for c in compared(analysis) if layout.as_measured or c.metric.primary]
     cells = [c for c in cells if layout.refused or c.estimate.verdict != "refused"]
-    varying = _varying(cells) - {"victim", layout.column} - layout.named
+    varying = _varying(cells) - {"victim", layout.column}
+    places = [_place(cell, layout, varying - layout.named, layout.table) for cell in cells]
+    if len(set(places)) < len(places):  # no cell hides another, whatever names are said to tell
+        places = [_place(cell, layout, varying, "") for cell in cells]
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
-    for cell in cells:
-        if layout.place is not None:
-            group, row, column = layout.place(cell)
-            groups.setdefault(group, {})[row, column] = cell
-            continue
-        extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
-        if layout.table:
-            extra = cell.factors.get(layout.table, "")
-        if layout.column in cell.factors:
-            group, column = extra, cell.factors[layout.column]
-        else:
-            group, column = "", extra or cell.cell
-        row = cell.metric.name if layout.as_measured else subject(cell.factors)
+    for (group, row, column), cell in zip(places, cells, strict=True):
         groups.setdefault(group, {})[row, column] = cell
     return tuple(
         Matrix(
@@ -90,6 +81,19 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
         )
         for group, table in groups.items()
     )
+
+
+def _place(cell: CellResult, layout: Layout, varying: set[str], table: str) -> tuple[str, str, str]:
+    """Table, row and column of a cell. varying: factors that tell tables apart; table: the one that does, if any."""
+    if layout.place is not None:
+        return layout.place(cell)
+    extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
+    if table:
+        extra = cell.factors.get(table, "")
+    row = cell.metric.name if layout.as_measured else subject(cell.factors)
+    if layout.column in cell.factors:
+        return extra, row, cell.factors[layout.column]
+    return "", row, extra or cell.cell
 
 
 def platform_name(factors: Mapping[str, str]) -> str:
@@ -109,17 +113,18 @@ def _varying(cells: list[CellResult]) -> set[str]:
 
 
 def baseline_name(analysis: Analysis) -> str:
-    """What the baseline is called: `alone`, the first variant's name, or `baseline`."""
+    """Name of the baseline: `alone`, the first variant's name, or `baseline`."""
     if analysis.layout.baseline:
         return analysis.layout.baseline
-    for control in analysis.controls:
-        if "variant" in control.repeats:
-            return control.repeats["variant"]
+    for name in ("variant", analysis.layout.column):
+        for control in analysis.controls:
+            if name in control.repeats and analysis.layout.as_measured:
+                return control.repeats[name]
     return "baseline"
 
 
 def condition(cell: CellResult, analysis: Analysis) -> str:
-    """What the treatment is, in words: `beside stress-cpu`, or the factors that differ.
+    """The treatment in words: `beside stress-cpu`, or the factors that differ.
 
     Extra factors are named only where the run holds more than one level of them.
     """
@@ -136,6 +141,21 @@ def condition(cell: CellResult, analysis: Analysis) -> str:
 def secondary(analysis: Analysis) -> list[CellResult]:
     """Comparisons of every metric that the main table does not hold."""
     return [] if is_compare(analysis) else [c for c in compared(analysis) if not c.metric.primary]
+
+
+def control_detail(control: Control, analysis: Analysis) -> str:
+    """The name of one of several controls that a metric's name, or a victim's, does not tell apart: ` (text)`."""
+
+    def name(one: Control) -> tuple[str, str]:
+        return one.metric.name, "" if is_compare(analysis) else subject(one.repeats)
+
+    like = [one.factors for one in analysis.controls if name(one) == name(control)]
+    apart = [
+        str(value)
+        for name, value in control.factors.items()
+        if name != "victim" and len({factors.get(name) for factors in like}) > 1
+    ]
+    return f" ({', '.join(apart)})" if apart else ""
 
 
 def headline_controls(analysis: Analysis) -> list[Control]:

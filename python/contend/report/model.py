@@ -1,4 +1,4 @@
-"""What every report is made from. Reports know nothing of how a run is made; this is all they get."""
+"""The input of every report. Reports know nothing of how a run is made; this is all they get."""
 
 from __future__ import annotations
 

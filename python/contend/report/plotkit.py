@@ -1,4 +1,4 @@
-"""What the plots share: the Plot, colours of conditions, rows with their labels, the frame of a chart."""
+"""Parts that the plots share: the Plot, colours of conditions, rows with their labels, the frame of a chart."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ordinal(number: int) -> str:
 
 
 def condition_name(analysis: Analysis, factors: Mapping[str, str], cell: str) -> str:
-    """What gives a trial its colour: its neighbour, else its variant or platform."""
+    """The name that gives a trial its colour: its neighbour, else its variant or platform."""
     if analysis.is_control(cell):
         return "control"
     name = factors.get("neighbour") or factors.get("variant") or factors.get("platform") or cell

@@ -71,9 +71,19 @@ def all_plots(report: ReportInput) -> list[Plot]:
 def forest(report: ReportInput) -> Plot | None:
     """Ratios with intervals on a log scale around 1, largest effect first."""
     analysis = report.analysis
+    tables = matrices(analysis)
+    # A row alone says which it is where nothing is compared but one variant.
+    alone = len(tables) == 1 and len(tables[0].columns) == 1
+
+    def label(matrix: Matrix, row: str, column: str) -> str:
+        group = f", {matrix.group}" if matrix.group and len(tables) > 1 else ""
+        if is_compare(analysis):
+            return row if alone else f"{row}: {matrix.beside} {column}".replace("  ", " ") + group
+        return f"{row} {matrix.beside} {column}".replace("  ", " ") + group
+
     named = [
-        (cell, f"{row} {matrix.beside} {column}".replace("  ", " ") if not is_compare(analysis) else row)
-        for matrix in matrices(analysis)
+        (cell, label(matrix, row, column))
+        for matrix in tables
         for (row, column), cell in matrix.cells.items()
         if math.isfinite(cell.estimate.value) and cell.estimate.value > 0
     ]
@@ -183,14 +193,22 @@ def _point_rows(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[str
 def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple[int, float, bool]]:
     """Block, value and whether it is flagged, of every trial of the row's A/A control."""
     cell = matrix.first(row)
+    layout = report.analysis.layout
     mine = subject(cell.factors) if not is_compare(report.analysis) else matrix.baseline
-    same = {k: v for k, v in cell.factors.items() if k not in COMPARED | report.analysis.layout.compared}
+    apart = COMPARED | layout.compared | ({layout.column} if layout.as_measured else set())
+    same = {k: v for k, v in cell.factors.items() if k not in apart}
+
+    def whose(factors: Mapping[str, str]) -> str:
+        if layout.as_measured and "variant" not in factors and layout.column in factors:
+            return factors[layout.column]
+        return subject(factors)
+
     counted = report.counted
     chosen = {
         planned.id
         for planned in report.analysis.planned.values()
         if planned.control
-        and subject(planned.repeats) == mine
+        and whose(planned.repeats) == mine
         and all(planned.repeats.get(k) == v for k, v in same.items())
     }
     return [

@@ -1,4 +1,4 @@
-"""What reports in a terminal are printed with: folded lines, commands, tables of words and figures.
+"""A printer for reports in a terminal: folded lines, commands, tables of words and figures.
 
 Works at 80 columns, without colour and without a terminal; colour only repeats what the text says.
 """

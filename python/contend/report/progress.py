@@ -24,7 +24,7 @@ SLACK = 20  # trials beyond the announced ones that leave the estimate as it is
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """What is ahead. `cells` are the cell ids of the trials still to run, in their order, pilot included.
+    """The trials ahead. `cells` are the cell ids of the trials still to run, in their order, pilot included.
 
     `blocks` counts the counted blocks of the plan. `budget_ns` is the wall time after which the run stops
     even when trials are left, None without a budget. `resumed` blocks are done already.
@@ -38,11 +38,11 @@ class PlanSummary:
 
 
 class Progress(Protocol):
-    """What the orchestrator tells while it runs. Every call returns at once and never raises."""
+    """The seam through which the orchestrator tells how far it is. Every call returns at once and never raises."""
 
     def started(self, plan: PlanSummary) -> None: ...
     def replanned(self, plan: PlanSummary) -> None:
-        """What is ahead has changed, after the pilot for example; what was learnt of durations stays."""
+        """Take another plan, after the pilot for example; what was learnt of durations stays."""
 
     def trial(self, cell: str, label: str) -> None:
         """A trial begins: its cell's id, and words for people like `ffmpeg beside stress-cpu`."""

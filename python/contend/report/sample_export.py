@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed
 from contend.files import made_beside, write
-from contend.probes.series import open_series, read_series, read_sound
 from contend.report.exposition import Family, exposition
 from contend.sample.stacks import folded, read_stacks
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series, read_series, read_sound
 from contend.text.masking import mask, mask_texts
 from contend.units import NS_PER_S
 
@@ -87,7 +87,7 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
 
 
 def _masked(connection: duckdb.DuckDBPyConnection, table: str) -> str:
-    """What makes of `SELECT *` rows with their names masked: of processes, of groups; nothing where nothing is to be."""
+    """The clause by which `SELECT *` masks names of processes and of groups; nothing where nothing is to be masked."""
     changed = []
     for name, kind, *_ in connection.execute(f"DESCRIBE {table}").fetchall():
         if kind != "VARCHAR":
@@ -107,7 +107,7 @@ def _literal(text: str) -> str:
 
 
 def _families(run: RunDirectory) -> Iterator[Family]:
-    """What was counted from the first sample to the last; gauges as they were at the last."""
+    """Families of what was counted from the first sample to the last; gauges as they were at the last."""
     import duckdb
 
     told = run.sample()
@@ -197,7 +197,7 @@ class _Totals:
             yield from self._counter(name, unit, about, samples)
 
     def programs(self) -> Iterator[Family]:
-        """By name: processes come and go, and a label for each would never end."""
+        """Families by program: processes come and go, and a label for each would never end."""
         if "process_use" not in self._columns:
             return
         rows = self._db.execute(

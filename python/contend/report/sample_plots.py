@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from contend.report.plotkit import Plot, Spec, chart
 from contend.report.sample_series import SampleLines
-from contend.report.series import OTHERS, Step
+from contend.report.steps import OTHERS, Step
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, CPU_COLOURS, HEADERS, HEIGHT, Time, figures, timeline
 from contend.units import format_value
@@ -16,7 +16,7 @@ from contend.units import format_value
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a chart shows and how."""
+    """A kind of chart: what it shows and how."""
 
     name: str
     title: str
@@ -86,7 +86,7 @@ _HISTOGRAMS = {
 
 
 def _histogram(kind: str, bars: Sequence[tuple[int, str, float]]) -> Plot:
-    """Of the whole recording: histograms are not cut by the brush."""
+    """Draw the whole recording: histograms are not cut by the brush."""
     title, caption = _HISTOGRAMS[kind]
     totals: dict[str, float] = {}
     for _, line, count in bars:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import open_series
-from contend.report.series import CPU_STATES, OTHERS, PRESSURES, Step
+from contend.report.steps import CPU_STATES, OTHERS, PRESSURES, Step
+from contend.store.series import open_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SHORTEST_NS = 64  # the bucket of zero, whose next begins at 128 ns, is drawn fr
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """What each name used in each of `edges`' spans: CPU and run delay in seconds, disk in bytes."""
+    """Usage of each name in each of `edges`' spans: CPU and run delay in seconds, disk in bytes."""
 
     edges: Sequence[float]
     names: Sequence[str]
@@ -53,7 +53,7 @@ class SampleLines:
 
     @property
     def merged(self) -> bool:
-        """Whether a step holds several intervals."""
+        """True if a step holds several intervals."""
         return self.step_s > 1.5 * self.interval_s
 
 
@@ -345,7 +345,7 @@ class _Reader:
         return found
 
     def _users(self) -> Users | None:
-        """What the names that used most of anything used, in few enough spans to add up in a page."""
+        """The names that used most of anything, in few enough spans to add up in a page."""
         wanted = {"cpu": "user_ns + system_ns", "delay": "run_delay_ns", "disk": "read_bytes + write_bytes"}
         if "process_use" not in self._tables:
             return None

@@ -60,7 +60,7 @@ def lines(summary: Summary) -> Iterator[str]:
 
 
 def verdict_words(alibi: Alibi) -> str:
-    """What was the limit, in a few words.
+    """A few words for what was the limit.
 
     >>> from contend.contention.alibi.verdict import Alibi
     >>> verdict_words(Alibi("disk", "vda", (), {}, (), (), 0, 1)), verdict_words(Alibi("idle", "", (), {}, (), (), 0, 1))

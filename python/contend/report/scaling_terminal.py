@@ -1,4 +1,4 @@
-"""What grows with N, on the terminal: the law, its check, what each extra job waits for, what each resource is asked."""
+"""Growth with N on the terminal: the law, its check, what each extra job waits for, what each resource is asked."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _law(of: Scaling) -> Table:
 
 
 def held_out(of: Scaling) -> str:
-    """What the law says of its own largest N, in a line; "" where it was not checked."""
+    """A line on how the law predicts its own largest N; "" where it was not checked."""
     check = of.law.makespan.check
     if check is None:
         return ""

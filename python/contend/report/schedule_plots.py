@@ -92,7 +92,7 @@ def _waits(
 
 
 def _shares(of: CellSchedule) -> dict[int, float]:
-    """By power of two of the lower edge in ns, what part of all the time that was waited."""
+    """The part of all time waited by power of two of the lower edge in ns."""
     found: dict[int, float] = {}
     waited = {edge: edge * count for edge, count in of.counts.get("run_queue", {}).items() if edge}
     for edge, ns in waited.items():

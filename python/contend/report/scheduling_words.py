@@ -1,4 +1,4 @@
-"""What the scheduler did in each cell, beside the same on its baseline: where a platform's cost is to be looked for."""
+"""The scheduler in each cell, beside the same on its baseline: where a platform's cost is to be looked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABOUT = (
 
 
 def headers() -> tuple[str, ...]:
-    """Of `rows`."""
+    """Headers of `rows`."""
     return "application", "where", "CPU time, × bare", "waiting, ms/s", "throttled, ms/s", "switched away, /s"
 
 
@@ -37,7 +37,7 @@ WAITS_ABOUT = (
 
 
 def schedules(analysis: Analysis) -> list[CellSchedule]:
-    """Of an overhead study's cells, an application after another, its sizes, the bare host first; no controls."""
+    """Schedules of an overhead study's cells, an application after another, its sizes, the bare host first; no controls."""
     told = [
         (of, cell.values.platform)
         for of in analysis.schedules
@@ -66,7 +66,7 @@ def where(of: CellSchedule) -> str:
 
 
 def waits_headers() -> tuple[str, ...]:
-    """Of `waits_rows`."""
+    """Headers of `waits_rows`."""
     return "application", "where", "waited, median", "p99", "ran, median", "p99", "moved, /s"
 
 

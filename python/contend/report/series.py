@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import pattern, series_files
+from contend.report.sample_series import read_consumers
+from contend.report.steps import CPU_STATES, PRESSURES, Step
+from contend.store.series import pattern, series_files
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -21,23 +23,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 POINTS = 360  # steps a chart can show on a wide screen; more only makes the page heavy
-
-CPU_STATES = {
-    "user_ns": "user", "nice_ns": "nice", "system_ns": "system", "irq_ns": "interrupts",
-    "softirq_ns": "soft interrupts", "iowait_ns": "waiting for disk", "steal_ns": "stolen",
-}  # fmt: skip
-PRESSURES = {"psi_cpu_some_ns": "CPU", "psi_io_some_ns": "disk", "psi_memory_some_ns": "memory"}
-
-OTHERS = "all others"
-
-
-class Step(NamedTuple):
-    """One step of one line: its middle (s), its mean, and the most in one interval of it."""
-
-    t: float
-    mean: float
-    most: float
-    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +52,6 @@ def read_timelines(directory: Path | None, origin_ns: int) -> Timelines:
     if directory is None or not directory.is_dir():
         return Timelines()
     import duckdb
-
-    from contend.report.sample_series import read_consumers
 
     programs = read_consumers(directory, origin_ns, POINTS)
     with duckdb.connect() as connection:
@@ -204,7 +187,7 @@ class _Counters:
         self._t = (t - self.first).astype(np.float64)
 
     def rates(self, values: Array) -> tuple[Array, Array, Array]:
-        """Of each key and step in which the counter was read twice: the mean time (ns since `first`), its growth a second,
+        """Rates by key and step in which the counter was read twice: the mean time (ns since `first`), its growth a second,
         and the place of the key."""
         import numpy as np
 

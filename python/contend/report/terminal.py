@@ -14,6 +14,7 @@ from contend.report import words
 from contend.report.matrix import (
     Matrix,
     condition,
+    control_detail,
     headline_controls,
     is_compare,
     matrices,
@@ -56,19 +57,13 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
     """Print the report to a rich console. `verbose` adds the metrics beyond each victim's first."""
     printer = _Printer(report, console)
     printer.line()
-    printer.line(report.analysis.answer, "bold")
+    if report.analysis.answer:
+        printer.line(report.analysis.answer, "bold")
     if report.analysis.own.show(report, printer, verbose=verbose):
         for matrix in matrices(report.analysis):
             printer.matrix(matrix)
-    report.analysis.own.show_below(report, printer, verbose=verbose)
-    if report.analysis.fleet is not None:
-        from contend.report.fleet_terminal import show_fleet
-
-        show_fleet(report, printer.line, printer.columns, verbose=verbose)
-    if report.analysis.context is not None:
-        from contend.report.context_terminal import show_context
-
-        show_context(report.analysis.context, printer.line, printer.columns)
+    for shown in report.analysis.shown:
+        shown.show_below(report, printer, verbose=verbose)
     layout = report.analysis.layout
     # Without a comparison there is nothing to be certain of.
     compared = bool(matrices(report.analysis)) or (
@@ -89,11 +84,8 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
 def show_in_context(report: ReportInput, console: Console) -> None:
     """Of a report only what its component's cost is in a whole, and where the page lies."""
-    from contend.report.context_terminal import show_context
-
-    assert report.analysis.context is not None
     printer = _Printer(report, console)
-    show_context(report.analysis.context, printer.line, printer.columns)
+    report.analysis.in_context.show_below(report, printer, verbose=True)
     printer.where(verbose=True)
 
 
@@ -206,7 +198,8 @@ class _Printer(Printer):
         def name(control: Control) -> str:
             if analysis.layout.control is not None:
                 return analysis.layout.control(control.factors)
-            return control.metric.name if compare else subject(control.repeats)
+            who = control.metric.name if compare else subject(control.repeats)
+            return who + control_detail(control, analysis)
 
         if controls:
             parts = [

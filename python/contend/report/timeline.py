@@ -1,4 +1,4 @@
-"""What charts over time share: a strip to brush, an axis of time, lines and areas that follow the brush.
+"""Parts of charts over time: a strip to brush, an axis of time, lines and areas that follow the brush.
 
 All timelines share the parameters `x0` and `x1`, the visible seconds; the page sets them from the brush in the strip,
 or from its list of ranges.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contend.report.plotkit import Plot, Spec, chart
-from contend.report.series import OTHERS, Step
+from contend.report.steps import OTHERS, Step
 from contend.report.theme import var
 from contend.units import format_value
 

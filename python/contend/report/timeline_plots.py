@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from contend.probes.series import series_or
 from contend.report.matrix import matrices, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import (
@@ -22,9 +21,11 @@ from contend.report.plotkit import (
 from contend.report.series import Timelines, read_timelines
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, CPU_COLOURS, Time, timeline
+from contend.store.series import series_or
 from contend.units import NS_PER_S, format_duration
 
 SINCE = "the first trial"
+ONE_LANE = "trials"  # where there is no victim to have a lane each
 MOST_BANDS, MOST_FAILED = 1000, 300  # of the strip: about a pixel each
 BANDS = 400  # with more trials than this the bands are in the strip only: thinner ones could not be seen
 
@@ -81,7 +82,7 @@ def _trials(report: ReportInput) -> list[dict[str, Any]]:
     for r in timed:
         if (cell := str(r.get("cell", ""))) not in names:
             factors = r.get("factors", {})
-            lane = subject(factors) if "victim" in factors else "trials"
+            lane = subject(factors) if "victim" in factors else ONE_LANE
             names[cell] = lane, condition_name(report.analysis, factors, cell)
     return [
         {
@@ -144,8 +145,9 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
         (lane, name, str(len(spent)), format_duration(sum(spent) / len(spent) * NS_PER_S))
         for (lane, name), spent in totals.items()
     )
+    told = "a colour for what is compared" if lanes == [ONE_LANE] else "a lane a victim, a colour a neighbour"
     caption = (
-        "Every trial in the order it ran; a lane a victim, a colour a neighbour, pale the pilot. The colours "
+        f"Every trial in the order it ran; {told}, pale the pilot. The colours "
         "should be mixed evenly from left to right: that is the randomised order."
     )
     if every > 1:

@@ -1,4 +1,4 @@
-"""What the sampler recorded beside a trace: the host's timelines and what each traced process used, as counters.
+"""The recording beside a trace: the host's timelines and what each traced process used, as counters.
 
 Both are on CLOCK_MONOTONIC. A recording of another boot or host is put on the trace's clock by the time of day.
 """
@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.probes.series import read_series
 from contend.report.counters import EVERY_SAMPLE, Own, Trial, chrome_events, perfetto, read_trials
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store.directory import SAMPLE_FILE, WATCH_FILE, RunDirectory
+from contend.store.series import read_series
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def append_recordings(
 
 
 def moved(lines: SampleLines, trials: list[Trial], shift: int) -> tuple[SampleLines, list[Trial]]:
-    """By so many ns."""
+    """Move lines and trials by `shift` ns."""
     return (
         replace(lines, origin_ns=lines.origin_ns + shift),
         [t._replace(start_ns=t.start_ns + shift, end_ns=t.end_ns + shift) for t in trials],
@@ -115,10 +115,10 @@ def _append_json(part: Path, events: Iterator[dict[str, object]]) -> None:
 
 
 def own_counters(run: RunDirectory, boot: int, files: Mapping[str, Any]) -> Iterator[Own]:
-    """Of each process that is both traced and sampled: what it used in each interval, drawn at its middle."""
+    """Counters of each process that is both traced and sampled: what it used in each interval, drawn at its middle."""
     import duckdb
 
-    from contend.probes.series import open_series
+    from contend.store.series import open_series
 
     with duckdb.connect() as connection:
         columns = open_series(connection, run.series).get("process_use", set())

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from contend.report import html
 from contend.report.theme import stylesheet
-from contend.report.trace_export import sample_of
 from contend.report.trace_plots import LANES, PARTS, time_of, trace_plots
-from contend.report.trace_summary import Lock, TraceSummary, answer, summarise
 from contend.report.trace_terminal import interpreter_lines
+from contend.report.trace_words import answer
 from contend.report.vega import compiled, vega_runtime
+from contend.store.trace_summary import Lock, TraceSummary, summarise
+from contend.store.traces import sample_of
 from contend.units import NS_PER_S, format_duration
 
 ROWS = 40  # of a table; more are in the JSON

@@ -12,7 +12,7 @@ from itertools import pairwise
 from contend.report.plotkit import ROW, Plot, Spec, chart, row_axis, row_labels
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, Time
-from contend.report.trace_summary import Lane, TraceSummary
+from contend.store.trace_summary import Lane, TraceSummary
 from contend.units import NS_PER_S, format_duration
 
 LANES, PARTS = 20, 300

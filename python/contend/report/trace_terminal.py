@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from contend.report.printer import one_line
-from contend.report.trace_summary import TraceSummary, answer
+from contend.report.trace_words import answer
+from contend.store.trace_summary import TraceSummary
 from contend.units import format_duration
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
 
 
 def _hottest(summary: TraceSummary) -> Table:
-    """By self time, and by total where that brings others."""
+    """Table of the hottest by self time, and by total where that brings others."""
     by_total = sorted(summary.spans, key=lambda s: (-s.total_ns, s.name))[: ROWS // 2]
     shown = list(summary.spans[:ROWS])
     shown += [span for span in by_total if span not in shown]

@@ -17,7 +17,7 @@ MOST_TRACES = 5  # of a cell: to read all of a long run would take as long as it
 
 
 def traced_cells(run: Path) -> tuple[Batch, ...]:
-    """Of each cell that has traces with jobs, in the order of the plan; none in a run without traces.
+    """Batches of each cell that has traces with jobs, in the order of the plan; none in a run without traces.
 
     What cannot be read is left out: a report is made of what is there.
     """

@@ -33,7 +33,7 @@ def vega_runtime(*, keep: bool = True) -> str:
     import importlib.metadata
 
     of = hashlib.sha256((importlib.metadata.version("vl-convert-python") + SCRIPT).encode()).hexdigest()
-    kept = cache.place(f"vega-{of[:16]}.js")
+    kept = cache.path_of(f"vega-{of[:16]}.js")
     content = cache.read(kept) if kept else None
     bundle = bundled(SCRIPT) if content is None else content.decode()
     if content is None and kept and keep:

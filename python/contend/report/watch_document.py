@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from contend.advice.finding import Finding
-from contend.contention.alert import Alert
-from contend.contention.blame import LEVEL, RESOURCES, is_neighbour, row_sum
-from contend.contention.watch import Watched
-from contend.report.definitions import DEFINITIONS
-from contend.report.schema_parts import COUNT, NUMBER, TEXT, Schema, closed, many, maybe, ref
+from contend.contention.alert import Alert, Verdict
+from contend.contention.blame import LEVEL, RESOURCES, Resource, is_neighbour, row_sum
+from contend.contention.watch import Kind, Watched
+from contend.probes.base import Cost
 from contend.stats.estimate import Estimate
+from contend.text.shape import Count, Limits, Shape
 
-SCHEMA_VERSION = 1
 VICTIMS = 100  # in the document; the rest are summed up
 CULPRITS = 20  # of each
 
@@ -33,120 +32,135 @@ class WatchReport:
     keep: Callable[[str], bool] = lambda _: True
 
 
-def document(report: WatchReport) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class CulpritDocument(Shape):
+    """Who had it meanwhile."""
+
+    name: str
+    wait_ns: Count
+    neighbour: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VictimDocument(Shape):
+    """Who waited. The culprits' wait_ns and more_wait_ns sum to wait_ns; lost_ns is the neighbours' part."""
+
+    name: str
+    wait_ns: Count
+    waits: Count
+    used_ns: Count
+    lost_ns: Count
+    share: Annotated[Estimate, "of the time; see contend watch --help"]
+    culprits: tuple[CulpritDocument, ...]
+    more_wait_ns: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDocument(Shape):
+    """Victims of one resource."""
+
+    victims: tuple[VictimDocument, ...]
+    more_victims: Count
+    more_lost_ns: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcesDocument(Shape):
+    """Victims by resource."""
+
+    cpu: ResourceDocument
+    disk: ResourceDocument
+
+
+@dataclass(frozen=True, slots=True)
+class BecauseDocument(Shape):
+    """A victim."""
+
+    resource: Annotated[str, Limits(enum=list(RESOURCES))]
+    victim: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertDocument(Shape):
+    """The answer to --alert."""
+
+    threshold: float
+    verdict: Verdict
+    because: tuple[BecauseDocument, ...]
+    reason: str
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class WatchDocument(Shape):
+    """Who waited for whom."""
+
+    schema_version: Literal[1] = field(default=1, init=False)
+    kind: Kind
+    by: Literal["cgroup", "process"]
+    scope: str
+    command: str
+    began: str
+    length_ns: Count
+    interval_ns: Count
+    source: str
+    note: str
+    resources: ResourcesDocument
+    findings: tuple[Finding, ...]
+    alert: AlertDocument | None
+    cost: Cost
+
+
+def document(report: WatchReport) -> WatchDocument:
     """Times in ns, shares as fractions; victims by what they lost to neighbours, most first."""
     watched, alert = report.watched, report.alert
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": watched.kind,
-        "by": watched.by,
-        "scope": report.scope,
-        "command": report.command,
-        "began": report.began,
-        "length_ns": watched.blame.length_ns,
-        "interval_ns": watched.interval_ns,
-        "source": watched.source,
-        "note": watched.note,
-        "resources": {resource: _resource(report, resource) for resource in RESOURCES},
-        "findings": [finding.to_json() for finding in report.findings],
-        "alert": None
+    return WatchDocument(
+        kind=watched.kind,
+        by=watched.by,
+        scope=report.scope,
+        command=report.command,
+        began=report.began,
+        length_ns=watched.blame.length_ns,
+        interval_ns=watched.interval_ns,
+        source=watched.source,
+        note=watched.note,
+        resources=ResourcesDocument(**{resource: _resource(report, resource) for resource in RESOURCES}),
+        findings=report.findings,
+        alert=None
         if alert is None
-        else {
-            "threshold": alert.threshold,
-            "verdict": alert.verdict,
-            "because": [{"resource": resource, "victim": victim} for resource, victim in alert.because],
-            "reason": alert.reason,
-            "level": LEVEL,
-        },
-        "cost": asdict(watched.cost),
-    }
+        else AlertDocument(
+            alert.threshold,
+            alert.verdict,
+            tuple(BecauseDocument(*one) for one in alert.because),
+            alert.reason,
+            LEVEL,
+        ),
+        cost=watched.cost,
+    )
 
 
-def _resource(report: WatchReport, resource: str) -> dict[str, Any]:
+def _resource(report: WatchReport, resource: Resource) -> ResourceDocument:
     blame = report.watched.blame
     ranked = blame.ranked(resource, report.keep)
     rows = blame.rows(resource)
-    return {
-        "victims": [_victim(report, resource, v, share, rows.get(v, [])) for v, share in ranked[:VICTIMS]],
-        "more_victims": len(ranked[VICTIMS:]),
-        "more_lost_ns": sum(blame.sums(resource, victim).lost_ns for victim, _ in ranked[VICTIMS:]),
-    }
+    return ResourceDocument(
+        tuple(_victim(report, resource, v, share, rows.get(v, [])) for v, share in ranked[:VICTIMS]),
+        len(ranked[VICTIMS:]),
+        sum(blame.sums(resource, victim).lost_ns for victim, _ in ranked[VICTIMS:]),
+    )
 
 
 def _victim(
-    report: WatchReport, resource: str, victim: str, share: Estimate, row: list[tuple[str, int]]
-) -> dict[str, Any]:
+    report: WatchReport, resource: Resource, victim: str, share: Estimate, row: list[tuple[str, int]]
+) -> VictimDocument:
     sums = report.watched.blame.sums(resource, victim)
-    return {
-        "name": victim,
-        "wait_ns": sums.wait_ns,
-        "waits": sums.waits,
-        "used_ns": sums.used_ns,
-        "lost_ns": sums.lost_ns,
-        "share": share.to_json(),
-        "culprits": [
-            {"name": name, "wait_ns": ns, "neighbour": is_neighbour(victim, name)}
-            for name, ns in row[:CULPRITS]
-        ],
-        "more_wait_ns": row_sum(row[CULPRITS:]),
-    }
-
-
-def watch_schema() -> Schema:
-    """The schema as a document of draft 2020-12."""
-    culprit = closed("Who had it meanwhile.", name=TEXT, wait_ns=COUNT, neighbour={"type": "boolean"})
-    victim = closed(
-        "Who waited. The culprits' wait_ns and more_wait_ns sum to wait_ns; lost_ns is the neighbours' part.",
-        name=TEXT,
-        wait_ns=COUNT,
-        waits=COUNT,
-        used_ns=COUNT,
-        lost_ns=COUNT,
-        share={**ref("estimate"), "description": "of the time; see contend watch --help"},
-        culprits=many(culprit),
-        more_wait_ns=COUNT,
+    return VictimDocument(
+        name=victim,
+        wait_ns=sums.wait_ns,
+        waits=sums.waits,
+        used_ns=sums.used_ns,
+        lost_ns=sums.lost_ns,
+        share=share,
+        culprits=tuple(CulpritDocument(name, ns, is_neighbour(victim, name)) for name, ns in row[:CULPRITS]),
+        more_wait_ns=row_sum(row[CULPRITS:]),
     )
-    resource = closed(
-        "Victims of one resource.", victims=many(victim), more_victims=COUNT, more_lost_ns=COUNT
-    )
-    because = closed("A victim.", resource={"enum": list(RESOURCES)}, victim=TEXT)
-    alert = closed(
-        "What --alert asked.",
-        threshold=NUMBER,
-        verdict={"enum": ["crossed", "not crossed", "cannot tell"]},
-        because=many(because),
-        reason=TEXT,
-        level=NUMBER,
-    )
-    cost = closed(
-        "What the probe itself used and missed.",
-        cpu_ns=COUNT,
-        samples=COUNT,
-        bpf_ns=COUNT,
-        late_max_ns=COUNT,
-        dropped=COUNT,
-        errors=COUNT,
-        last_error=TEXT,
-    )
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "contend watch",
-        **closed(
-            "Who waited for whom.",
-            schema_version={"const": SCHEMA_VERSION},
-            kind={"enum": ["blame", "correlation"]},
-            by={"enum": ["cgroup", "process"]},
-            scope=TEXT,
-            command=TEXT,
-            began=TEXT,
-            length_ns=COUNT,
-            interval_ns=COUNT,
-            source=TEXT,
-            note=TEXT,
-            resources=closed("By resource.", cpu=resource, disk=resource),
-            findings=many(ref("finding")),
-            alert=maybe(alert),
-            cost=cost,
-        ),
-        "$defs": {name: DEFINITIONS[name] for name in ("estimate", "evidence", "finding")},
-    }

@@ -16,7 +16,7 @@ SERIES = 1000  # pairs, and as many victims: a scrape's series are paid for
 
 
 class Exporter:
-    """What was exported once stays exported: a counter must not come and go with its rank.
+    """An exporter that keeps exporting what it exported once: a counter must not come and go with its rank.
 
     >>> from contend.contention.watch import Watched
     >>> print(Exporter().render(Watched("blame", "process", 10**9, "BPF"), None).splitlines()[-1])

@@ -39,7 +39,7 @@ class Shower(Protocol):
     def show(self, watched: Watched, period: Period) -> None: ...
 
 
-def losers(watched: Watched, period: Period, keep: Keep) -> list[tuple[float, str, str]]:
+def losers(period: Period, keep: Keep) -> list[tuple[float, str, str]]:
     """Share, resource and victim of this period, the greatest share first."""
     found = [
         (period.share(resource, victim), resource, victim)
@@ -68,7 +68,7 @@ class Lines:
 
     def show(self, watched: Watched, period: Period) -> None:
         said = []
-        for share, resource, victim in losers(watched, period, self._keep)[:3]:
+        for share, resource, victim in losers(period, self._keep)[:3]:
             whom = words.culprits(victim, _row(period, resource, victim), 2)
             said.append(f"{victim} lost {words.percent(share)} ({NAMES[resource]}): {whom}")
         now = datetime.datetime.now().astimezone().strftime("%H:%M:%S")
@@ -107,7 +107,7 @@ class LiveTable:
         for column in ("victim", "", "now", "", "mean", "of its waits"):
             table.add_column(column, no_wrap=column != "of its waits", overflow="ellipsis")
         table.columns[0].max_width = max(16, self._console.width // 3)
-        found = losers(watched, period, self._keep)
+        found = losers(period, self._keep)
         for share, resource, victim in found[:ROWS]:
             sums = watched.blame.sums(resource, victim)
             style = "bold red" if share >= 0.2 else "yellow" if share >= 0.05 else ""

@@ -79,7 +79,7 @@ def alert(of: Alert) -> str:
 
 
 def cost(watched: Watched) -> str:
-    """What the watch itself used, as far as it is known."""
+    """A line on what the watch itself used, as far as it is known."""
     if not watched.cost.samples:
         return "what the probe itself used is not known: contend was ended before the watch was"
     length = max(watched.blame.length_ns, 1)

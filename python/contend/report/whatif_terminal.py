@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contend.contention.whatif.campaign import told_of_tests
+from contend.contention.whatif.campaign import words_on_tests
 from contend.contention.whatif.prediction import Fix, Whatif
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
@@ -35,7 +35,7 @@ def print_answer(of: Whatif) -> None:
     if of.gate.passed:
         console.print(_before_and_after(of.baseline.to_json(), of.predicted))
         if of.fixes:
-            console.print(_ranking(of.fixes, of.baseline.median_ns))
+            console.print(_ranking(of.fixes))
         elif not of.edits:
             console.print(one_line("no fix that suggests itself would gain anything"))
         trusted = f"trusted ({of.regime.kind}: {of.regime.why})"
@@ -44,7 +44,7 @@ def print_answer(of: Whatif) -> None:
         )
         console.print(one_line(f"{checked}: {of.gate.self_replay_error:.1%} off → {trusted}"))
         if replayed:
-            console.print(one_line(told_of_tests()))
+            console.print(one_line(words_on_tests()))
     for note in of.notes:
         console.print(one_line(f"note: {note}", style="yellow"))
 
@@ -79,7 +79,7 @@ def _changed(of: Whatif, key: str) -> str:
 
 
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """What edits can name."""
+    """Print what edits can name."""
     console = _console()
     locks = _table("Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",))
     ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])
@@ -135,7 +135,7 @@ def _before_and_after(before: Mapping[str, int], after: Mapping[str, Predicted])
     return table
 
 
-def _ranking(fixes: Sequence[Fix], before: float) -> Table:
+def _ranking(fixes: Sequence[Fix]) -> Table:
     table = _table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
     for number, fix in enumerate(fixes, 1):
         edits = " ".join(str(edit) for edit in fix.edits)

@@ -22,7 +22,7 @@ def no_findings(analysis: Analysis) -> str:
 
 
 def probe_cost(analysis: Analysis) -> str:
-    """What recording cost, in a few words; empty where it is not known.
+    """A few words on what recording cost; empty where it is not known.
 
     >>> from types import SimpleNamespace
     >>> from contend.document import ProbeCost
@@ -159,7 +159,7 @@ def command_with_budget(report: ReportInput) -> str:
 
 
 def target_line(report: ReportInput, *, command_follows: bool = False) -> str:
-    """Whether the wanted precision was reached, and what to do where it was not. Empty without a target, or a comparison.
+    """A sentence on the wanted precision: reached, or what to do. Empty without a target, or without a comparison.
 
     command_follows: the command that should reach it stands below.
     """

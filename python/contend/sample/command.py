@@ -104,7 +104,7 @@ class Foreground:
         self.ended: Ended | None = None
 
     def has_ended(self) -> bool:
-        """Whether it has, without waiting for it."""
+        """True if it has, without waiting for it."""
         if self.ended is None:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:

@@ -31,7 +31,7 @@ LEAST_INTERVAL_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class SampleOptions:
-    """What to record. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
+    """Order of a recording. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
 
     `line`: what was typed, where that is another verb.
     """
@@ -69,7 +69,7 @@ class Live(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. `recorded` False: the series end before the command did, or there are none."""
+    """Outcome of a recording. `recorded` False: the series end before the command did, or there are none."""
 
     ended: Ended | None
     stopped: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from contend.probes.series import open_series
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
+from contend.text.shape import Count, Shape
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
-    """One chain of calls of one program (or cgroup), `frames` the outermost first; `count` is how often it blocked."""
+class Stack(Shape):
+    """Where tasks blocked, all processes of one name (or of one cgroup) together."""
 
     subject: str
-    frames: tuple[str, ...]
-    off_cpu_s: float
-    count: int
+    frames: Annotated[tuple[str, ...], "outermost first; NAME_[k] is in the kernel"]
+    off_cpu_s: Annotated[float, "time until they ran again, added up"]
+    count: Annotated[Count, "times"]
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ class Stacks:
 
 
 def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
-    """Of a recording with a command those of its processes, else (or asked for `everyone`) of all; none without."""
+    """Stacks of the command's processes, or, without a command or asked for `everyone`, of all; none without."""
     import duckdb
 
     with duckdb.connect() as connection:

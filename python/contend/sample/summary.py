@@ -1,4 +1,4 @@
-"""What a recording says in a few figures: the host by resource, the processes that used most, and our own cost.
+"""A recording in a few figures: the host by resource, the processes that used most, and our own cost.
 
 Rates are over the intervals between samples: `mean` is the whole growth over the whole time, `p95` and `max` are of
 the intervals. A counter that went backwards (a reboot, a device that went and came) gives no interval.
@@ -7,31 +7,30 @@ the intervals. A counter that went backwards (a reboot, a device that went and c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from contend.probes.series import open_series
+from contend.contention.alibi.verdict import Alibi
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store.directory import RunDirectory
+from contend.store.series import open_series
+from contend.text.shape import HIDDEN, OPTIONAL, Count, Shape, Through, computed
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     import duckdb
 
-    from contend.contention.alibi.verdict import Alibi
-
-SCHEMA_VERSION = 1
 TOP = 5
 BUSY_NS = "user_ns + nice_ns + system_ns + irq_ns + softirq_ns"
 _SUMMED = ("user_ns", "system_ns", "run_delay_ns", "read_bytes", "write_bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One quantity over the recording. `subject` is a device, an interface, or empty for the host."""
+class Measure(Shape):
+    """One quantity over the recording; p95 and max are of the intervals between samples."""
 
     resource: str
-    subject: str
+    subject: Annotated[str, "a device or interface; empty: the host"]
     what: str
     unit: str
     mean: float
@@ -40,90 +39,91 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
-    """All processes of one name. `value` is in the unit of its list; `processes` is how many there were."""
+class Consumer(Shape):
+    """All processes of one name."""
 
     name: str
-    processes: int
-    value: float
-    busiest_thread: float | None  # largest part of an interval that one of its threads was on a CPU, 0–1
+    processes: Count
+    value: Annotated[float, "in the unit of its list"]
+    busiest_thread: Annotated[float | None, "largest part of an interval that one thread was on a CPU, 0–1"]
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
-    """How long after its deadline a sample was taken, ns."""
+class Lateness(Shape):
+    """How late samples were."""
 
-    median_ns: int
-    p99_ns: int
-    max_ns: int
+    median_ns: Count
+    p99_ns: Count
+    max_ns: Count
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """A recording in figures.
+class Top(Shape):
+    """Processes that used most."""
 
-    `top` holds lists by "cpu" (CPUs), "run_delay" (seconds waited a second), "io" (bytes a second read from and
-    written to disks) and "memory" (bytes resident, on the average). `verdict` is what was the limit, over all;
-    `phases` are the parts in which it was the same. `party` is what held the command up, if there was one, and
-    `party_phases` in each of the phases. `stacks` are the calls in which most time was spent off a CPU, of
-    the command's processes where there is one.
+    cpu: Annotated[list[Consumer] | None, OPTIONAL, "CPUs"] = None
+    run_delay: Annotated[list[Consumer] | None, OPTIONAL, "seconds waited for a CPU, a second"] = None
+    io: Annotated[list[Consumer] | None, OPTIONAL, "bytes a second read from and written to disks"] = None
+    memory: Annotated[list[Consumer] | None, OPTIONAL, "bytes resident, on the average"] = None
+
+
+def _top(by: Mapping[str, tuple[Consumer, ...]]) -> Top:
+    return Top(**{resource: list(consumers) for resource, consumers in by.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Shape):
+    """A recording of `contend sample` in figures.
+
+    Its JSON Schema is docs/reference/sample.schema.json. `phases` are the parts in which the verdict was the same,
+    `party_phases` what held the command up in each of them.
     """
 
-    begin_ns: int
-    end_ns: int
-    samples: int
-    cpus: int
-    memory_bytes: int
+    schema_version: Literal[1] = field(default=1, init=False)
+    begin_ns: Annotated[int, "first sample, CLOCK_MONOTONIC"]
+    end_ns: Annotated[int, "last sample"]
+    samples: Count
+    cpus: Count
+    memory_bytes: Annotated[Count, "of the host; 0 where it is not known"]
+    verdict: Annotated[Alibi | None, "what was the limit; null with fewer than two samples"] = field(
+        default=None, kw_only=True
+    )
+    party: Annotated[Alibi | None, "what held the command up; null without one, or where it was not seen"] = (
+        field(default=None, kw_only=True)
+    )
     host: tuple[Measure, ...]
-    top: Mapping[str, tuple[Consumer, ...]]
+    top: Annotated[Mapping[str, tuple[Consumer, ...]], Through(_top)]
+    stacks: Annotated[
+        tuple[Stack, ...],
+        "most time off a CPU, with --off-cpu-stacks; of the command's processes where there is one",
+    ] = field(default=(), kw_only=True)
     lateness: Lateness | None
-    recording: Mapping[str, Any]
-    verdict: Alibi | None = None
-    phases: tuple[Alibi, ...] = ()
-    party: Alibi | None = None
-    party_phases: tuple[Alibi | None, ...] = ()
-    stacks: tuple[Stack, ...] = ()
+    recording: Annotated[Mapping[str, Any], "sample.json: what was asked, and how it ended"]
+    phases: Annotated[tuple[Alibi, ...], HIDDEN] = ()
+    party_phases: Annotated[tuple[Alibi | None, ...], HIDDEN] = ()
 
     @property
     def length_s(self) -> float:
         return (self.end_ns - self.begin_ns) / NS_PER_S
 
     @property
+    @computed(before="recording")
     def probe_share(self) -> float | None:
-        """The probe's CPU time, BPF programs' included, as a part of one CPU."""
+        """the probe's CPU time, BPF programs' included, as a part of one CPU"""
         cost = self.recording.get("cost")
         if not cost or self.length_s <= 0:
             return None
         return float(cost["cpu_ns"] + cost["bpf_ns"]) / NS_PER_S / self.length_s
 
-    def to_json(self) -> dict[str, Any]:
-        """Its JSON Schema is docs/reference/sample.schema.json."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "begin_ns": self.begin_ns,
-            "end_ns": self.end_ns,
-            "samples": self.samples,
-            "cpus": self.cpus,
-            "memory_bytes": self.memory_bytes,
-            "verdict": None if self.verdict is None else self.verdict.to_json(),
-            "party": None if self.party is None else self.party.to_json(),
-            "host": [asdict(m) for m in self.host],
-            "top": {by: [asdict(c) for c in consumers] for by, consumers in self.top.items()},
-            "stacks": [asdict(s) for s in self.stacks],
-            "lateness": None if self.lateness is None else asdict(self.lateness),
-            "probe_share": self.probe_share,
-            "recording": dict(self.recording),
-        }
-
 
 def summarise(run: RunDirectory) -> Summary:
-    """Of a recording's directory, also of one that was cut off."""
+    """Summarise a recording's directory, also one that was cut off."""
     import duckdb
 
     from contend.contention.alibi.judge import judge, phases
     from contend.contention.alibi.party import judge_party
     from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import Tree, read_party
+    from contend.contention.alibi.scope import Tree, read_group
 
     with duckdb.connect() as connection:
         summary = _Reader(connection, run).summary()
@@ -133,7 +133,7 @@ def summarise(run: RunDirectory) -> Summary:
     recording = Recording.of_run(run)
     summary = replace(summary, verdict=judge(recording), phases=phases(recording))
     told = summary.recording
-    own = read_party(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
+    own = read_group(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
     if own is None:
         return summary
     spans = [(summary.begin_ns, summary.end_ns), *((p.start_ns, p.end_ns) for p in summary.phases)]
@@ -282,7 +282,7 @@ class _Reader:
     def _measure(
         self, resource: str, subject: str, what: str, unit: str, steps: str, scale: float = 1.0
     ) -> Iterator[Measure]:
-        """Of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
+        """Measures of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
         found = self._one(
             f"SELECT sum(grown) / sum(spent), quantile_cont(grown / spent, 0.95), max(grown / spent) FROM ({steps})"
         )

@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a YAML file, in the words of the file's author.
+"""Errors of pydantic in a YAML file, in the words of the file's author.
 
 Used by `contend.scenario.yaml_file.validate`; nothing else needs it.
 """
@@ -51,16 +51,26 @@ def describe_all(
             grouped.setdefault(loc, []).append(item)
         else:
             grouped.setdefault(file.found(loc), []).append(item)
+    unknown = [loc for loc, items in grouped.items() if items[0]["type"] == "extra_forbidden"]
+    misspelt = {
+        loc
+        for loc, items in grouped.items()
+        if items[0]["type"] == "missing"
+        and any(
+            other[:-1] == loc[:-1] and suggest(str(other[-1]), [str(loc[-1])]).startswith("did you mean")
+            for other in unknown
+        )
+    }  # a key that is there under a name much like it is one mistake
     result = [
         (file.line_of(loc), *_describe(model, file, loc, items, advise))
         for loc, items in grouped.items()
-        if not _follows(loc, items, grouped)
+        if not _follows(loc, items, grouped) and loc not in misspelt
     ]
     return sorted(result, key=lambda mistake: mistake[0])
 
 
 def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:
-    """Whether a list is too short only because what stands in it is wrong, which is a mistake of its own."""
+    """True if a list is too short only because what stands in it is wrong, which is a mistake of its own."""
     within = (other for other in grouped if len(other) > len(loc) and other[: len(loc)] == loc)
     return all(item["type"] == "too_short" for item in items) and any(within)
 
@@ -124,7 +134,7 @@ def _models(annotation: Any) -> list[Any]:
 
 
 def _below(annotation: Any, part: str | int) -> list[Any]:
-    """What may stand under key or index `part` of a value of this annotation."""
+    """Annotations that may stand under key or index `part` of a value of this annotation."""
     result: list[Any] = []
     for candidate in _models(annotation):
         fields = getattr(candidate, "model_fields", None)

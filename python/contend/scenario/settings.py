@@ -61,7 +61,7 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
 
 
 def _value(setting: str, text: str) -> Any:
-    """What stands behind the `=`, read as it would be in a file, with its bounds on size, depth and aliases."""
+    """Read the text behind the `=` as it would be in a file, with its bounds on size, depth and aliases."""
     try:
         return read_yaml(text, "the value", ScenarioError).data
     except ScenarioError as error:
@@ -117,7 +117,7 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
 
 
 def _name(item: Any) -> str | None:
-    """Of a workload in a list, written as its name or as a mapping of its name to parameters."""
+    """Name of a workload in a list, written as its name or as a mapping of its name to parameters."""
     if isinstance(item, dict) and item:
         return str(next(iter(item)))
     return item if isinstance(item, str) else None

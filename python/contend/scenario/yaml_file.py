@@ -63,7 +63,7 @@ class YamlFile:
         return f"{self.name}, line {self.line_of(loc)}"
 
     def value_at(self, loc: Loc) -> Any:
-        """What stands at the longest beginning of `loc` that is in the file."""
+        """The value at the longest beginning of `loc` that is in the file."""
         value = self.data
         for part in self.found(loc):
             value = value[part]
@@ -145,7 +145,7 @@ def read_yaml(source: Path | str, name: str, error_class: type[BadInput] = BadIn
     {'trial': '2s', 'direct': 'on'}
     """
     text = _read_text(source, name, error_class) if isinstance(source, Path) else source
-    with _told(text, name, error_class):
+    with _naming_lines(text, name, error_class):
         root = _composed(text, name, error_class)
         return YamlFile(name, None if root is None else _plain(root, name, error_class), root)
 
@@ -157,7 +157,7 @@ def check_yaml(path: Path, error_class: type[BadInput] = BadInput) -> str:
     """
     name = short(path, 200)
     text = _read_text(path, name, error_class)
-    with _told(text, name, error_class):
+    with _naming_lines(text, name, error_class):
         _composed(text, name, error_class)
     return text
 
@@ -174,7 +174,7 @@ def _composed(text: str, name: str, error_class: type[BadInput]) -> yaml.Node | 
 
 
 @contextlib.contextmanager
-def _told(text: str, name: str, error_class: type[BadInput]) -> Iterator[None]:
+def _naming_lines(text: str, name: str, error_class: type[BadInput]) -> Iterator[None]:
     """Raise what PyYAML raises as an `error_class` that names the line."""
     import yaml
 

@@ -53,7 +53,7 @@ class Listen:
         return socket.AF_INET6 if ":" in self.address else socket.AF_INET
 
     def url(self, port: int) -> str:
-        """What to type; of all addresses, the name of this host."""
+        """The URL to type; of all addresses, the name of this host."""
         address = ipaddress.ip_address(self.address)
         name = socket.gethostname() if address.is_unspecified else self.address
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
@@ -71,7 +71,7 @@ class Access:
     )  # what a browser is given for the token
 
     def knows(self, host: str | None) -> bool:
-        """Whether a Host header names this host.
+        """True if a Host header names this host.
 
         >>> local = Access(loopback=True)
         >>> [local.knows(h) for h in ("127.0.0.1:8330", "localhost", "[::1]:1", "evil.example", "192.0.2.1", None)]
@@ -91,7 +91,7 @@ class Access:
         return address.is_loopback or not self.loopback  # an address cannot be made to point elsewhere
 
     def admits(self, authorization: str | None, cookie: str | None, cookie_name: str) -> bool:
-        """Whether the token came with it, in the header, or in the cookie that stands for it."""
+        """True if the token came with it, in the header, or in the cookie that stands for it."""
         if self.token is None:
             return True
         kind, _, given = (authorization or "").partition(" ")
@@ -127,7 +127,7 @@ def _is_port(text: str) -> bool:
 
 
 def own_names(more: Iterable[str]) -> frozenset[str]:
-    """What this host is asked under: its own name, and what the user adds."""
+    """Names of this host in requests: its own, and what the user adds."""
     return frozenset(name.lower().removesuffix(".") for name in (socket.gethostname(), *more) if name)
 
 

@@ -1,4 +1,4 @@
-"""What goes back to a browser, and what it may do with it."""
+"""Answers to a browser, and what it may do with them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ABSENT = "Change points need Apache Otava, which is not installed: pip install '
 
 
 def available() -> bool:
-    """Whether Otava can be used. Loads nothing."""
+    """True if Otava can be used. Loads nothing."""
     import importlib.util
 
     return importlib.util.find_spec("otava") is not None and importlib.util.find_spec("scipy") is not None
@@ -51,7 +51,7 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def doubtful(values: Sequence[float], found: Sequence[int]) -> bool:
-    """Whether series without a step explain the values nearly as well as steps at these positions do.
+    """True if series without a step explain the values nearly as well as steps at these positions do.
 
     Without a step: a straight drift whose runs are each partly like the one before (a line and an autoregression of first
     order, fitted to the logs). Otava takes runs for independent, so that it marks such series often. Compared by BIC, where

@@ -143,7 +143,7 @@ class Connections:
                     pass
 
     async def _answer(self, request: Request) -> Answer:
-        """What `respond` says, from a thread; or that there is too much to do."""
+        """Answer by `respond`, in a thread; or that there is too much to do."""
         if self._queued >= MOST_QUEUED:
             return plain(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests wait.", Retry_After="5")
         self._queued += 1

@@ -63,7 +63,7 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 def fingerprint(directory: int) -> Fingerprint:
-    """What tells that a directory has changed: names, times, sizes and inodes of what lies in it. Nothing is opened."""
+    """Fingerprint that changes with a directory: names, times, sizes and inodes of what lies in it. Nothing is opened."""
     found = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -73,7 +73,7 @@ def fingerprint(directory: int) -> Fingerprint:
 
 
 def is_plain(directory: int, name: str, names: set[str]) -> bool:
-    """Whether a name of those is a plain file's."""
+    """True if a name of those is a plain file's."""
     return name in names and stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
 
 

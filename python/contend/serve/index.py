@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from contend.analysis.between import UNREADABLE
-from contend.analysis.comparisons import latest, tabulate
+from contend.analysis.comparisons import tabulate
 from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry
 from contend.stats.estimate import Estimate
 from contend.store.directory import RunDirectory
+from contend.store.rows import latest
 
 PAGE = 50
 MANY, SAVE_S = (
@@ -49,7 +50,7 @@ ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What the list is narrowed to; "" asks for nothing. since and until are days, YYYY-MM-DD, both included, UTC."""
+    """A filter of the list; "" asks for nothing. since and until are days, YYYY-MM-DD, both included, UTC."""
 
     study: str = ""
     scenario: str = ""
@@ -84,7 +85,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class SessionLevel:
-    """What one run says of one metric of one cell. `flagged` counts values whose surroundings were contaminated."""
+    """One run's level of one metric of one cell. `flagged` counts values whose surroundings were contaminated."""
 
     entry: Entry
     estimate: Estimate
@@ -110,7 +111,7 @@ class _Known:
 
 @dataclass
 class Index:
-    """Of the directories in `place`. Safe to be used from several threads. keep: from one process to the next."""
+    """Index of the directories in `place`. Safe to be used from several threads. keep: from one process to the next."""
 
     place: Path
     keep: bool = False
@@ -267,7 +268,7 @@ class Index:
         return entry
 
     def _stirred(self, entry: Entry) -> bool:
-        """Whether a run has ended, or was taken up, without a file that says so."""
+        """True if a run has ended, or was taken up, without a file that says so."""
         return entry.unsettled and reading.is_run_by_somebody(self.place, entry.name) != (
             entry.state == RUNNING
         )

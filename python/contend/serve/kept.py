@@ -28,7 +28,7 @@ UNSETTLED_NS = 2 * 10**9  # a file that was written so late may be written again
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was read of one directory."""
+    """The kept reading of one directory."""
 
     fingerprint: Fingerprint
     entry: Entry
@@ -42,7 +42,7 @@ class _List:
 
 
 def load(place: Path) -> dict[str, Kept]:
-    """What is kept of that place, by name; nothing where nothing is, or where it cannot be used."""
+    """Load what is kept of that place, by name; nothing where nothing is, or where it cannot be used."""
     found = _file(place)
     content = cache.read(found[0]) if found is not None else None
     if found is None or content is None:
@@ -82,7 +82,7 @@ def _file(place: Path) -> tuple[Path, tuple[int, int]] | None:
         return None
     of = about.st_dev, about.st_ino
     digest = hashlib.sha256(repr(of).encode()).hexdigest()[:16]
-    path = cache.place(f"lists/{digest}.json")
+    path = cache.path_of(f"lists/{digest}.json")
     return None if path is None else (path, of)
 
 

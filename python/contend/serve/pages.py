@@ -1,4 +1,4 @@
-"""What is shown: a page for each path, made from the index with the templates and figures of the reports."""
+"""Pages: one for each path, made from the index with the templates and figures of the reports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from contend.analysis.between import UNREADABLE, compare_runs
+from contend.analysis.between_words import changed_cells, notes
 from contend.errors import BadInput, ContendError
-from contend.report.compare_words import changed_cells, notes
 from contend.report.html import environment, resource, script_json
 from contend.report.theme import stylesheet
 from contend.report.trend_plots import trend_plot
@@ -21,7 +21,7 @@ from contend.report.vega import compiled, vega_runtime
 from contend.report.words import percent
 from contend.serve.answers import HTML, REPORT, Answer, redirect
 from contend.serve.files import open_file, opened
-from contend.serve.index import FILTERS, ORDERS, Filter, Index, Listing
+from contend.serve.index import FILTERS, ORDERS, Filter, Index
 from contend.serve.reading import REPORT as REPORT_FILE
 from contend.serve.reading import RUN, Entry
 from contend.serve.trend import Trend, make_trend
@@ -36,7 +36,7 @@ ASSETS["vega.js"] = ASSETS["page.js"]
 
 
 class Pages:
-    """Of one index. Called from many threads."""
+    """Pages of one index. Called from many threads."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -75,7 +75,7 @@ class Pages:
             asked = replace(asked, page=listing.pages)
             listing = self._index.page(asked)
         return self._page(
-            "serve-list.html.j2", title="Runs", asked=asked, listing=listing, link=_links(asked, listing)
+            "serve-list.html.j2", title="Runs", asked=asked, listing=listing, link=_links(asked)
         )
 
     def _run(self, name: str) -> Answer:
@@ -288,7 +288,7 @@ def _all(query: Query, name: str) -> list[str]:
 
 
 def _filter(query: Query) -> Filter:
-    """What is not understood is not asked for: a list is shown in any case."""
+    """Read a filter; what is not understood is left out: a list is shown in any case."""
     told = {name: _one(query, name) for name in FILTERS if name not in ("page", "order")}
     for day in ("since", "until"):
         told[day] = told[day] if _DAY.fullmatch(told[day]) else ""
@@ -300,7 +300,7 @@ def _filter(query: Query) -> Filter:
     )
 
 
-def _links(asked: Filter, listing: Listing) -> Any:
+def _links(asked: Filter) -> Any:
     """A link to the same list with something changed."""
 
     def link(**changed: Any) -> str:

@@ -17,10 +17,11 @@ from typing import Any
 
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError
-from contend.ledger import is_locked, path_of
 from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
 from contend.store.directory import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
+from contend.store.ledger import is_locked
 from contend.store.rows import sound_environment
+from contend.store.state import ledger_of
 from contend.text.masking import mask, mask_value
 
 REPORT = "report.html"
@@ -73,19 +74,19 @@ class Entry:
 
     @property
     def unsettled(self) -> bool:
-        """Whether its state can change without a file that changes: its owner may end, or take it up again."""
+        """True if its state can change without a file that changes: its owner may end, or take it up again."""
         return self.state in (RUNNING, UNENDED)
 
     @property
     def text(self) -> str:
-        """What a search looks through."""
+        """The text that a search looks through."""
         said = (self.name, self.title, self.study, self.scenario, self.answer, self.command, self.state)
         return "\n".join((*said, *self.wrong)).lower()
 
 
 def is_run_by_somebody(place: Path, name: str) -> bool:
-    """Whether a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
-    return is_locked(path_of(place / name))
+    """True if a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
+    return is_locked(ledger_of(place / name))
 
 
 def read(place: Path, name: str) -> Entry:
@@ -123,7 +124,7 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
     scenario: dict[str, Any] = {}
     if "scenario.yaml" in names:
         try:
-            question, scenario = asked(read_file(directory, "scenario.yaml").decode("utf-8", "replace"))
+            question, scenario = question_of(read_file(directory, "scenario.yaml").decode("utf-8", "replace"))
         except (OSError, ContendError) as error:
             wrong.append(f"scenario.yaml cannot be read: {error}")
     else:
@@ -222,14 +223,14 @@ def _document(directory: int, name: str, wrong: list[str]) -> dict[str, Any]:
 
 
 def _environment(directory: int, wrong: list[str]) -> dict[str, Any]:
-    """What of environment.json fits."""
+    """The part of environment.json that fits."""
     environment, damaged = sound_environment(_document(directory, "environment.json", wrong))
     wrong.extend(f"environment.json, key {key}: {what}" for key, what in damaged)
     return environment
 
 
 def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
-    """What stands before the cells, which are the most of it."""
+    """The findings before the cells, which are the most of the file."""
     try:
         first = read_file(directory, "findings.json", head=HEAD)
         try:
@@ -345,7 +346,7 @@ def _metrics(plan: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=4096)
-def asked(text: str) -> tuple[str, dict[str, Any]]:
+def question_of(text: str) -> tuple[str, dict[str, Any]]:
     """A digest of what a scenario asks, less how precisely, and the scenario. Kept: a thousand runs ask few things.
 
     Raises ContendError for what is no scenario file.

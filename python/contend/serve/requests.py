@@ -13,7 +13,7 @@ MOST_HEADERS = 100
 
 
 class BadRequest(Exception):
-    """What came is no request. `status`: what it is answered."""
+    """A request that is none. `status`: what it is answered."""
 
     def __init__(self, status: int) -> None:
         super().__init__(HTTPStatus(status).phrase)

@@ -32,6 +32,7 @@ from contend.serve.pages import Pages
 from contend.serve.requests import Request
 
 SEND_BYTES = 256 * 1024  # of an answer that wait in the kernel for who asked
+_WAKE_S = 0.5  # how long a signal may go unnoticed
 BACKLOG = 256  # connections that the kernel holds before they are taken
 
 
@@ -69,7 +70,9 @@ class Server:
                 serves.start()
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            serves.join()
+            # Again and again: a signal that another thread took, for it was blocked here, interrupts no wait.
+            while serves.is_alive():
+                serves.join(_WAKE_S)
         except KeyboardInterrupt:
             self.shutdown()
             if serves.is_alive():

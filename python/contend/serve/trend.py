@@ -110,19 +110,19 @@ def doubt(values: Sequence[float]) -> tuple[float, float]:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is known to differ between the machines of two runs, of what changes figures.
+    """Known differences between the machines of two runs, of what changes figures.
 
     >>> differences({"kernel": "6.1", "tools": {"fio": "3.33"}}, {"kernel": "6.2", "tools": {"fio": "3.36"}})
     ('kernel 6.1 → 6.2', 'fio 3.33 → 3.36')
     """
     found = [
-        f"{key} {_said(one.get(key))} → {_said(other.get(key))}"
+        f"{key} {_short(one.get(key))} → {_short(other.get(key))}"
         for key in WATCHED
         if one.get(key) != other.get(key)
     ]
     tools, others = (t if isinstance(t, dict) else {} for t in (one.get("tools"), other.get("tools")))
     found += [
-        f"{tool} {_said(tools.get(tool))} → {_said(others.get(tool))}"
+        f"{tool} {_short(tools.get(tool))} → {_short(others.get(tool))}"
         for tool in sorted({*tools, *others})
         if tools.get(tool) != others.get(tool)
     ]
@@ -131,6 +131,6 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, 
     return tuple(found)
 
 
-def _said(value: Any) -> str:
+def _short(value: Any) -> str:
     text = "unknown" if value is None else value if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"

@@ -116,7 +116,7 @@ def intervals(
 
 
 class _Layout:
-    """What is the same for all experiments of one design: which runs exist, and whose they are."""
+    """The layout that all experiments of one design share: which runs exist, and whose they are."""
 
     def __init__(self, present: npt.NDArray[np.bool_], treated: npt.NDArray[np.bool_]) -> None:
         self.present = present.ravel()

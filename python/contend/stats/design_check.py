@@ -150,12 +150,12 @@ def _block_order(mine: Table) -> str:
 
 
 def _own_stretches(cell: Codes) -> bool:
-    """Whether time splits into one stretch per cell."""
+    """True if time splits into one stretch per cell."""
     return int(np.count_nonzero(np.diff(cell))) == 1
 
 
 def _nested(mine: Table) -> bool:
-    """Whether some cell has several values in a block, and no block ever returns to a cell it has left."""
+    """True if some cell has several values in a block, and no block ever returns to a cell it has left."""
     at = np.argsort(mine.block, kind="stable")
     block, cell = mine.block[at], mine.cell[at]
     same = block[1:] == block[:-1]

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
+
+from contend.text.shape import OPTIONAL, Count, Finite, Limits, Shape
+
+VERDICTS = (
+    "higher",  # the interval lies above the null value
+    "lower",  # the interval lies below it
+    "no detectable effect",  # the interval holds the null value
+    "too few",  # too few blocks for an interval at this level
+    "refused",  # the design cannot carry an interval; see warnings
+    "level",  # one cell's own level, compared with nothing: no null value applies
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Shape):
     """A value with its interval.
 
-    `value`, `low`, `high` are in `unit` ("ratio" for a comparison: treatment / baseline, 1.0 = no effect);
-    `n` counts the independent units behind it (blocks, runs or hosts, never iterations); `method` names
-    estimator and interval; `verdict` is one of VERDICTS.
+    `value`, `low`, `high` are in `unit` ("ratio" for a comparison: treatment / baseline, 1.0 = no effect); `method` names
+    estimator and interval.
 
     >>> Estimate(1.05, 1.02, 1.08, "ratio", 20, 0.95, "HL", "higher").half_width
     0.030000000000000027
     """
 
-    value: float
-    low: float
-    high: float
+    value: Finite
+    low: Annotated[Finite, "null where the data give no bound"]
+    high: Annotated[Finite, "null where the data give no bound"]
     unit: str
-    n: int
-    level: float
+    n: Annotated[Count, "independent units: blocks, runs or hosts, never iterations"]
+    level: Annotated[float, Limits(exclusiveMinimum=0, exclusiveMaximum=1)]
     method: str
-    verdict: str
-    warnings: tuple[str, ...] = ()
+    verdict: Annotated[str, Limits(enum=list(VERDICTS))]
+    warnings: Annotated[tuple[str, ...], OPTIONAL] = ()
 
     @property
     def half_width(self) -> float:
@@ -49,38 +59,9 @@ class Estimate:
     def excludes(self, value: float) -> bool:
         return self.low > value or self.high < value
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; an infinite bound becomes None, since JSON has no infinity."""
-
-        def finite(x: float) -> float | None:
-            return x if math.isfinite(x) else None
-
-        row: dict[str, Any] = {
-            "value": finite(self.value),
-            "low": finite(self.low),
-            "high": finite(self.high),
-            "unit": self.unit,
-            "n": self.n,
-            "level": self.level,
-            "method": self.method,
-            "verdict": self.verdict,
-        }
-        if self.warnings:
-            row["warnings"] = list(self.warnings)
-        return row
-
 
 NO_RATIO = "none"
 """The method of an estimate that was not made."""
-
-VERDICTS = (
-    "higher",  # the interval lies above the null value
-    "lower",  # the interval lies below it
-    "no detectable effect",  # the interval holds the null value
-    "too few",  # too few blocks for an interval at this level
-    "refused",  # the design cannot carry an interval; see warnings
-    "level",  # one cell's own level, compared with nothing: no null value applies
-)
 
 
 def verdict_of(low: float, high: float, null: float = 1.0) -> str:

@@ -1,4 +1,4 @@
-"""What the pilot decides before the first counted block: is the series steady, which design fits the noise.
+"""Decisions of the pilot before the first counted block: is the series steady, which design fits the noise.
 
 The pilot's runs are thrown away afterwards: data that chose the design must not also be judged by it.
 """
@@ -29,7 +29,7 @@ STEADY_TOLERANCE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Spikes:
-    """Of all runs of a pilot: how many there are, how many are spikes, and how many of these follow another of their
+    """Spikes of a pilot: how many runs there are, how many are spikes, and how many of these follow another of their
     group at once."""
 
     runs: int
@@ -43,7 +43,7 @@ class Spikes:
 
     @property
     def undecided(self) -> bool:
-        """Whether there are spikes, and too few runs to say how often they come: the pilot should go on."""
+        """True if there are spikes, and too few runs to say how often they come: the pilot should go on."""
         return self.spikes > 0 and self.runs < ENOUGH_RUNS
 
 
@@ -71,7 +71,7 @@ def spikes(values_by_group: Mapping[str, Sequence[float]]) -> Spikes:
 
 
 def _above(residuals: Sequence[Floats]) -> list[npt.NDArray[np.bool_]]:
-    """Of each group, which residuals are spikes upwards."""
+    """The residuals of each group that are spikes upwards."""
     below = np.concatenate([-r[r < 0] for r in residuals]) if residuals else np.empty(0)
     scale = _SD_PER_MEDIAN_GAP * float(np.median(below)) if below.size else 0.0
     return [r > max(SPIKE_SCALES * scale, LEAST_SPIKE) for r in residuals]
@@ -94,7 +94,7 @@ def choose_design(seen: Spikes) -> str:
 
 
 def steady(values: Sequence[float], window: int = STEADY_WINDOW, tolerance: float = STEADY_TOLERANCE) -> bool:
-    """Whether warm-up is over: the last `window` runs show neither a trend nor a step.
+    """True if warm-up is over: the last `window` runs show neither a trend nor a step.
 
     Not steady while they rise or fall throughout by more than `tolerance` (relative), or while their older
     part lies wholly above or below the newer part, by more than the tolerance and than the newer part's own

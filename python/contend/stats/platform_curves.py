@@ -63,7 +63,7 @@ class HeldOut:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the two agree within both their intervals (half-widths as a root of squares); None where refused."""
+        """True if the two agree within both their intervals (half-widths as a root of squares); None where refused."""
         if self.predicted.verdict == "refused":
             return None
         p, m = self.predicted, self.measured
@@ -99,7 +99,7 @@ class Curve:
 
     @cached_property
     def _best_of_draws(self) -> npt.NDArray[np.intp]:
-        """Which map each resample chooses, shape (resamples,)."""
+        """The map that each resample chooses, shape (resamples,)."""
         best: npt.NDArray[np.intp] = np.argmin(self._criterion(self._draws), axis=-1)
         return best
 
@@ -199,7 +199,7 @@ class Curve:
         return ratio_estimate(value, low, high, self.n, self.level, METHOD, (*self.warnings, *outside))
 
     def _row(self, m: FittedForm, size: float) -> Floats:
-        """What a map makes of the centres at this size: value = row @ centres."""
+        """Row that a map makes of the centres at this size: value = row @ centres."""
         row: Floats = design_of(m.exponent, np.array([size / self.host_cpus]))[0] @ m.solve
         return row
 

@@ -1,4 +1,4 @@
-"""What pinning, many pieces at once, the share of the host, a quota's period, a network change: ratios of overhead ratios.
+"""Effects of pinning, many pieces at once, the share of the host, a quota's period, a network: ratios of overhead ratios.
 
 An effect is a product of overhead ratios over another, formed within every block, so that whatever the runs of a block
 share cancels; where both sides have the same baseline it cancels too and costs no precision. The smallest effect that a
@@ -146,7 +146,7 @@ def _quotients(
     }
 
     def partner(setting: Setting) -> Setting | None:
-        """What the setting is divided by in effects of pinning, of pieces or of a network."""
+        """The setting that this one is divided by in effects of pinning, of pieces or of a network."""
         if kind.endswith(("pieces", "network")):
             other = beside.get(setting.application)
             found = None if other is None else replace(setting, application=other)
@@ -193,7 +193,7 @@ def _next_smaller_host(setting: Setting, among: Iterable[Setting]) -> Setting | 
 
 
 def _arms(quotient: Quotient, table: Mapping[Setting, SizeCell]) -> tuple[Floats, Floats]:
-    """What is divided by, and what is divided, by block.
+    """Divisor and dividend, by block.
 
     A baseline that stands on both sides is left out: it cancels, and a block whose baseline failed still counts.
     """

@@ -1,4 +1,4 @@
-"""What a platform costs, and what part of that is its size: overhead ratios, PTO and PSO.
+"""The cost of a platform, and what part of that is its size: overhead ratios, PTO and PSO.
 
 Of one application and one metric (lower is better), on one host:
 
@@ -117,7 +117,7 @@ class SizeCell:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """By what factor the platform is slower than the bare host of its size."""
+    """The factor by which the platform is slower than the bare host of its size."""
 
     setting: Setting
     ratio: Estimate

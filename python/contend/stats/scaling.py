@@ -108,7 +108,7 @@ class Line:
         return Estimate(value, value - half, value + half, self.unit, self.n, self.level, METHOD, "level")
 
     def at(self, jobs: float, furthest: float = FURTHEST) -> Estimate:
-        """What one more storm of so many jobs would measure: a prediction interval over storms.
+        """Predict what one more storm of so many jobs would measure: a prediction interval over storms.
 
         Refused (verdict, and no interval) beyond `furthest` times the largest N measured.
         """
@@ -185,7 +185,7 @@ class Line:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What its own check says against it."""
+        """Warnings of its own check."""
         check = self.check
         if check is None:
             return (
@@ -343,7 +343,7 @@ class BatchLaw:
 
 
 def _influence(of: Line) -> Floats:
-    """By how much each storm moves the slope."""
+    """The influence of each storm on the slope."""
     design = np.column_stack([np.ones_like(of.jobs), of.jobs])
     weighted = design / of._scale[:, None]
     pull: Floats = np.linalg.inv(weighted.T @ weighted)[1] @ weighted.T
@@ -365,7 +365,7 @@ def batch_law(storms: Sequence[StormTimes], level: float = 0.95) -> BatchLaw:
 
 
 def load_of(begins_ns: Sequence[int], ends_ns: Sequence[int]) -> Load:
-    """Which law may be asked: "storm", jobs that begin together; "sustained", others begin as some end, at a number of
+    """Tell the kind of load: "storm", jobs that begin together; "sustained", others begin as some end, at a number of
     open jobs that stays about the same; "unclear" else.
 
     >>> load_of([0, 1, 2, 3], [10, 20, 30, 40])

@@ -1,4 +1,4 @@
-"""Which few points of a full factorial to measure first: a D-optimal subset.
+"""A few points of a full factorial to measure first: a D-optimal subset.
 
 Of all subsets of so many points, that one is looked for whose least-squares fit is the most precise as a whole (largest
 determinant of X'X), by exchanging points for better ones (Fedorov, Theory of Optimal Experiments, 1972; the exchange of

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from contend.stats import signed_rank
 from contend.stats.estimate import Estimate
 from contend.stats.nnls import nnls
 from contend.stats.selection import walsh_averages
+from contend.text.shape import Shape
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -85,7 +87,7 @@ class Model:
     knots: Floats
 
     def parts(self, pressure: Floats) -> Floats:
-        """What each resource adds to the log slowdown of every workload: (N, R) → (W, N, R)."""
+        """Parts that each resource adds to the log slowdown of every workload: (N, R) → (W, N, R)."""
         parts: Floats = np.einsum("nrk,wrk->wnr", _pieces(pressure, self.knots, self.usable), self.slopes)
         return parts
 
@@ -105,10 +107,10 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
-    """|predicted - measured| over held-out pairs: of slowdowns in percentage points, and of their logs."""
+class Errors(Shape):
+    """|predicted - measured| over the held-out pairs."""
 
-    median_points: float
+    median_points: Annotated[float, "of slowdowns, in percentage points"]
     worst_points: float
     median_log: float
     worst_log: float
@@ -140,7 +142,7 @@ class Forecast:
     refused: str  # why it is a description and no forecast; "" for a forecast
 
     def top(self) -> npt.NDArray[np.intp]:
-        """Of each pair the resource that slows most: (W, W)."""
+        """The resource that slows each pair most: (W, W)."""
         found: npt.NDArray[np.intp] = np.argmax(self.parts, axis=2)
         return found
 

@@ -7,18 +7,11 @@ block from the 6th on, 95 % intervals hold the truth in 92.6–94.3 % of experim
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from contend.errors import BadInput
 from contend.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from contend.stats.noise import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,60 +38,16 @@ class Stopping:
             raise BadInput(f"target {self.target!r} is not above 0", hint="0.02 asks for ±2 %")
 
     def look_at(self, n: int) -> bool:
-        """Whether the run may look at its estimates after n complete blocks."""
+        """True if the run may look at its estimates after n complete blocks."""
         if self.most is not None and n >= self.most:
             return n == self.most
         return n >= self.first and (n - self.first) % self.step == 0
 
     def reached(self, estimates: Iterable[Estimate]) -> bool:
-        """Whether every estimate is as narrow as asked for; False without any."""
+        """True if every estimate is as narrow as asked for; False without any."""
         widths = [estimate.relative_half_width for estimate in estimates]
         return bool(widths) and all(width <= self.target for width in widths)
 
     def ended(self, n: int) -> bool:
-        """Whether the planned number of blocks is done, reached or not."""
+        """True if the planned number of blocks is done, reached or not."""
         return self.most is not None and n >= self.most
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """What a stopping rule did over many experiments."""
-
-    experiments: int
-    covered: int
-    reached: int  # ended at the target rather than at `most`
-    mean_blocks: float
-
-
-def simulate(
-    rule: Stopping,
-    noise: Noise,
-    experiments: int,
-    shift: float,
-    rng: np.random.Generator,
-    level: float = 0.95,
-) -> Simulated:
-    """Run the rule on randomised pairs under known noise; `rule.most` is needed. Raises BadInput."""
-    import numpy as np
-
-    from contend.stats.noise import randomised_pairs
-    from contend.stats.signed_rank import intervals
-
-    if rule.most is None:
-        raise BadInput("a simulation needs an end", hint="pass Stopping(most=60)")
-    baseline, treatment = randomised_pairs(noise, experiments, rule.most, shift, rng)
-    going = np.arange(experiments)
-    covered = reached = blocks = 0
-    for n in range(1, rule.most + 1):
-        if not rule.look_at(n):
-            continue
-        _, low, high = intervals(treatment[going, :n] - baseline[going, :n], level)
-        narrow = np.expm1((high - low) / 2) <= rule.target
-        done = narrow | (n == rule.most)
-        covered += int(((low <= shift) & (shift <= high))[done].sum())
-        reached += int(narrow.sum())
-        blocks += n * int(done.sum())
-        going = going[~done]
-        if not going.size:
-            break
-    return Simulated(experiments, covered, reached, blocks / experiments if experiments else math.nan)

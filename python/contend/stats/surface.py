@@ -24,7 +24,7 @@ METHOD = "second-order polynomial of logarithms, least squares; interval of the 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Of a logarithm, at one point."""
+    """Prediction of a logarithm, at one point."""
 
     value: float
     low: float
@@ -57,7 +57,7 @@ class Surface:
 
     @property
     def order(self) -> str:
-        """What the model holds, in words."""
+        """Words for what the model holds."""
         if any(sum(p) == 2 and max(p) == 1 for p in self.powers):
             return "second order, with the products of every two factors"
         return "squares without products" if any(max(p) == 2 for p in self.powers) else "first order"

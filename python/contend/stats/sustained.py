@@ -21,7 +21,6 @@ from contend.stats.quantiles import t_quantile
 from contend.stats.scaling import Load
 
 Floats = npt.NDArray[np.float64]
-_NAMES = ("time alone", "contention", "coherency")
 _ROUNDS = 60
 
 
@@ -309,7 +308,7 @@ def _checked(points: Sequence[tuple[float, float]], load: Load, least: int) -> t
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which law to ask, and why."""
+    """The law to use, and why."""
 
     law: str
     """batch, usl, closed, or none."""
@@ -317,7 +316,7 @@ class Choice:
 
 
 def choose(points: Sequence[tuple[float, float]], load: Load) -> Choice:
-    """By what the load is, then by which law that can be fitted leaves the largest N, held out, least wrong.
+    """Choose by what the load is, then by which law that can be fitted leaves the largest N, held out, least wrong.
 
     >>> choose([(n, throughput([0.02], 0.1, n)) for n in (1, 2, 4, 6, 8, 16, 32)], "sustained").law
     'closed'

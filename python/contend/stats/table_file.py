@@ -108,7 +108,7 @@ class TableFile:
 
     @property
     def path_is_read(self) -> bool:
-        """Whether it is a file, which another reader can open; else it is held in memory."""
+        """True if it is a file, which another reader can open; else it is held in memory."""
         return not isinstance(self.file, io.BytesIO)
 
     def _first_labels(self, index: int) -> list[str] | None:

@@ -112,7 +112,7 @@ class Trend:
 
     @cached_property
     def bend(self) -> Estimate | None:
-        """What the slope for PER entities gains with every PER more; None where the visits are too few."""
+        """The gain of the slope for PER entities with every PER more; None where the visits are too few."""
         fit = self._bent
         if fit is None:
             return None
@@ -124,7 +124,7 @@ class Trend:
 
     @cached_property
     def shape(self) -> Shape:
-        """What the intervals carry: a slope that may be none is flat, one that is not shown to bend is linear."""
+        """The shape that the intervals carry: a slope that may be none is flat, one that is not shown to bend is linear."""
         if self.slope.verdict == "lower":
             return "shrinks"
         bent = self.bend.verdict if self.bend is not None else ""
@@ -136,7 +136,7 @@ class Trend:
 
     @property
     def _rises(self) -> bool:
-        """Whether the bent curve ends above where it begins and where it is at half of the way: a dip is no growth."""
+        """True if the bent curve ends above where it begins and where it is at half of the way: a dip is no growth."""
         fit = self._bent
         if fit is None:
             return False
@@ -262,7 +262,7 @@ def _others(visits: Sequence[Visit], population: Floats) -> Floats:
 
 
 def _apart(times: Floats, population: Floats) -> bool:
-    """Whether time goes its own way: not where a population was only ever larger later."""
+    """True if time goes its own way: not where a population was only ever larger later."""
     if float(np.ptp(times)) <= 0:
         return False
     return abs(float(np.corrcoef(times, population)[0, 1])) < _MOST_LIKENESS

@@ -53,7 +53,7 @@ class SizedPlatform:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What a cell holds, as values.
+    """Contents of a cell, as values.
 
     victim: None where no workload is named. copies: how many of the victim run at once, the measured one among them; None
     where that is not varied. platform: None where a study does not compare several.
@@ -122,7 +122,7 @@ def by_id(plan: Mapping[str, Any]) -> dict[str, PlannedCell]:
 
 
 def values_of(factors: Mapping[str, str]) -> Values:
-    """Of a cell that has them in words only."""
+    """Read the values of a cell that has them in words only."""
     return _values(described(factors))
 
 

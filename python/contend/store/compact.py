@@ -115,7 +115,7 @@ class _Form:
 
 
 def _form(numbered: Any, base: Any) -> int | _Form | None:
-    """Of `base`, by the same part with the numbers of its figures in their places; None where it has none. Raises ValueError
+    """Form of `base`, by the same part with the numbers of its figures in their places; None without one. Raises ValueError
     where the two differ in more."""
     if type(numbered) is int:  # and no bool
         return numbered
@@ -179,7 +179,7 @@ class Compactor:
         return row
 
     def _shape(self, told: bytes) -> Shape | None:
-        """Of evidence in a line; None where it has stood in no sound row yet."""
+        """Shape of evidence in a line; None where it has stood in no sound row yet."""
         if (found := self._shapes.get(told)) is None:
             texts = told.decode().split("\n")[:-1]
             found = self._sound.get(tuple(zip(texts[::2], texts[1::2], strict=True)))
@@ -188,7 +188,7 @@ class Compactor:
         return found
 
     def wrong(self, row: Any) -> str:
-        """What is wrong with a row. Evidence as other rows have it is not looked at name by name, only at its values."""
+        """Say what is wrong with a row. Evidence as other rows have it is not looked at name by name, only at its values."""
         if row is self._ready and row is not None:
             return ""
         evidence = row.get("evidence") if isinstance(row, dict) else None

@@ -1,4 +1,4 @@
-"""What of a run directory cannot be read, and reading on with the rest.
+"""Damage of a run directory: what cannot be read, and reading on with the rest.
 
 A run directory is data: it may have been cut off by a crash, copied in part, edited by hand, or made by somebody who means
 harm. A reader that meets what it cannot use notes the damage (file, place, what) and goes on with what is whole. Whoever
@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from contend.errors import BadInput
 from contend.files import MOST_BYTES, open_inside, read_inside
 from contend.text.printable import printable
+from contend.text.shape import Shape, Through
 
 MOST_ROWS_BYTES = 1 << 32
 """The largest file of rows that is read: a million trials."""
@@ -31,17 +32,21 @@ Row = dict[str, Any]
 _ODD = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
+def _printed(what: object) -> str:
+    return printable(str(what))
+
+
 @dataclass(frozen=True, slots=True)
-class Damage:
-    """One thing that cannot be used.
+class Damage(Shape):
+    """A part of the run's files that could not be read and was left out.
 
     >>> print(Damage(Path("runs/a/trials.ndjson"), "row 3", "not JSON"))
     runs/a/trials.ndjson, row 3: not JSON
     """
 
-    file: Path
-    where: str  # "row 3", "key cpus"; "" for the whole file
-    what: str
+    file: Annotated[Path, Through(_printed), "within the run directory"]
+    where: Annotated[str, Through(_printed), "row or key; empty for the whole file"]
+    what: Annotated[str, Through(_printed)]
 
     def __str__(self) -> str:
         return printable(f"{self.file}{f', {self.where}' if self.where else ''}: {self.what}")
@@ -49,13 +54,6 @@ class Damage:
     def within(self, run: Path) -> Damage:
         """The same, with the file as it is called in that run directory."""
         return replace(self, file=self.file.relative_to(run)) if self.file.is_relative_to(run) else self
-
-    def to_json(self) -> dict[str, str]:
-        return {
-            "file": printable(str(self.file)),
-            "where": printable(self.where),
-            "what": printable(self.what),
-        }
 
 
 _noted: ContextVar[dict[Damage, None] | None] = ContextVar("noted", default=None)
@@ -100,7 +98,7 @@ def document(data: bytes) -> Any:
 
 
 def row_parser(slow: Callable[[bytes], Any] = document) -> Callable[[bytes], Any]:
-    """What `slow` does, in half the time, for the many rows of a run: what the quick parser refuses, `slow` judges."""
+    """Make a parser that does what `slow` does, in half the time: what the quick parser refuses, `slow` judges."""
     from pydantic_core import from_json
 
     def parse(line: bytes) -> Any:

@@ -29,24 +29,18 @@ import json
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.files import MOST_BYTES, PRIVATE, SHARED, open_inside, read_inside, replacing
-from contend.ledger import (
-    TRIAL_START,
-    append_lines,
-    begins_trial,
-    open_to_append,
-    path_of,
-    truncate_torn_line,
-)
-from contend.store.damage import json_object, note, noting, numbered_rows, uncollected, whole_rows
+from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing
+from contend.store.damage import json_object, note, noting, uncollected, whole_rows
+from contend.store.ledger import TRIAL_START, append_lines, begins_trial, open_to_append, truncate_torn_line
+from contend.store.state import ledger_of
+from contend.store.trial_rows import Row as Row
+from contend.store.trial_rows import TrialRows, file_state
 from contend.text.masking import mask_row, mask_value, mask_yaml
 
 SCHEMA_VERSION = 1
@@ -58,7 +52,6 @@ _STUDY = re.compile(rb"""^study:\s*["']?([a-z]+)["']?\s*$""", re.MULTILINE)
 _WHOLE = "is this a whole run directory?"
 _NOT_MINE = "as its owner, or with a copy that this user may read and write"
 DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-Row = dict[str, Any]
 
 
 class RunDirectory:
@@ -68,7 +61,7 @@ class RunDirectory:
         self.path = path.absolute()
         self.id = path.name
         self._trials = -1
-        self._compact: _Compact | None = None
+        self._trial_rows = TrialRows(self.trials_path)
         self._events: tuple[object, tuple[Row, ...]] | None = None  # which state of the ledger, and its rows
         self._plan: tuple[object, dict[str, Any]] | None = None  # which state of the file, and what it holds
 
@@ -141,12 +134,12 @@ class RunDirectory:
 
     @property
     def is_sample(self) -> bool:
-        """Whether `contend sample` made it."""
+        """True if `contend sample` made it."""
         return (self.path / SAMPLE_FILE).is_file()
 
     @property
     def is_watch(self) -> bool:
-        """Whether `contend watch -o` made it."""
+        """True if `contend watch -o` made it."""
         return (self.path / WATCH_FILE).is_file()
 
     @property
@@ -155,7 +148,7 @@ class RunDirectory:
 
     @property
     def ledger_path(self) -> Path:
-        return path_of(self.path)
+        return ledger_of(self.path)
 
     @property
     def series(self) -> Path:
@@ -203,7 +196,7 @@ class RunDirectory:
         from contend.store.planned import wrong_plan
 
         study = self._study() if study is None else study
-        about = _state(self.path / PLAN_FILE), study
+        about = file_state(self.path / PLAN_FILE), study
         if self._plan is None or about[0] is None or self._plan[0] != about:
             plan = self.read_json(PLAN_FILE)
             if why := wrong_plan(plan, study):
@@ -212,7 +205,7 @@ class RunDirectory:
         return dict(self._plan[1])
 
     def _study(self) -> str:
-        """What scenario.yaml names, without reading the rest of it; "" where it names none."""
+        """The study that scenario.yaml names, without reading the rest of it; "" where it names none."""
         with contextlib.suppress(OSError, BadInput):
             found = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
             return "" if found is None else found[1].decode("ascii")
@@ -287,32 +280,18 @@ class RunDirectory:
 
     def each_row(self, plan: Mapping[str, Any] | None = None) -> Iterator[Row]:
         """The rows one by one: whoever keeps a part of them need not hold all."""
-        return map(mask_row, whole_rows(self.trials_path, wrong_row(plan)))
+        return self._trial_rows.each(plan)
 
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
-        """The rows for reading only, in a tenth of the memory (`contend.store.compact`). Of a file that has grown only
-        what is new is read; of one in which some are damaged all of it, for who asks is to hear of it."""
-        state, before = _state(self.trials_path), self._compact
-        if before is None or state is None or not before.of(plan):
-            before = None
-        elif before.state == state:
-            return before.rows
-        elif before.last != _bytes_of(self.trials_path, before.size - len(before.last), before.size):
-            before = None
-        with noting() as damage, uncollected():
-            rows, size, last = ([*before.rows], before.size, before.last) if before else ([], 0, b"")
-            for line, row in _compact_lines(self.trials_path, wrong_row(plan), after=(size, len(rows))):
-                rows.append(row)
-                size, last = size + len(line), line
-        self._compact = None if damage else _Compact(state, tuple(rows), size, last, plan is not None)
-        return tuple(rows)
+        """The rows for reading only, in a tenth of the memory (`contend.store.compact`)."""
+        return self._trial_rows.compact(plan)
 
     def events(self) -> Sequence[Row]:
         """Rows of ledger.ndjson that are whole, for reading only; others are noted as damage. Without those of trials, of
         which there is one a trial: what they say its row says too."""
         from contend.store.rows import wrong_event
 
-        state = _state(self.ledger_path)
+        state = file_state(self.ledger_path)
         if self._events is None or state is None or self._events[0] != state:
             with noting() as damage, uncollected():
                 told = whole_rows(
@@ -326,7 +305,7 @@ class RunDirectory:
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
-        from contend.probes.series import covered_files, half_files
+        from contend.store.series import covered_files, half_files
 
         for path in (*self.path.glob(".*.part"), *half_files(self.series), *covered_files(self.series)):
             with contextlib.suppress(IsADirectoryError):
@@ -351,21 +330,6 @@ class RunDirectory:
         self.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Compact:
-    """Rows in memory, all of them whole: of which state of their file, their bytes there, and the last line of these."""
-
-    state: object
-    rows: tuple[Row, ...]
-    size: int
-    last: bytes
-    planned: bool
-
-    def of(self, plan: Mapping[str, Any] | None) -> bool:
-        """Whether they are whole by the run's plan too, where that is asked."""
-        return plan is None or self.planned
-
-
 def _document(value: Any) -> bytes:
     """As JSON, in a fifth of the time of `json`: findings of a large run are megabytes. Raises ValueError for what JSON has
     not, like NaN."""
@@ -381,32 +345,6 @@ def _begins_trial(row: Any) -> bool:
     return isinstance(row, dict) and row.get("event") == TRIAL_START
 
 
-def _state(path: Path) -> object:
-    """What differs once a file has changed; None for no file."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_ino, about.st_size, about.st_mtime_ns
-
-
-def _bytes_of(path: Path, start: int, end: int) -> bytes | None:
-    """That part of a file of a run; None where it cannot be read."""
-    try:
-        with open_inside(path) as file:
-            file.seek(start)
-            return file.read(end - start)
-    except (OSError, BadInput):
-        return None
-
-
-def wrong_row(plan: Mapping[str, Any] | None) -> Callable[[Any], str]:
-    """What says what is wrong with a trial's row, "" for nothing; by that plan, where there is one."""
-    from contend.store import planned, rows
-
-    return rows.wrong_trial if plan is None else planned.wrong_row(plan)
-
-
 def safe_name(name: str) -> str:
     """A file name from any title.
 
@@ -414,125 +352,3 @@ def safe_name(name: str) -> str:
     'My-scenario-v2'
     """
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60] or "run"
-
-
-def query(
-    run: RunDirectory,
-    sql: str,
-    more: Mapping[str, Mapping[str, Any]] | None = None,
-    others: Sequence[str] = (),
-) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of a query over the run's views (see `views`), and over `more` tables of columns; `others`
-    are names that a query may ask for too. Raises BadInput for wrong SQL.
-
-    The query is the user's own, and may read other files as any of DuckDB's may; the views hold only rows of regular
-    files of the run that are whole.
-    """
-    import duckdb
-
-    from contend.probes.series import connect, read_sound
-
-    def ask() -> tuple[list[str], list[tuple[Any, ...]]]:
-        with (
-            tempfile.TemporaryDirectory(prefix="contend-sql-") as folder,
-            contextlib.closing(connect()) as connection,
-        ):
-            known.clear()
-            known.update(views(run, Path(folder)))
-            for name, text in known.items():
-                connection.execute(f"create view {name} as {text}")
-            for name, table in (more or {}).items():
-                connection.register(name, dict(table))
-            result = connection.execute(sql)
-            columns = [d[0] for d in result.description or []]
-            return columns, result.fetchall()
-
-    known: dict[str, str] = {}
-    try:
-        return read_sound(run.series, ask)
-    except duckdb.Error as error:
-        names = ", ".join(dict.fromkeys([*known, *others]))
-        raise BadInput(
-            f"DuckDB refused the query: {str(error).splitlines()[0]}",
-            hint=f"tables: {names}; `describe trials` shows columns",
-        ) from error
-
-
-def views(run: RunDirectory, folder: Path) -> dict[str, str]:
-    """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
-    from contend.probes.series import pattern, quoted, series_files
-    from contend.store.rows import wrong_event
-
-    def source(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]]) -> str:
-        whole = _whole_file(path, lines, folder / path.name)
-        return (
-            f"read_json({quoted(pattern(whole))}, format='newline_delimited', union_by_name=true)"
-            if whole
-            else ""
-        )
-
-    found: dict[str, str] = {}
-    if trials := source(run.trials_path, lambda: _compact_lines(run.trials_path, wrong_row(None))):
-        found["trials"] = f"select * from {trials}"
-        keys = "trial, block, phase, cell, factors"
-        for name in ("metrics", "evidence"):
-            found[name] = f"select {keys}, unnest({name}, recursive := true) from {trials}"
-    if ledger := source(run.ledger_path, lambda: numbered_rows(run.ledger_path, wrong_event)):
-        found["ledger"] = f"select * from {ledger}"
-    for table, parts in series_files(run.series).items():
-        listed = ", ".join(quoted(pattern(path)) for path in parts)
-        found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
-    return found
-
-
-def table_names(run: RunDirectory) -> set[str]:
-    """What views a query over the run may be about."""
-    from contend.probes.series import series_files
-
-    return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}
-
-
-def _compact_lines(
-    path: Path, wrong: Callable[[Any], str], after: tuple[int, int] = (0, 0)
-) -> Iterator[tuple[bytes, Row]]:
-    """As `numbered_rows`, with compact rows."""
-    from contend.store.compact import Compactor
-
-    compactor = Compactor(wrong)
-    for line, row in numbered_rows(path, compactor.wrong, after=after, parse=compactor.parse):
-        yield line, compactor.made(row)
-
-
-def _whole_file(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]], copy: Path) -> Path | None:
-    """A file of the rows that are whole: the run's own where all are, else a copy; None without a row.
-
-    lines: reads those of the run's.
-    """
-    with noting() as damage:
-        rows = sum(1 for _ in lines())
-    if not rows or not damage:
-        return path if rows else None
-    with copy.open("xb") as file:
-        file.writelines(line for line, _ in lines())
-    return copy
-
-
-def documents(
-    run: Path, rows: Iterable[Row], name: str, wrong: Callable[[Any], str]
-) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Each counted trial that gave a result, and what its RUN/outputs/TRIAL/NAME holds, where that is whole."""
-    for row in rows:
-        if row["status"] != "ok" or row["phase"] != "counted":
-            continue
-        path = run / "outputs" / f"{int(row['trial']):06d}" / name
-        try:
-            document = json_object(path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except BadInput as error:
-            note(path, "", error.message)
-            continue
-        if why := wrong(document):
-            note(path, "", why)
-        else:
-            yield row, document

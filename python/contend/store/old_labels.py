@@ -1,4 +1,4 @@
-"""What an earlier contend wrote as labels only: values of cells in plan.json, and flags of trials.
+"""Labels of earlier contends, read as values: values of cells in plan.json, and flags of trials.
 
 A new plan.json has the values themselves, under `values`, and nothing else parses a label: tests/unit/test_labels.py holds
 that.
@@ -24,7 +24,7 @@ _PROVISIONINGS = ("vanilla", "pinned")
 
 
 def described(factors: Mapping[str, str]) -> dict[str, Any]:
-    """What `values` would hold, of a cell's factors, or of those that a control repeats. All parameters are text.
+    """The `values` of a cell's factors, or of those that a control repeats. All parameters are text.
 
     >>> described({"victim": "http[network=host,rate=9]", "size": "1 CPU"})["victim"]
     {'workload': 'http', 'parameters': {'network': 'host', 'rate': '9'}}

@@ -1,4 +1,4 @@
-"""What plan.json must hold for its study, and whether a row is of a cell of it.
+"""The shape of plan.json for each study, and whether a row is of a cell of it.
 
 A reader looks up a cell's factors by name: each study has its own. A row's factors are those of its cell, so whoever has
 checked the plan, and each row against it, need not ask again.
@@ -172,7 +172,7 @@ class SizedPlatform(TypedDict):
 
 
 class Values(TypedDict):
-    """What the factors of a cell say in words. An earlier contend wrote none."""
+    """Values that the factors of a cell say in words. An earlier contend wrote none."""
 
     neighbours: list[Application]
     victim: NotRequired[Application]
@@ -258,7 +258,7 @@ _PLANS: Mapping[str, Any] = {"overhead": OverheadPlan, "storage": SweepPlan}
 
 
 def wrong_plan(plan: Any, study: str) -> str:
-    """What is wrong with a plan.json, "" for nothing. study: of its scenario; "" where that is unknown."""
+    """Say what is wrong with a plan.json, "" for nothing. study: of its scenario; "" where that is unknown."""
     if why := wrong(PlanFile, plan) or (wrong(_PLANS[study], plan) if study in _PLANS else ""):
         return why
     factors = _FACTORS.get(study)
@@ -277,7 +277,7 @@ def wrong_plan(plan: Any, study: str) -> str:
 
 
 def wrong_row(plan: Mapping[str, Any]) -> Callable[[Any], str]:
-    """What says what is wrong with a row of a trial of that plan, "" for nothing."""
+    """Make a check of the rows of that plan's trials: what is wrong, "" for nothing."""
     planned = {str(cell["id"]): cell["factors"] for cell in plan["cells"]}
     on_hosts, imported = "fleet" in plan, not plan["workloads"]
 

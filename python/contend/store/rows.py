@@ -1,4 +1,4 @@
-"""What a row and a file of a run directory must hold, so that what reads them need not ask again.
+"""Shapes of rows and files of a run directory, so that what reads them need not ask again.
 
 Checked once, where they are read. Keys that no reader relies on may be there or not, and hold anything: a run of an
 earlier or a later contend is read for what it shares with this one.
@@ -7,7 +7,7 @@ earlier or a later contend is read for what it shares with this one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, Field
@@ -15,6 +15,8 @@ from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from contend.store.damage import Row
 
 Nanoseconds = Annotated[int, Field(ge=0, lt=1 << 63)]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -93,7 +95,7 @@ class Changed(TypedDict):
 
 
 class Overhead(TypedDict):
-    """What a trial took besides its window."""
+    """The time of a trial outside its window."""
 
     washout_ns: NotRequired[Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]]
 
@@ -218,25 +220,25 @@ class CpuFacts(TypedDict):
 
 
 class Wired(TypedDict):
-    """Which CPUs share what."""
+    """The CPUs that share caches, cores and nodes."""
 
     cpus: NotRequired[list[CpuFacts]]
 
 
 class HostKnown(TypedDict):
-    """What a fleet's run knows of a host."""
+    """A fleet's record of a host."""
 
     memory_gib: NotRequired[Finite | None]
 
 
 class PoolFacts(TypedDict):
-    """What a storage pool is."""
+    """A storage pool."""
 
     device: Name
 
 
 class ImportedFacts(TypedDict):
-    """Of a run that another tool measured."""
+    """A run that another tool measured."""
 
     version: NotRequired[Text]
     files: NotRequired[dict[Name, Name]]
@@ -442,15 +444,15 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 
 def wrong(shape: Any, value: Any) -> str:
-    """What keeps `value` from being of that shape, in a line; "" for nothing.
+    """Say what keeps `value` from being of that shape, in a line; "" for nothing.
 
     >>> wrong(EventRow, {"event": "run-end", "at_ns": "soon"})
     'at_ns: input should be a valid integer'
     """
-    return "; ".join(f"{'.'.join(map(str, at))}: {what}" for at, what in mistakes(shape, value)[:2])
+    return "; ".join(f"{'.'.join(map(str, at))}: {what}" for at, what in errors_in(shape, value)[:2])
 
 
-def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
+def errors_in(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
     """Every place at which `value` is not of that shape, and what is wrong there."""
     from pydantic import ValidationError
 
@@ -466,34 +468,34 @@ def mistakes(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def sound_environment(environment: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """What of an environment.json fits, and the keys of the rest with what is wrong there: nothing depends on them.
+    """Part an environment.json: what fits, and the keys of the rest with what is wrong there: nothing depends on them.
 
     >>> sound_environment({"cpus": "two", "kernel": "6.1"})
     ({'kernel': '6.1'}, [('cpus', 'input should be a valid integer')])
     """
-    bad = {str(at[0]): what for at, what in reversed(mistakes(EnvironmentFile, environment)) if at}
+    bad = {str(at[0]): what for at, what in reversed(errors_in(EnvironmentFile, environment)) if at}
     return {key: value for key, value in environment.items() if key not in bad}, [*bad.items()][::-1]
 
 
 def wrong_trial(row: Any) -> str:
-    """What is wrong with a row of trials.ndjson."""
+    """Say what is wrong with a row of trials.ndjson."""
     if why := wrong(TrialRow, row):
         return why
     return "" if row["status"] == "ok" or "error" in row else "error: it is missing"
 
 
 def wrong_storm(document: Any) -> str:
-    """What is wrong with a storm.json."""
+    """Say what is wrong with a storm.json."""
     return wrong(StormFile, document)
 
 
 def wrong_growth(document: Any) -> str:
-    """What is wrong with a growth.json."""
+    """Say what is wrong with a growth.json."""
     return wrong(GrowthFile, document)
 
 
 def wrong_event(row: Any) -> str:
-    """What is wrong with a row of ledger.ndjson."""
+    """Say what is wrong with a row of ledger.ndjson."""
     if why := wrong(EventRow, row):
         return why
     return wrong(more, row) if (more := _EVENTS.get(row["event"])) else ""
@@ -501,3 +503,8 @@ def wrong_event(row: Any) -> str:
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
+    return list({(r.get("host"), int(r["trial"])): r for r in rows}.values())

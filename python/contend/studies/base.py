@@ -7,33 +7,36 @@ group `contend.studies` names. What plans, measures and reports asks a study by 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from contend.document import RESERVED, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
-from contend.studies.cell import Cell
+from contend.studies.cell import Cell, Party
 from contend.studies.model import Scenario
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from contend.advice.document import PlacementDocument
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import Table
     from contend.document import Analysis, CellResult, Control
-    from contend.engine.duration import Needs
-    from contend.engine.plan import Plan
-    from contend.ledger import Ledger
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
     from contend.store.cells import PlannedCell, Values
     from contend.store.directory import Row
+    from contend.store.ledger import Ledger
+    from contend.studies.needs import Needs
+    from contend.studies.plan import Plan
 
 ENTRY_POINTS = "contend.studies"
 """The group in which another package names its studies: NAME = module:OBJECT."""
@@ -119,7 +122,7 @@ class Advice:
 
     findings: tuple[Finding, ...]
     refused: str = ""
-    placement: Mapping[str, Any] | None = None
+    placement: PlacementDocument | None = None
     title: str = ""
     lines: Sequence[str] = ()
     about: Sequence[str] = ()
@@ -275,6 +278,13 @@ class Study(Shown, ABC, Generic[S]):
         """How its comparisons stand in tables."""
         return Layout()
 
+    def result_type(self) -> Any:
+        """The type of what `read` gives, of which the JSON Schema is made: a `Shape`, or a tuple of one kind of them.
+
+        None of a study without a result.
+        """
+        return None
+
     # How its result is shown, besides what Shown has
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -287,8 +297,8 @@ class Study(Shown, ABC, Generic[S]):
 
     def section(self, report: ReportInput) -> Section | None:
         contents = self.contents(report.analysis)
-        package = type(self).__module__.rpartition(".")[0]
-        template = f"{package}:section.html.j2"
+        module = type(self).__module__
+        template = f"{module.rpartition('.')[0] or module}:section.html.j2"
         return Section(template, self.values(report), contents, self.below) if contents else None
 
     def estimand(self, result: Any) -> str:
@@ -332,9 +342,16 @@ def _loaded(point: EntryPoint) -> Study[Any]:
         raise no_study("it is no object of a subclass of contend.studies.base.Study")
     if not (isinstance(model, type) and issubclass(model, Scenario)):
         raise no_study("its `scenario` is no subclass of contend.studies.model.Scenario")
+    if not _has_a_shape(found.result_type()):
+        raise no_study("its `result_type` is no class below contend.text.shape.Shape, and no tuple of one")
     if (key := found.key or point.name) in RESERVED:
         raise no_study(f"its result would stand under '{key}', which every findings.json has")
     return found
+
+
+def _has_a_shape(result: Any) -> bool:
+    of = get_args(result)[0] if get_origin(result) is tuple else result
+    return of is None or (isinstance(of, type) and issubclass(of, Shape))
 
 
 def study_of(scenario: Scenario) -> Study[Any]:
@@ -359,6 +376,20 @@ def asked() -> tuple[str, ...]:
     return tuple(name for name, one in every() if one.runs)
 
 
+def folders() -> Iterator[Path]:
+    """Where the code of each of contend's own studies lies."""
+    for name in _OWN.values():
+        yield Path(__file__).parent / name.split(".")[2]
+
+
+def folders_elsewhere() -> Iterator[Path]:
+    """Where the code of other packages' studies lies. None of it is run to tell that."""
+    for point in _elsewhere():
+        with suppress(Exception):  # it is broken: that is told to who asks for the study
+            spec = importlib.util.find_spec(point.module.rpartition(".")[0] or point.module)
+            yield from map(Path, (spec and spec.submodule_search_locations) or ())
+
+
 @cache
 def _elsewhere() -> tuple[EntryPoint, ...]:
     # Looked for only where the name is none of ours: it reads every installed package.
@@ -368,8 +399,51 @@ def _elsewhere() -> tuple[EntryPoint, ...]:
 
 
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
-    """What a scenario compares. Raises BadInput."""
-    return study_of(scenario).cells(scenario)
+    """What a scenario compares. Raises BadInput, also for cells of another package's study that no plan can be made of."""
+    cells = study_of(scenario).cells(scenario)
+    if scenario.study not in _OWN and (why := _not_comparable(cells)):
+        raise BadInput(
+            f"the study '{scenario.study}' makes cells that cannot be compared: {why}",
+            hint="it is the study's own code that is to be mended, not the scenario",
+        )
+    return cells
+
+
+def _not_comparable(cells: Sequence[Cell]) -> str:
+    """Name the first error of cells: each one here would make a run of other cells than were meant, or none."""
+    if not cells:
+        return "there is none"
+    ids, by_label = set[str](), dict[str, Party]()
+    for cell in cells:
+        if cell.id in ids:
+            return f"two are called '{cell.id}'"
+        ids.add(cell.id)
+        for name, value in cast("Mapping[str, object]", cell.factors).items():
+            if not isinstance(value, str):
+                return f"the factor '{name}' of '{cell.id}' is no text: {value!r}"
+        known = by_label.setdefault(cell.victim.label, cell.victim)
+        if known.instance != cell.victim.instance:
+            return f"two parties are called '{cell.victim.label}', and run different things"
+        if cell.control and not cell.baseline:
+            return f"the control '{cell.id}' has no baseline"
+    for cell in cells:
+        if cell.baseline and cell.baseline not in ids:
+            return f"the baseline of '{cell.id}' is '{cell.baseline}', which there is not"
+    return ""
+
+
+def failing_study(error: BaseException) -> str:
+    """The study of another package in whose code something unforeseen was raised, in words; "" where it was in none."""
+    packages = {point.module.partition(".")[0]: point for point in _elsewhere()}
+    trace = error.__traceback__
+    while trace is not None:
+        name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if (point := packages.get(name.partition(".")[0])) is not None:
+            return (
+                f"the study '{point.name}' of the package {point.dist.name if point.dist else point.module}"
+            )
+        trace = trace.tb_next
+    return ""
 
 
 def works(check: Callable[[Scenario], None], alone: Scenario, what: str, left_out: list[str]) -> bool:

@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def values(self) -> Values:
-        """What its factors say in words."""
+        """Values that its factors say in words."""
         place = self.victim.place
         return Values(
             _application(self.victim),

@@ -1,4 +1,4 @@
-"""What a run may cost others on the host."""
+"""Limits on what a run may cost others on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scenarios of every study have in common: workloads, the platform, how precisely to measure."""
+"""Scenarios of every study: workloads, the platform, how precisely to measure."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class PlatformSpec(Strict):
 
     @property
     def in_guest(self) -> bool:
-        """Whether the victim brings nothing of this host along."""
+        """True if the victim brings nothing of this host along."""
         return self.kind in GUESTS
 
 

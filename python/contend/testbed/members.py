@@ -1,4 +1,4 @@
-"""Which processes are a test bed's, by what no stranger can forge.
+"""Processes of a test bed, by what no stranger can forge.
 
 Every process of a bed carries a mark in its environment: a variable that names the bed's directory. Anybody can carry it,
 so nothing is ended for the mark alone. A process is the bed's where
@@ -23,8 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import names
 from contend.errors import HostFailed
-from contend.platforms import cgroups, kin, names, procfs, state
+from contend.platforms import cgroups, kin, procfs
+from contend.store import state
 from contend.testbed import children
 
 _FOLDER = "beds"
@@ -38,7 +40,7 @@ _ENTER = 'command -v "$1" >/dev/null || exec "$@"; echo $$ > "$0" && exec "$@"'
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Of the bed in `place`, whose processes carry the variable `mark`.
+    """Processes of the bed in `place`, which carry the variable `mark`.
 
     >>> beds = Members("DOCTEST_BED", Path("/tmp/doctest-bed"))
     >>> process = beds.popen(["sleep", "9"], {"PATH": os.defpath})
@@ -53,7 +55,7 @@ class Members:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every process of the bed carries."""
+        """The variable that every process of the bed carries."""
         return {self.mark: str(self.place.resolve())}
 
     def popen(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> subprocess.Popen[Any]:
@@ -162,7 +164,7 @@ class Members:
         return new
 
     def _entering(self) -> list[str]:
-        """What a command begins with, so that it is in the bed's group; nothing where that is not needed, or cannot be."""
+        """The beginning of a command that puts it in the bed's group; nothing where that is not needed, or cannot be."""
         if _in_group_of_a_run(os.getpid()):  # it is accounted there, and ended with the run
             return []
         group = self._group()
@@ -225,7 +227,7 @@ def _wait_until_in(group: Path, process: subprocess.Popen[Any]) -> None:
 
 
 def _in_group_of_a_run(pid: int) -> bool:
-    """Whether it is in a control group of one of contend's runs that this user, or root, has made."""
+    """True if it is in a control group of one of contend's runs that this user, or root, has made."""
     try:
         text = procfs.read_text(procfs.PROC / str(pid) / "cgroup")
         layout = cgroups.parse_layout(procfs.read_text(Path("/proc/self/mountinfo")), text)

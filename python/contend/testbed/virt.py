@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
+from contend.files import last_line
 from contend.platforms import procfs
 
 PROGRAM = "libvirtd"
@@ -38,7 +39,7 @@ auth_unix_rw = "none"
 # What Debian's libvirtd looks up before it reads that it is not wanted; the package that makes it wants systemd.
 _USER = "libvirt-qemu"
 # Of the host, by name below the place; /run is all new, so that neither the host's daemons nor its D-Bus are found.
-_PLACES = {
+_FOLDERS = {
     "etc": "/etc/libvirt",
     "lib": "/var/lib/libvirt",
     "cache": "/var/cache/libvirt",
@@ -77,7 +78,7 @@ def uri(place: Path) -> str:
 
 def make(place: Path) -> None:
     """Its directories and configuration."""
-    for name in ("run", *_PLACES):
+    for name in ("run", *_FOLDERS):
         (place / name).mkdir(parents=True, exist_ok=True)
     (place / "etc/qemu.conf").write_text(_QEMU_CONF, encoding="ascii")
     (place / "etc/libvirtd.conf").write_text(_LIBVIRTD_CONF, encoding="ascii")
@@ -90,16 +91,16 @@ def make(place: Path) -> None:
 
 
 def command(place: Path) -> list[str]:
-    """What starts it, in the foreground. A guest's process outlives it: see `guests`."""
+    """The command that starts it, in the foreground. A guest's process outlives it: see `guests`."""
     binds = "\n".join(
-        f'mkdir -p {there} && mount --bind "$1/{name}" {there}' for name, there in _PLACES.items()
+        f'mkdir -p {there} && mount --bind "$1/{name}" {there}' for name, there in _FOLDERS.items()
     )
     script = _SCRIPT.format(binds=binds)
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(place)]
 
 
 def answers(place: Path) -> bool:
-    """Whether it takes connections."""
+    """True if it takes connections."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(place / "run/libvirt-sock"))
@@ -136,10 +137,7 @@ def running(place: Path, within_s: float = 30.0) -> Iterator[str]:
             until = time.monotonic() + within_s
             while not answers(place):
                 if daemon.poll() is not None or time.monotonic() > until:
-                    lines = (place / "said").read_text(errors="replace").strip().splitlines()
-                    raise HostFailed(
-                        "libvirtd does not start", hint=lines[-1] if lines else "it said nothing"
-                    )
+                    raise HostFailed("libvirtd does not start", hint=last_line(place / "said"))
                 time.sleep(0.05)
             yield uri(place)
         finally:

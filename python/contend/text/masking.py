@@ -13,7 +13,6 @@ A name alone is no secret: what stands for one by name (`${DB_PASSWORD}`) is sho
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -183,23 +182,6 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(masked)
 
 
-def mask_command(line: str) -> str:
-    """A command line as a shell would split it, masked; other text as `mask` does.
-
-    >>> mask_command("sh -c 'mytool --password hunter'")
-    "sh -c 'mytool --password ***'"
-    """
-    masked = mask(line)
-    if _SUSPECT.search(masked) is None:
-        return masked
-    try:
-        argv = shlex.split(masked)
-    except ValueError:  # no command line
-        return masked
-    done = tuple(mask_command(word) if " " in word and len(argv) > 1 else word for word in mask_argv(argv))
-    return masked if done == tuple(argv) else shlex.join(done)
-
-
 def mask_value(value: Any, name: str = "") -> Any:
     """A copy of lists, mappings and texts in each other, masked; `name` is the key that `value` stands under.
 
@@ -252,7 +234,7 @@ def mask_yaml(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether what stands under this name is a secret: `db_password`, not `password_file` or `tokens`.
+    """True if what stands under this name is a secret: `db_password`, not `password_file` or `tokens`.
 
     >>> [is_secret_name(name) for name in ("PGPASSWORD", "api-key", "clientSecret", "tokens", "author", "bypass")]
     [True, True, True, False, False, False]
@@ -261,7 +243,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def has_url_password(text: str) -> bool:
-    """Whether a text holds a URL with a password in it, that is not given by name (`${NAME}`)."""
+    """True if a text holds a URL with a password in it, that is not given by name (`${NAME}`)."""
     return _URL_PASSWORD.search(text) is not None
 
 
@@ -280,7 +262,7 @@ def _takes_secret(argument: str) -> bool:
 
 
 def _hidden(value: str, name: str) -> str:
-    """What is shown of a value that stands under the name of a secret."""
+    """The text shown for a value that stands under the name of a secret."""
     found = _SECRET_NAME.match(name)
     kind = found["kind"].lower() if found else ""
     word = value.strip("\\\"'")

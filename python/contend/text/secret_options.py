@@ -81,7 +81,7 @@ def mask_options(text: str) -> str:
 
 
 def is_program(word: str) -> bool:
-    """Whether a word of a command line is the name or path of a program that has options of its own for secrets."""
+    """True if a word of a command line is the name or path of a program that has options of its own for secrets."""
     return _PROGRAM.match(word.rpartition("/")[2]) is not None
 
 

@@ -242,7 +242,7 @@ class Session:
         )
 
     def _answer(self, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
-        """What the process says first. Too late, it finds no ticket and does nothing."""
+        """Read what the process says first. Too late, it finds no ticket and does nothing."""
         told = self._status(time.monotonic() + patience_s, lambda _told: True)
         if told is None and not self._gone():
             with contextlib.suppress(FileNotFoundError):
@@ -262,7 +262,7 @@ class Session:
         return told
 
     def _status(self, deadline: float, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-        """What the process tells, once it is wanted; None where that time passes, or it ends, without."""
+        """Read what the process tells, once it is wanted; None where that time passes, or it ends, without."""
         place = self._place / "status.json"
         pause_s = 0.001
         while True:
@@ -333,7 +333,7 @@ def _order(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(pid: int, known: dict[str, Any]) -> None:
-    """Whether our native module can be loaded there, and how the process can be asked to."""
+    """True if our native module can be loaded there, and how the process can be asked to."""
     major, minor, _ = known["python"]
     version = f"{major}.{minor}"
     if known["musl"] and platform.libc_ver()[0] == "glibc":

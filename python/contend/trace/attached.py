@@ -1,4 +1,4 @@
-"""What `contend trace --pid` does inside of the process that it attaches to: record, and leave it as it was."""
+"""`contend trace --pid` inside of the process that it attaches to: record, and leave it as it was."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import posix
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,21 @@ from contend.trace import interpreter, patches, tasks
 from contend.trace.changes import Changes
 from contend.trace.imports import hooks
 from contend.trace.include import Include
-from contend.trace.inject.contend_inject import say, start_thread
 from contend.trace.recording import flush, start_as, status, stop
 
 
-def record(place: str, control: int, known: bool) -> None:
+def record(
+    place: str,
+    control: int,
+    known: bool,
+    *,
+    say: Callable[[str, Mapping[str, object]], None],
+    start_thread: Callable[..., None],
+) -> None:
     """Record as is asked for in `place`, until the other end of the FIFO `control` is closed. Tells how it goes there.
 
-    `known`: the program uses contend.trace itself. Runs in a thread of its own. Raises BadInput where a recording goes
-    on already.
+    `known`: the program uses contend.trace itself. say, start_thread: of what brought contend there. Runs in a thread of
+    its own. Raises BadInput where a recording goes on already.
     """
     asked = json.loads(Path(place, "asked.json").read_text(encoding="utf-8"))
     running = status()
@@ -32,7 +39,7 @@ def record(place: str, control: int, known: bool) -> None:
             hint="it was started by `contend trace`, or calls contend.trace.start() itself",
         )
     global _attachment  # noqa: PLW0603 - one at a time: a recording goes on or not
-    attachment = _Attachment(control, known)
+    attachment = _Attachment(control, known, start_thread)
     try:
         told = attachment.begin(asked)
         _attachment = attachment
@@ -49,8 +56,8 @@ def record(place: str, control: int, known: bool) -> None:
 class _Attachment:
     """One recording of a program that ran before it."""
 
-    def __init__(self, control: int, known: bool) -> None:
-        self.control = control
+    def __init__(self, control: int, known: bool, start_thread: Callable[..., None]) -> None:
+        self.control, self.start_thread = control, start_thread
         found = os.fstat(control)
         self.fifo = (found.st_dev, found.st_ino)
         self._changes = Changes()
@@ -115,7 +122,7 @@ def _follow_forks() -> None:
 def _in_child() -> None:
     attachment = _attachment
     if attachment is not None:
-        start_thread(_until_end, attachment)
+        attachment.start_thread(_until_end, attachment)
 
 
 def _until_end(attachment: _Attachment) -> None:

@@ -1,4 +1,4 @@
-"""What keeps an event loop or a hub from all others: asked for only when it has taken too long.
+"""Blockers: what keeps an event loop or a hub from all others, asked for only when it has taken too long.
 
 asyncio's own loops run every callback and every step of a task by `Handle._run`; loops that do not, such as uvloop's,
 are not looked at. Greenlets are looked at where a hub of eventlet or gevent runs on their thread.
@@ -39,18 +39,18 @@ def leave() -> None:
 
 
 def followed() -> bool:
-    """Whether it was patched already."""
+    """True if it was patched already."""
     return _followed
 
 
 def forget(before: bool) -> None:
-    """What `follow` has patched was put back: as it was `before`."""
+    """Note that what `follow` has patched was put back: as it was `before`."""
     global _followed  # noqa: PLW0603
     _followed = _followed and before
 
 
 def describe(subject: Any) -> tuple[str, str, str, int | None] | None:
-    """Of a handle or greenlet that has run: its loop, its name, `file:line`, how many were ready behind it.
+    """Describe a handle or greenlet that has run: its loop, its name, `file:line`, how many were ready behind it.
 
     None for what may take its time: the hub itself, and greenlets of no hub.
     """

@@ -62,7 +62,7 @@ def _name(function: Any) -> str:
 
 
 def _kind(function: Any) -> int:
-    """By what the function says of itself: a call that gives a coroutine has not run yet."""
+    """Kind of a function, by what it says of itself: a call that gives a coroutine has not run yet."""
     if inspect.isasyncgenfunction(function):
         return _ASYNC_GENERATOR
     if inspect.iscoroutinefunction(function):

@@ -1,4 +1,4 @@
-"""What was replaced in modules and classes, so that it can be put back: a running program is left as it was."""
+"""Replacements in modules and classes, so that they can be put back: a running program is left as it was."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _gevent(module: ModuleType) -> None:
 
 
 def _plain(semaphore: Any) -> Any:
-    """Of that class, and never on record."""
+    """A plain semaphore, never on record."""
     return type(
         "Semaphore",
         (semaphore,),

@@ -16,7 +16,7 @@ _SPECIAL = ("__init__", "__call__", "__enter__", "__exit__", "__aenter__", "__ae
 
 
 class Include:
-    """Which functions to trace: patterns `MODULE:NAME` with * and ?, NAME as in __qualname__.
+    """Functions to trace: patterns `MODULE:NAME` with * and ?, NAME as in __qualname__.
 
     A pattern without a colon means everything in the modules that match it. What `exclude` matches is left alone.
 
@@ -32,7 +32,7 @@ class Include:
         """Functions that are traced by now."""
 
     def wants(self, module: str, name: str) -> bool:
-        """Whether to trace that function."""
+        """True if that function is to be traced."""
 
         def matches(pattern: tuple[str, str]) -> bool:
             return fnmatch.fnmatchcase(module, pattern[0]) and fnmatch.fnmatchcase(name, pattern[1])

@@ -1,4 +1,4 @@
-"""What `contend trace` does inside of the traced program, before its first line."""
+"""`contend trace` inside of the traced program, before its first line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps threads waiting beside locks: the GIL, collections of garbage, what blocks an event loop, system calls."""
+"""Waits of threads beside locks: the GIL, collections of garbage, what blocks an event loop, system calls."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ _io = False
 
 
 def followed() -> State:
-    """What was patched already."""
+    """The patches made already."""
     return _naming, blocked.followed(), _io_followed
 
 
 def forget(before: State) -> None:
-    """What `follow` has patched was put back: as it was `before`."""
+    """Note that what `follow` has patched was put back: as it was `before`."""
     global _naming, _io_followed  # noqa: PLW0603 - patches are made once
     _naming = _naming and before[0]
     blocked.forget(before[1])

@@ -17,7 +17,7 @@ import contend
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """What `contend trace` was asked for."""
+    """Options of `contend trace`."""
 
     directory: Path
     include: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a lock is called: what its creation is assigned to, read from the bytecode, so that no source is needed."""
+"""Names of locks: what their creation is assigned to, read from the bytecode, so that no source is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a process can see and write what contend puts in its way: mount namespaces, users, rights."""
+"""Reach of a process: can it see and write what contend puts in its way (mount namespaces, users, rights)?"""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def give(pid: int, directory: Path, files: Iterable[Path]) -> None:
 
 
 def has_native(tag: str) -> bool:
-    """Whether our native module was built for the CPython of that tag, such as `314t`, too."""
+    """True if our native module was built for the CPython of that tag, such as `314t`, too."""
     package = Path(contend.__file__).resolve().parent
     return any(package.glob(f"_native.cpython-{tag}-*.so"))
 
@@ -80,7 +80,7 @@ def system_call(pid: int) -> int | None:
 
 
 def where(pid: int) -> str:
-    """What keeps its main thread, for people."""
+    """Words for what keeps its main thread."""
     number = system_call(pid)
     if number is None:
         return "its main thread is in native code"

@@ -1,4 +1,4 @@
-"""Which interpreters can be traced."""
+"""Interpreters that can be traced."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def check() -> None:
 
 
 def has_gil() -> bool:
-    """Whether threads take turns by the interpreter's lock; before 3.13 there is no way to turn it off."""
+    """True if threads take turns by the interpreter's lock; before 3.13 there is no way to turn it off."""
     enabled = getattr(sys, "_is_gil_enabled", None)
     return enabled is None or bool(enabled())

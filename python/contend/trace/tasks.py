@@ -28,12 +28,12 @@ def follow() -> None:
 
 
 def followed() -> bool:
-    """Whether that was done already."""
+    """True if that was done already."""
     return _followed
 
 
 def forget(before: bool) -> None:
-    """What `follow` has patched was put back: as it was `before`."""
+    """Note that what `follow` has patched was put back: as it was `before`."""
     global _followed  # noqa: PLW0603
     if _followed and not before:
         _followed = False
@@ -93,5 +93,5 @@ def _follow_groups(module: ModuleType) -> None:
 
 
 def _name(coroutine: Any) -> str:
-    """Of its function: tasks' own names, `Task-1` and so on, never end."""
+    """Name of its function: tasks' own names, `Task-1` and so on, never end."""
     return getattr(coroutine, "__qualname__", None) or type(coroutine).__qualname__

@@ -1,43 +1,29 @@
-"""What a workload needs on this machine, and what of it is missing."""
+"""Needs of a workload on this machine, and what of them is missing."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from contend.platforms import programs
+from contend.platforms.programs import find_command
 from contend.workloads.spec import Scalar, Workload
-
-_SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-
-
-def search_path() -> str:
-    """PATH, and the system directories that a normal user's leaves out: nginx is in /usr/sbin."""
-    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join([*given, *(d for d in _SYSTEM if d not in given)])
-
-
-def find_command(name: str) -> Path | None:
-    """Where the program is, or None."""
-    found = shutil.which(name, path=search_path())
-    return Path(found) if found else None
 
 
 def missing(workload: Workload) -> tuple[str, ...]:
     """The workload's commands, files and Python modules that are not installed."""
-    return (*_packaged(workload), *_modules(workload))
+    return (*_packaged(workload), *_own_programs(workload), *_modules(workload))
 
 
 def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
-    """What these values of its parameters need besides, and is not here."""
+    """Name what these values of its parameters need besides, and is not here."""
     wanted = (workload.parameters[name].needs.get(str(value)) for name, value in parameters.items())
     return tuple(need for need in wanted if need is not None and not is_here(need))
 
 
 def is_here(need: str) -> bool:
-    """Whether there is a program of that name, or `module NAME` in this Python.
+    """True if there is a program of that name, or `module NAME` in this Python.
 
     >>> is_here("module json"), is_here("module no_such_thing")
     (True, False)
@@ -45,16 +31,14 @@ def is_here(need: str) -> bool:
     kind, _, name = need.rpartition(" ")
     if kind == "module":
         return importlib.util.find_spec(name) is not None
-    if name == "contend-fetch":  # of contend itself, which need not be on PATH
-        from contend.fetch.order import is_installed
-
-        return is_installed()
+    if name in programs.NAMES:  # of contend itself, which need not be on PATH
+        return programs.is_installed(name)
     if name == "go":  # which its own instructions put where no PATH looks
-        from contend.fetch.go_client import find_go
+        from contend.workloads.downloads.go_client import find_go
 
         return find_go() is not None
     if name == "cargo":  # likewise, of rustup
-        from contend.fetch.reqwest_client import find_cargo
+        from contend.workloads.downloads.reqwest_client import find_cargo
 
         return find_cargo() is not None
     return find_command(name) is not None
@@ -71,7 +55,14 @@ def _found(path: str) -> bool:
 
 
 def _commands(workload: Workload) -> tuple[str, ...]:
-    return tuple(name for name in workload.install.command if find_command(name) is None)
+    return tuple(
+        name for name in workload.install.command if name not in programs.NAMES and find_command(name) is None
+    )
+
+
+def _own_programs(workload: Workload) -> tuple[str, ...]:
+    """Programs of contend's own, which no package brings."""
+    return tuple(name for name in workload.install.command if name in programs.NAMES and not is_here(name))
 
 
 def _modules(workload: Workload) -> tuple[str, ...]:
@@ -89,7 +80,7 @@ def of_guests(workloads: Iterable[Workload]) -> tuple[str, ...]:
 
 
 def hint(workloads: Iterable[Workload]) -> str:
-    """What to do about what is missing; empty when nothing is.
+    """The hint about what is missing; empty when nothing is.
 
     >>> hint([])
     ''
@@ -100,6 +91,8 @@ def hint(workloads: Iterable[Workload]) -> str:
     if not lacking:
         return ""
     unpackaged = [name for w in lacking if not w.install.apt for name in _commands(w)]
-    said = [f"apt-get install {' '.join(apt)}"] if apt else []
-    said += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
-    return "; ".join([*said, *notes])
+    own = sorted({name for w in lacking for name in _own_programs(w)})
+    advice = [f"make setup, or pip install {' '.join(own)}"] if own else []
+    advice += [f"apt-get install {' '.join(apt)}"] if apt else []
+    advice += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
+    return "; ".join([*advice, *notes])

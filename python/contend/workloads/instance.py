@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from contend.errors import UnknownName, WorkloadError, suggest
+from contend.platforms.programs import find_command
 from contend.text.masking import mask_value
-from contend.workloads.install import find_command
+from contend.workloads import parameters_file
+from contend.workloads.parameters_file import Placeholders
 from contend.workloads.placeholders import PLACEHOLDERS, fill, placeholders
 from contend.workloads.spec import Parameter, Scalar, Workload
 from contend.workloads.variables import expand, names, shell_word
@@ -78,6 +80,8 @@ class Instance:
     def values(self, values: Mapping[str, object]) -> dict[str, object]:
         """`values` of the placeholders, those that follow from `seconds`, and the parameters."""
         filled = dict(values)
+        if "out" in filled:
+            filled.setdefault("parameters", f"{filled['out']}/{parameters_file.NAME}")
         if "seconds" in filled:
             step_s = float(str(filled["seconds"])) / len(self.workload.run)
             filled.setdefault("step_seconds", f"{step_s:g}")
@@ -119,6 +123,25 @@ class Instance:
             ),
             directory=argv(shlex.quote(workload.directory))[0] if workload.directory else str(filled["work"]),
         )
+
+    def write_parameters(self, values: Mapping[str, object]) -> None:
+        """Write the file that `{parameters}` names, in {out}, where a command has it. Raises BadInput."""
+        if not any("parameters" in placeholders(command) for command in self.workload.commands()):
+            return
+        filled = self.values(values)
+        asked = {
+            name: expand(value) if isinstance(value, str) else value
+            for name, value in self.parameters.items()
+        }
+        given = Placeholders(
+            work=Path(str(filled["work"])),
+            out=Path(str(filled["out"])),
+            cache=Path(str(filled["cache"])),
+            seed=int(str(filled["seed"])),
+            port=int(str(filled["port"])),
+            address=str(filled["address"]),
+        )
+        parameters_file.write(Path(str(filled["parameters"])), asked, given)
 
     def _pulsed(self, neighbour: Argv, values: Mapping[str, object]) -> Argv:
         """The command, or what lets it work for its share of the time."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import TrialFailed
+from contend.text.shape import Shape
 from contend.workloads.spec import Metric, Workload
 
 MAX_BYTES = 64 * 2**20  # a tool's result, not its log of every operation
@@ -21,7 +22,7 @@ SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Shape):
     """One figure of one trial: `value` in `unit`, finite. `primary`: the workload's headline metric."""
 
     name: str
@@ -30,17 +31,6 @@ class Reading:
     better: str  # higher, lower
     loop: str  # open, closed, or "" where it is no load generator's
     primary: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """As a row of trials.ndjson has it."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "unit": self.unit,
-            "better": self.better,
-            "loop": self.loop,
-            "primary": self.primary,
-        }
 
 
 def read_metrics(

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from contend.errors import WorkloadError
 from contend.scenario.yaml_file import MisplacedError, field
@@ -21,7 +31,20 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
-Duration = Annotated[int, BeforeValidator(field(parse_duration_ns), json_schema_input_type=float | str)]
+AS_WRITTEN = {"as written": True}
+"""The context in which a model is dumped as a file that reads back to it."""
+
+
+def _duration(ns: int, info: SerializationInfo) -> int | str:
+    """Nanoseconds; in a file a bare number would be seconds."""
+    return f"{(Decimal(ns) / 10**9).normalize():f}s" if info.context == AS_WRITTEN else ns
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(field(parse_duration_ns), json_schema_input_type=float | str),
+    PlainSerializer(_duration),
+]
 _LINES_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 Lines = Annotated[
     tuple[str, ...], WithJsonSchema(_LINES_SCHEMA)

@@ -1,4 +1,4 @@
-"""What a command's `{name}` stands for, and how a command becomes arguments."""
+"""Placeholders: what a command's `{name}` stands for, and how a command becomes arguments."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "address": "address of the server: 127.0.0.1, or the server's end of the network pair",
     "cache": "directory of downloads, kept between runs: what `fetch` has put there",
     "native": "runs one of contend's own generators: `{native} pace …`",
+    "parameters": "a JSON file of all parameters and placeholders, which contend's own generators read",
 }
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]*)\}")

@@ -180,7 +180,7 @@ class Workload(Strict):
 
     @property
     def users_own(self) -> bool:
-        """Whether its commands are a user's, given where no workload file is: what they leave running is the user's."""
+        """True if its commands are a user's, given where no workload file is: what they leave running is the user's."""
         return not self.origin
 
     @property
@@ -190,13 +190,13 @@ class Workload(Strict):
 
     @property
     def headline_step(self) -> int | None:
-        """Which command of `run` (from 0) the headline metric is read from; None where the file does not say."""
+        """The command of `run` (from 0) that the headline metric is read from; None where the file does not say."""
         stream, _, step = self.metrics[self.primary].source.partition(":")
         return int(step) - 1 if stream in ("stdout", "stderr") and step else None
 
 
 def _is_share(parameter: Parameter | None) -> bool:
-    """Whether it is a percentage that is 100 where nobody says otherwise."""
+    """True if it is a percentage that is 100 where nobody says otherwise."""
     return parameter is not None and (parameter.default, parameter.min, parameter.max) == (100, 1, 100)
 
 

@@ -73,7 +73,7 @@ def needed(argv: Iterable[str]) -> list[str]:
 
 
 def missing(name: str, whose: str = "the command") -> BadInput:
-    """What is said where a variable is not set."""
+    """The error where a variable is not set."""
     return BadInput(
         f"the environment has no variable {name}, which {whose} needs",
         hint=f"set it: export {name}=…; for the text itself write $${{{name}}}",

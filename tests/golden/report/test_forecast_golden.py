@@ -13,7 +13,7 @@ from contend.cli.advise_ import advise
 from contend.cli.common import load_report
 from contend.report.advise_terminal import show_advice
 from contend.report.terminal import render
-from contend.stats.sensitivity_answers import Truth
+from known.hosts import Truth
 from support.made_forecast import forecast_run
 
 HERE = Path(__file__).parent

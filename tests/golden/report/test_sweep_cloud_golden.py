@@ -10,8 +10,8 @@ import pytest
 
 from contend.clouds.instances import heat
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load
 from contend.report.terminal import render
+from contend.studies.scenarios import load
 from contend.studies.storage import duration as forecast
 from contend.studies.storage import pools
 from contend.studies.storage.cloud_cells import topology_of

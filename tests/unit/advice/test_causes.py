@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contend.advice.rules import LEAST_SHARE, caused, explain
 from contend.document import CellResult, Control, Level, MetricInfo
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
@@ -21,6 +19,8 @@ from contend.studies.interference.findings import findings as advise
 from contend.studies.interference.findings import narrowed
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario
+from contend.studies.rules import LEAST_SHARE, caused, explain
+from contend.studies.scenarios import parse
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)
 ESTIMATE = Estimate(2.0, 1.9, 2.1, "ratio", 10, 0.95, "HL", "higher")

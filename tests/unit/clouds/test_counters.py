@@ -9,9 +9,9 @@ import pytest
 
 from contend.clouds.counters import NS, Background, Count, Counters, Reading, each, messages
 from contend.clouds.secrets import MOST_BYTES, find_url, has_password, login_of
-from contend.engine.scenarios import parse
 from contend.errors import BadInput, ScenarioError
 from contend.scenario.yaml_file import read_yaml
+from contend.studies.scenarios import parse
 
 SECRET = "s3cr3t"
 URL = f"mysql://nova:{SECRET}@db:3306/"

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
-from contend.clouds.instances import heat, placed, trial
+from contend.clouds.instances import heat, placed
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
-from contend.clouds.openstack import KINDS, body_of, is_ours, mark_of, shown
-from contend.engine.scenarios import dump, load
+from contend.clouds.openstack import KINDS, body_of, has_mark, mark_of, shown
 from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
 from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import instance_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
-from contend.testbed.placement.trial import Traffic
+from contend.studies.scenarios import dump, load
+from contend.workloads.drivers.placement import instances as trial
+from contend.workloads.drivers.placement.trial import Traffic
 
 ALL = "ss,sd,ds,dd"
 RUN = "network-placement-20260102-101500-7f3a"
@@ -258,11 +259,11 @@ def test_what_is_asked_for_is_known_again_and_strangers_are_not(name: str) -> No
     if name == "stack":  # as heat lists it
         listed |= {"description": "", "tags": [inner["tags"]]}
     item = shown(kind, {"keypair": inner} if name == "keypair" else listed)
-    assert is_ours(kind, item, own, RUN)
-    assert not is_ours(kind, item, own + "0", RUN)
+    assert has_mark(kind, item, own, RUN)
+    assert not has_mark(kind, item, own + "0", RUN)
     if kind.mark != "name":
         other = {"description": "", "public_key": "ssh-ed25519 AAAA somebody", "tags": ["somebody's"]}
-        assert not is_ours(kind, {**item, **other}, own, RUN)
+        assert not has_mark(kind, {**item, **other}, own, RUN)
 
 
 def test_hints_stand_beside_the_server_in_its_request() -> None:

@@ -13,22 +13,24 @@ from typing import Any
 
 import pytest
 
+from contend import names
 from contend.clouds.local import cpu, domains, qemu, settle
-from contend.clouds.local.guest import Node, archive, find_kernel
+from contend.clouds.local.guest import Node, archive
 from contend.clouds.local.removal import CONTAINER, DOMAIN, FILES, TAP, VM, new_files, remove
 from contend.clouds.local.settle import accelerator, check
 from contend.clouds.local.vms import MicroVms
 from contend.clouds.storm.stamps import Track
 from contend.engine.doctor import local_machines
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse
+from contend.engine.removal import REMOVERS
 from contend.errors import BadInput, CannotHonour, ScenarioError
-from contend.ledger import Record, leftovers
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.calls import call
-from contend.platforms.guests import virsh
+from contend.platforms.guests import kernels, virsh
 from contend.platforms.resources import remove_leftovers
 from contend.scenario.yaml_file import read_yaml
+from contend.store.ledger import Record, leftovers
+from contend.studies.scenarios import parse
 from contend.studies.storm.model import Storm
 from support.own_runs import own, own_state, record_process
 
@@ -80,7 +82,7 @@ def test_taps_are_not_promised_to_everybody(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_kernel_that_is_not_there_is_said() -> None:
     with pytest.raises(CannotHonour, match="no kernel to be read at /nonexistent"):
-        find_kernel("/nonexistent")
+        kernels.find("/nonexistent")
 
 
 def test_the_doctor_tells_what_can_be_made_and_how_to_mend_the_rest(
@@ -157,7 +159,7 @@ def test_what_is_not_a_runs_own_is_not_removed(tmp_path: Path) -> None:
     others = [tmp_path, mine.parent / "contend-00000000-abcdef", mine / "vmlinuz"]
     rows = [{"kind": FILES, "name": str(folder), "run": RUN} for folder in [*others, mine, mine]]
     rows.append({"kind": DOMAIN, "name": "web-1", "run": RUN, "uri": "test:///default"})
-    told = [(there, bool(why)) for _, _, there, why in remove(rows)]
+    told = [(gone.was_there, bool(gone.why)) for gone in remove(rows)]
     assert told == [(True, True)] * 3 + [(True, False), (False, False), (True, True)]
     assert tmp_path.exists()
     assert not mine.exists()
@@ -240,7 +242,7 @@ def test_the_taps_that_a_storm_announces_are_known_as_its_run_s(tmp_path: Path) 
         MicroVms(machine, record, "auto").announce([Track(f"contend-{RUN}-1-aa-{k}") for k in range(2)])
     taps = [row for row in leftovers(ledger) if row["kind"] == TAP]
     assert len(taps) == 2
-    assert [(there, why) for _, _, there, why in remove(taps)] == [
+    assert [(gone.was_there, gone.why) for gone in remove(taps)] == [
         (False, ""),
         (False, ""),
     ]  # and no stranger's
@@ -269,7 +271,9 @@ def test_a_machine_that_outlives_its_storm_is_found_by_its_name(
         while procfs.marked(RUN, party=name) != {started[0].pid}:  # until it has become sleep
             time.sleep(0.001)
         record_process(RUN, started[0].pid)  # as being of the run: its mark says which of its machines it is
-        removed = {item.name: (item.was_there, item.why) for item in remove_leftovers(own(tmp_path))}
+        removed = {
+            item.name: (item.was_there, item.why) for item in remove_leftovers(own(tmp_path), REMOVERS)
+        }
         assert removed == {
             str(started[0].pid): (True, ""),
             name: (False, ""),  # with its process
@@ -292,7 +296,7 @@ def test_a_stranger_in_the_ledger_is_left_alone(tmp_path: Path, monkeypatch: pyt
         record.intend(VM, ("sshd",))
         record.intend(TAP, ("eth0",))
         record.intend("local-strange", ("x",))
-    why = {item.name: item.why for item in remove_leftovers(own(tmp_path))}
+    why = {item.name: item.why for item in remove_leftovers(own(tmp_path), REMOVERS)}
     assert "not one of contend's" in why["sshd"]
     assert "not one of contend's" in why["eth0"]
     assert "does not know" in why["x"]

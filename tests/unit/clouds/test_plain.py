@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from contend.clouds import access, plain
+from contend.clouds import login, plain
+from contend.clouds.access import Access
 from contend.errors import HostFailed
 from support.wire_servers import Authority, Server, serving
 
@@ -121,8 +122,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keystone: tuple[Keyst
     return make
 
 
-def both(cloud: str = "", config: str = "") -> tuple[access.Access | None, access.Access]:
-    return plain.login(cloud, config, SERVICES), access._login(cloud, config, SERVICES)
+def both(cloud: str = "", config: str = "") -> tuple[Access | None, Access]:
+    return plain.login(cloud, config, SERVICES), login._login(cloud, config, SERVICES)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +155,14 @@ def test_the_same_as_openstacksdk_finds(
 
 def test_login_does_without_openstacksdk(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write()
-    monkeypatch.setattr(access, "_login", lambda *_: pytest.fail("openstacksdk was asked"))
-    assert access.login("mine").project == "p1"
+    monkeypatch.setattr(login, "_login", lambda *_: pytest.fail("openstacksdk was asked"))
+    assert login.login("mine").project == "p1"
 
 
 def test_a_wrong_password_is_tried_once(write: Write, keystone: tuple[Keystone, Server]) -> None:
     write(auth={"password": "other"})
     with pytest.raises(HostFailed, match="does not let us in") as caught:
-        access.login("mine")
+        login.login("mine")
     assert "password" in caught.value.hint
     assert sum(request.startswith(b"POST") for request in keystone[1].requests) == 1
 

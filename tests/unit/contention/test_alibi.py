@@ -14,7 +14,7 @@ import pytest
 from contend.contention.alibi.judge import judge, phases
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import Alibi
-from contend.report.sample_schema import alibi_schema
+from contend.text.shape import schema
 from support.alibi_series import MS, Host, Thread
 
 START, END = 5.0, 15.0
@@ -23,7 +23,7 @@ START, END = 5.0, 15.0
 def verdict(host: Host, *without: str, **known: float) -> Alibi:
     tables = {name: table for name, table in host.tables().items() if name not in without}
     found = judge(Recording.of_tables(tables, known), *host.span(START, END))
-    jsonschema.validate(found.to_json(), alibi_schema())
+    jsonschema.validate(found.to_json(), schema(Alibi))
     return found
 
 

@@ -10,13 +10,14 @@ import jsonschema
 
 from contend.contention.alibi.cells import cell_alibis, phase_alibis
 from contend.contention.alibi.recording import Recording
+from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
 from contend.contention.alibi.words import cell_line
 from contend.environment import link_speeds
 from contend.probes.series import SeriesWriter
-from contend.report.definitions import DEFINITIONS
 from contend.report.terminal import render
 from contend.store.directory import RunDirectory
 from contend.studies.base import study
+from contend.text.shape import schema
 from support.alibi_series import Host, Thread, coded
 from support.report_samples import interference
 
@@ -52,8 +53,7 @@ def test_each_cell_has_the_verdict_of_its_trials(tmp_path: Path) -> None:
     assert burner.subject == "burner"
     assert (sleeper.verdict, sleeper.agreeing) == ("idle", 5)
     assert cell_line(burner) == "one thread was the limit (burner), in 5 of 5 trials"
-    schema = {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS}
-    jsonschema.validate(burner.to_json(), schema)
+    jsonschema.validate(burner.to_json(), schema(CellAlibi))
 
 
 def share(text: str) -> float:
@@ -74,8 +74,7 @@ def test_the_run_and_its_phases_have_verdicts_of_their_own(tmp_path: Path) -> No
     assert counted.subject == "burner (5 processes in turn)" and 0.3 < share(counted.text) < 0.6
     assert pilot.subject == "burner (pid 500)"
     assert run.start_ns <= pilot.start_ns < pilot.end_ns <= counted.start_ns < counted.end_ns <= run.end_ns
-    schema = {**DEFINITIONS["phase_alibi"], "$defs": DEFINITIONS}
-    jsonschema.validate(run.to_json(), schema)
+    jsonschema.validate(run.to_json(), schema(PhaseAlibi))
     assert phase_alibis([], recording) == ()
     assert phase_alibis(rows, Recording.of_tables({})) == ()
 

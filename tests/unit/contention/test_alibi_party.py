@@ -11,11 +11,10 @@ import pytest
 from contend.contention.alibi.cells import cell_alibis
 from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
-from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_party, victims
-from contend.contention.alibi.verdict import Alibi
+from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_group, victims
+from contend.contention.alibi.verdict import Alibi, CellAlibi
 from contend.contention.alibi.words import party_line
-from contend.report.definitions import DEFINITIONS
-from contend.report.sample_schema import alibi_schema
+from contend.text.shape import schema
 from support.alibi_series import Host, Thread
 
 START, END = 5.0, 15.0
@@ -24,12 +23,12 @@ MINE = Groups("^/mine$")
 
 def told(host: Host, place: Path, scope: Scope = MINE, parents: dict[int, int] | None = None) -> Alibi | None:
     host.write(place, parents)
-    own = read_party(place, scope)
+    own = read_group(place, scope)
     if own is None:
         return None
     found = judge_party("the command", Recording.of_directory(place), own, *host.span(START, END))
     assert found is not None
-    jsonschema.validate(found.to_json(), alibi_schema())
+    jsonschema.validate(found.to_json(), schema(Alibi))
     return found
 
 
@@ -84,7 +83,7 @@ def test_a_quota_that_the_probe_did_not_see_is_known_of_the_trial(tmp_path: Path
     thread = Thread("mine", 70, 0.4, 0.4, cgroup="/mine", run_delay=0.6)
     host = Host().load(START, END, cores=[0.4], cpu_wait=0.6, threads=[thread], cgroup="/mine")
     host.write(tmp_path)
-    recording, own = Recording.of_directory(tmp_path), read_party(tmp_path, MINE)
+    recording, own = Recording.of_directory(tmp_path), read_group(tmp_path, MINE)
     assert own is not None
     began, ended = host.span(START, END)
     row: dict[str, Any] = {
@@ -170,11 +169,11 @@ def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
         "ended_ns": ended,
     }
     whole = Recording.of_directory(tmp_path)
-    (cell,) = cell_alibis([row], whole, read_party(tmp_path, VICTIM))
+    (cell,) = cell_alibis([row], whole, read_group(tmp_path, VICTIM))
     assert (cell.verdict, cell.party_verdict, cell.party_agreeing) == ("thread", "idle", 1)
     assert party_line(cell) == "not held up by the hardware, in 1 of 1 trials"
-    jsonschema.validate(cell.to_json(), {**DEFINITIONS["cell_alibi"], "$defs": DEFINITIONS})
-    (alone,) = cell_alibis([row], whole, read_party(tmp_path, Groups("nobody")))
+    jsonschema.validate(cell.to_json(), schema(CellAlibi))
+    (alone,) = cell_alibis([row], whole, read_group(tmp_path, Groups("nobody")))
     assert (alone.party_verdict, party_line(alone)) == ("", "")
 
 
@@ -196,7 +195,7 @@ def test_the_measured_party_in_a_group_that_an_engine_chose(tmp_path: Path) -> N
         "honoured": {"groups": [f"/sys/fs/cgroup/unified{inside}", f"/sys/fs/cgroup/cpu{inside}"]},
     }
     whole = Recording.of_directory(tmp_path)
-    (before,) = cell_alibis([row], whole, read_party(tmp_path, VICTIM))
+    (before,) = cell_alibis([row], whole, read_group(tmp_path, VICTIM))
     assert before.party_verdict == "idle"
-    (cell,) = cell_alibis([row], whole, read_party(tmp_path, victims([row])))
+    (cell,) = cell_alibis([row], whole, read_group(tmp_path, victims([row])))
     assert cell.party_verdict == "thread" and "ffmpeg" in cell.party_text

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from contend.advice.finding import Finding
 from contend.contention.hunt import Batch, Hunt, hunt
+from contend.contention.hunt_document import HuntDocument, hunt_document
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Blame, Critical, Interpreter, Pool, Tables
 from contend.contention.hunting.together import together
 from contend.platforms.quota_log import Throttled
 from contend.report.hunt_page import render
-from contend.report.hunt_schema import hunt_schema
 from contend.report.hunt_terminal import print_hunt
+from contend.text.shape import schema
 from support.intervals import holds
 from support.made_hunts import CALL, MS, across_a_call, batch, behind_a_pool, call, lock
 
@@ -247,8 +248,8 @@ def test_traces_of_one_cell_are_put_together_and_give_an_interval() -> None:
 @pytest.mark.parametrize("tables", [across_a_call(), behind_a_pool(), batch()])
 def test_the_document_is_as_its_schema_says(tables: Tables) -> None:
     beside = Batch("after", (tables,), tables, None, "not recorded")
-    document = hunt(Batch("made", (tables,), tables, None, "not recorded"), [beside]).to_json()
-    jsonschema.validate(json.loads(json.dumps(document, allow_nan=False)), hunt_schema())
+    document = hunt_document(hunt(Batch("made", (tables,), tables, None, "not recorded"), [beside])).to_json()
+    jsonschema.validate(json.loads(json.dumps(document, allow_nan=False)), schema(HuntDocument))
     times = document["time"]
     assert sum(row["ns"] for row in times) == 10 * 100 * MS
 
@@ -263,8 +264,8 @@ def test_without_jobs_shares_are_of_the_traces_length_and_say_so() -> None:
     assert finding.sentence.startswith(
         "Threads waited 1.2 s for lock db (120 % of the trace's 1 s, all threads together)"
     )
-    document = hunted.to_json()
-    jsonschema.validate(document, hunt_schema())
+    document = hunt_document(hunted).to_json()
+    jsonschema.validate(document, schema(HuntDocument))
     assert document["shares_of"] == {"what": "trace", "ns": 1000 * MS}
     console = Console(record=True, width=160)
     print_hunt(hunted, console)

@@ -11,7 +11,8 @@ import pytest
 
 from contend.contention import run_events
 from contend.report.traced_cells import traced_cells, traced_plots
-from contend.store.directory import RunDirectory, query
+from contend.store.directory import RunDirectory
+from contend.store.queries import query
 
 PROGRAM = """
 import sys

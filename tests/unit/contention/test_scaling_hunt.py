@@ -13,9 +13,9 @@ from rich.console import Console
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.growth import by_size, growth
 from contend.contention.scaling import Key, measure, scale
+from contend.contention.scaling_document import scaling_document
 from contend.contention.scaling_findings import scaling_findings
 from contend.errors import BadInput
-from contend.report.scaling_json import scaling_document
 from contend.report.scaling_plots import scaling_plots
 from contend.report.scaling_terminal import print_scaling
 from support.intervals import holds
@@ -153,13 +153,13 @@ def test_the_pictures_keep_to_the_schema_of_vega_lite() -> None:
 
 
 def test_the_document_has_it_all() -> None:
-    told = scaling_document(scale(storms(), alibi="idle", limit_ns=1040 * MS))
+    told = scaling_document(scale(storms(), alibi="idle", limit_ns=1040 * MS)).to_json()
     json.dumps(told, allow_nan=False)
     assert told["serial"] == "db" and told["parts"][0]["name"] == "db"
     assert all(isinstance(storm["median_ns"], int) for storm in told["storms"])
     assert told["law"]["makespan"]["held_out"]["jobs"] == 32
     assert set(told["breaks"]) == {"median", "p90", "makespan"}
-    assert scaling_document(scale(storms()))["serial"] is None
+    assert scaling_document(scale(storms())).serial is None
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import pytest
 from contend.contention.scheduling import CellSchedule, cell_schedules
 from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
-from contend.report.definitions import DEFINITIONS
 from contend.report.schedule_plots import schedule_plots
 from contend.report.scheduling_words import waits_headers, waits_rows
 from contend.store.cells import PlannedCell
 from contend.studies.overhead.words import cpus_label
+from contend.text.shape import schema
 from support.planned import planned_of_rows
 
 MS = 1_000_000
@@ -120,9 +120,8 @@ def test_a_sample_is_of_the_trial_in_its_interval(tmp_path: Path) -> None:
     assert box.counts == {"run_queue": {1024: 1, MS: 7, 2 * MS: 1}}
     assert box.run_queue_ns == 1024 + 9 * MS
     assert box.a_second(box.migrations) == pytest.approx(3 / 0.17)
-    schema = {**DEFINITIONS["cell_schedule"], "$defs": DEFINITIONS}
     for of in (bare, box):
-        jsonschema.validate(of.to_json(), schema)
+        jsonschema.validate(of.to_json(), schema(CellSchedule))
 
 
 def test_without_histograms_or_groups_there_are_none(tmp_path: Path) -> None:

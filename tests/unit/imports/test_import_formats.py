@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from contend.imports.document import Run
 from contend.imports.formats import FORMATS
 from contend.imports.read import Import, read_files
+from contend.studies.imported.tools import ABOUT
 from support import foreign_files as made
 
 VALUES = st.floats(1e-6, 1e12, allow_nan=False)
@@ -309,4 +310,5 @@ def test_secrets_among_the_arguments_stay_out(tmp_path: Path) -> None:
 
 def test_every_format_says_what_one_run_is() -> None:
     assert set(FORMATS) == {"fio", "hyperfine", "iperf3", "jmeter", "k6", "pgbench", "rally", "sysbench"}
-    assert all("run" in form.about for form in FORMATS.values())
+    assert set(ABOUT) == set(FORMATS)
+    assert all("run" in told for told in ABOUT.values())

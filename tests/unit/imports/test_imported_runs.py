@@ -13,11 +13,13 @@ import jsonschema
 import pytest
 
 from contend import cli
-from contend.analysis.between import compare_runs
-from contend.analysis.schema import analysis_schema, comparison_schema
+from contend.analysis.between import Comparison, compare_runs
+from contend.analysis.schema import analysis_schema
 from contend.imports.read import read_files
 from contend.imports.write import write_run
-from contend.store.directory import RunDirectory, query
+from contend.store.directory import RunDirectory
+from contend.store.queries import query
+from contend.text.shape import schema
 from support import foreign_files as made
 
 FILES: dict[str, Callable[[float], Any]] = {
@@ -102,7 +104,7 @@ def test_the_verb_itself_prints_what_report_prints(
 def test_two_imports_compare_as_runs_of_different_times(form: str, tmp_path: Path) -> None:
     before, after = imported(tmp_path, form), imported(tmp_path, form, level=1.1)
     found = compare_runs(before, after)
-    jsonschema.validate(json.loads(json.dumps(found.to_json())), comparison_schema())
+    jsonschema.validate(json.loads(json.dumps(found.to_json())), schema(Comparison))
     assert any("do not say on which host" in warning for warning in found.warnings)
     headline = [c for c in found.cells if c.metric.primary]
     assert {c.estimate.verdict for c in headline} == {"refused"}, "10 % is within the doubt between two times"

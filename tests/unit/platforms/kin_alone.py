@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.platforms import kin, procfs, state
+from contend.platforms import kin, procfs
+from contend.store import state
 from support.own_runs import own_state
 
 RUN = "kin-run"

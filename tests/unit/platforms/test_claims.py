@@ -9,20 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import Ledger
-from contend.platforms import (
-    bundles,
-    cgroups,
-    claims,
-    destroy,
-    engines,
-    names,
-    network,
-    procfs,
-    state,
-    strays,
-)
+from contend import names
+from contend.engine.removal import REMOVERS
+from contend.platforms import bundles, cgroups, destroy, engines, network, procfs, strays
 from contend.platforms.guests import image
+from contend.store import claims, state
+from contend.store.ledger import Ledger
 from support.own_runs import record_process
 
 RUN = f"unit-claims-{os.getpid()}"
@@ -127,7 +119,7 @@ def test_what_another_state_directory_knows_is_left_alone_and_told(
 ) -> None:
     state.register(RUN, tmp_path / "run")
     in_state(monkeypatch, tmp_path / "another")
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert (report.removed, report.failed) == ((), ())
     (others,) = report.others
     assert others.things == (("process", str(left.pid)),)
@@ -146,7 +138,7 @@ def test_what_a_vanished_state_directory_left_goes_and_is_told(
     monkeypatch.setattr(network, "remove_namespace", lambda name: not there.remove(name))
     state.register(RUN, tmp_path / "run").unlink()
     in_state(monkeypatch, tmp_path / "another")
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     (removed,) = report.removed
     assert (removed.name, removed.whose) == (namespace, f"of {tmp_path / 'run'}, which is gone")
     (alone,) = report.left
@@ -167,8 +159,8 @@ def test_a_run_nobody_knows_any_more_is_removed_by_its_own_ledger(
         ledger.intend("directory", str(run / "work"))
         state.register(RUN, run).unlink()
         in_state(monkeypatch, tmp_path / "another")
-        assert destroy.destroy_all().live == (run,)
-    (removed,) = destroy.destroy_all().removed
+        assert destroy.destroy_all(REMOVERS).live == (run,)
+    (removed,) = destroy.destroy_all(REMOVERS).removed
     assert (removed.kind, removed.whose) == ("directory", f"of {run}, which no state directory knows")
     assert not (run / "work").exists()
     assert list(claimed.iterdir()) == []
@@ -176,7 +168,7 @@ def test_a_run_nobody_knows_any_more_is_removed_by_its_own_ledger(
 
 @pytest.mark.usefixtures("only_processes")
 def test_a_process_that_carries_the_mark_of_a_run_of_nobody_is_left(left: subprocess.Popen[bytes]) -> None:
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert (report.removed, report.failed, report.problems) == ((), (), ())
     assert [item.name for item in report.left] == [str(left.pid)]
     assert left.poll() is None
@@ -185,7 +177,7 @@ def test_a_process_that_carries_the_mark_of_a_run_of_nobody_is_left(left: subpro
 @pytest.mark.usefixtures("only_processes")
 def test_a_process_that_was_written_down_goes(left: subprocess.Popen[bytes]) -> None:
     record_process(RUN, left.pid)
-    (removed,) = destroy.destroy_all().removed
+    (removed,) = destroy.destroy_all(REMOVERS).removed
     assert removed.whose == f"of run {RUN}, which no state directory knows"
     assert left.wait(5) == -9
 
@@ -238,5 +230,5 @@ def test_a_container_that_proves_an_engine_is_its_process_s(
     monkeypatch.setattr(
         engines, "containers", lambda: [(of_the_living, "runc", ""), (of_the_dead, "runc", "")]
     )
-    found = [stray.name for stray in strays.find_strays() if stray.kind == "container"]
+    found = [stray.name for stray in strays.survey().strays if stray.kind == "container"]
     assert found == [of_the_dead]

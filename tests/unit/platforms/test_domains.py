@@ -10,13 +10,13 @@ import pytest
 
 from contend.engine import doctor
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
 from contend.platforms import network
 from contend.platforms.bare import BareHost
 from contend.platforms.base import Limit
 from contend.platforms.guests import accel, boot, domain
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap
+from contend.store.ledger import Ledger
 
 PARTY = domain.Party("run-1", "victim", (0, 1, 3), (1, 3))
 QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger, leftovers
 from contend.platforms.guests import boot, busybox, disk, image
+from contend.store.ledger import Ledger, leftovers
 from support.disks import MIB, as_qcow2, file_system, partitioned
 from support.prerequisites import need
 

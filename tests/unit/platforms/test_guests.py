@@ -12,7 +12,6 @@ from typing import cast
 import pytest
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import state
 from contend.platforms.base import Command, HostSpec, Limit
 from contend.platforms.guests import accel, boot, image
 from contend.platforms.guests.channel import Channel
@@ -21,6 +20,7 @@ from contend.platforms.guests.guest import Guest, Starter
 from contend.platforms.guests.mirror import Mirror, signature, walk
 from contend.platforms.guests.needs import count_vcpus, need
 from contend.platforms.guests.qemu import Machine, Qmp
+from contend.store import state
 
 
 @pytest.fixture(autouse=True)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour
-from contend.ledger import Ledger, leftovers
 from contend.platforms import network, resources
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec
 from contend.platforms.network import Networks
+from contend.store.ledger import Ledger, leftovers
 from support import prerequisites
 from support.own_runs import own, own_state
 
@@ -92,7 +93,7 @@ def test_namespaces_are_removed_after_a_crash(
     platform = BarePlatform(run_id, ledger, cgroups="none")
     host = platform.prepare(HostSpec("server", "victim", netns=pair.server_ns, directory=tmp_path))
     process = host.run(Command(("sleep", "60"), tmp_path, tmp_path / "o", tmp_path / "e"))
-    removed = resources.remove_leftovers(own(ledger.path.parent), ledger=ledger)
+    removed = resources.remove_leftovers(own(ledger.path.parent), REMOVERS, ledger=ledger)
     # Without control groups processes are written down as they are seen: at least the one.
     assert Counter(item.kind for item in removed if item.was_there) >= Counter({"netns": 2, "process": 1}), (
         removed

@@ -15,25 +15,17 @@ from typing import Any
 
 import pytest
 
+from contend import names
 from contend.elsewhere import builds, hadoop
+from contend.engine.removal import REMOVERS
 from contend.engine.run import resume
 from contend.errors import BadInput, HostFailed
-from contend.ledger import Ledger, leftovers
-from contend.platforms import (
-    cgroups,
-    claims,
-    destroy,
-    hotplug,
-    names,
-    obedience,
-    procfs,
-    resources,
-    state,
-    strays,
-)
+from contend.platforms import cgroups, destroy, hotplug, obedience, procfs, resources, strays
 from contend.platforms.guests import virsh
 from contend.platforms.obedience import Obeyed, ReadOnly
 from contend.report.progress import NoProgress
+from contend.store import claims, state
+from contend.store.ledger import Ledger, leftovers
 from support.made_big import big_run
 from support.own_runs import own_state
 from support.prerequisites import need
@@ -191,7 +183,7 @@ def trap(
 
 
 def test_what_a_foreign_run_names_is_listed_and_left(trap: Trap) -> None:
-    report = destroy.destroy_run(trap.run)
+    report = destroy.destroy_run(trap.run, REMOVERS)
     assert (report.removed, report.failed) == ((), ())
     assert {(item.kind, item.name) for item in report.left} == {(kind, name) for kind, name, _ in trap.rows}
     (problem,) = report.problems
@@ -201,7 +193,7 @@ def test_what_a_foreign_run_names_is_listed_and_left(trap: Trap) -> None:
 
 def test_a_run_of_ones_own_can_name_no_more_than_its_own_things(trap: Trap) -> None:
     state.register(RUN, trap.run)
-    report = destroy.destroy_run(trap.run)
+    report = destroy.destroy_run(trap.run, REMOVERS)
     assert report.removed == ()
     stays = {(item.kind, item.name) for item in report.failed}
     # These three were not there: a process that nobody wrote down, a domain's... and CPUs that are online.
@@ -217,7 +209,7 @@ def test_a_foreign_run_is_not_resumed_while_it_names_something(trap: Trap) -> No
     assert "move" in refused.value.hint
     assert state.pointers() == []
     with pytest.raises(HostFailed, match="not obeyed"):
-        resources.remove_leftovers(trap.run)
+        resources.remove_leftovers(trap.run, REMOVERS)
     (trap.run / state.LEDGER).rename(trap.run / "ledger.old")
     resources.own(RUN, trap.run)
     assert [pointer.directory for pointer in state.pointers()] == [trap.run]
@@ -241,14 +233,14 @@ def read_only(directory: Path, reason: str) -> None:
     assert reason in found.reason
     assert found.hint
     before = sorted(path for path in directory.rglob("*"))
-    report = destroy.destroy_run(directory)
+    report = destroy.destroy_run(directory, REMOVERS)
     assert (report.removed, report.failed) == ((), ())
     assert sorted(path for path in directory.rglob("*")) == before
 
 
 def test_ones_own_run_is_obeyed(run: Path) -> None:
     assert isinstance(obedience.judge(run), Obeyed)
-    (removed,) = destroy.destroy_run(run).removed
+    (removed,) = destroy.destroy_run(run, REMOVERS).removed
     assert removed.name == str(run / "work")
     assert not (run / "work").exists()
     assert state.pointers() == []
@@ -344,7 +336,7 @@ def test_an_orphan_is_obeyed_by_its_own_claim(
     found = obedience.judge(run)
     assert isinstance(found, Obeyed)
     assert found.run_id == RUN
-    (removed,) = destroy.destroy_all().removed
+    (removed,) = destroy.destroy_all(REMOVERS).removed
     assert removed.name == str(run / "work")
 
 
@@ -384,7 +376,7 @@ def test_where_others_can_write_the_ledger_is_kept_in_the_state_directory(tmp_pa
         ledger.intend("directory", str(run / "work"))
     with Ledger(run / state.LEDGER) as forged:
         forged.intend("directory", str(run))
-    (removed,) = destroy.destroy_run(run).removed
+    (removed,) = destroy.destroy_run(run, REMOVERS).removed
     assert removed.name == str(run / "work")
     assert not kept.exists()
     assert [row["name"] for row in obedience.judge(run).rows] == [str(run / "work")] * 2, "it is data now"
@@ -422,7 +414,7 @@ DAMAGE = [
 def test_a_damaged_line_is_told_and_the_rest_removed(run: Path, line: bytes) -> None:
     ledger = run / state.LEDGER
     ledger.write_bytes(line + b"\n" + ledger.read_bytes() + line)
-    report = destroy.destroy_run(run)
+    report = destroy.destroy_run(run, REMOVERS)
     assert not (run / "work").exists()
     assert report.failed or b"process" in line
     if report.failed:
@@ -434,7 +426,7 @@ def test_one_damaged_run_does_not_stop_the_others(run: Path, tmp_path: Path) -> 
     (tmp_path / "runs/bad").mkdir()
     (tmp_path / "runs/bad" / state.LEDGER).write_bytes(b"\xff\n")
     state.register("bad", tmp_path / "runs/bad")
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert [item.name for item in report.removed] == [str(run / "work")]
     assert ["damaged is damaged" in one.message for one in report.problems] == [True]
     assert [item.kind for item in report.failed] == ["ledger"]
@@ -450,12 +442,12 @@ def test_a_mount_point_that_is_no_text_stops_nothing(run: Path, tmp_path: Path) 
         need(done.returncode == 0, "nothing can be mounted here")
     try:
         assert cgroups.read_layout().name
-        (failed,) = destroy.destroy_run(run).failed
+        (failed,) = destroy.destroy_run(run, REMOVERS).failed
         assert "is still mounted" in failed.why
     finally:
         for place in places:
             subprocess.run([b"umount", place], check=True)
-    assert [item.name for item in destroy.destroy_run(run).removed] == [str(run / "work")]
+    assert [item.name for item in destroy.destroy_run(run, REMOVERS).removed] == [str(run / "work")]
 
 
 @root
@@ -475,7 +467,7 @@ def test_a_lock_that_a_stranger_holds_keeps_nothing_alive(run: Path) -> None:
     ) as holder:  # fmt: skip
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        (removed,) = destroy.destroy_run(run).removed
+        (removed,) = destroy.destroy_run(run, REMOVERS).removed
         assert removed.name == str(run / "work")
         holder.communicate("\n")
 
@@ -511,7 +503,7 @@ def test_claims_of_hostile_users_are_told_and_the_rest_is_cleaned(
         os.chown(path, NOBODY, -1, follow_symlinks=False)
     places = {tmp_path / "claims", hostile, tmp_path / "contend-runs-7"}
     monkeypatch.setattr(claims, "_places", lambda: places)
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert [item.name for item in report.removed] == [str(run / "work")]
     assert report.problems == ()
     told = {Path(item.name).name: item.why for item in report.left}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.platforms import ownership, state
+from contend.store import ownership, state
 from support.prerequisites import need
 
 root = pytest.mark.needs(os.geteuid() == 0, "only root can give files away")

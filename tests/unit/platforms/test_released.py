@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import Ledger, leftovers
 from contend.platforms import procfs
 from contend.platforms.bare import BareHost, BarePlatform
 from contend.platforms.base import Command, HostSpec, Left, Releases
 from contend.platforms.cgroups import Force
+from contend.store.ledger import Ledger, leftovers
 
 
 @pytest.fixture(params=["auto", "none"])

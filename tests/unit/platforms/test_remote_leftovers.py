@@ -9,8 +9,10 @@ import pytest
 
 from contend.clouds import removal
 from contend.clouds.openstack import KINDS, Record
-from contend.ledger import Ledger, leftovers
+from contend.engine.removal import REMOVERS
 from contend.platforms import resources
+from contend.platforms.removers import Removed, Removers
+from contend.store.ledger import Ledger, leftovers
 from support.own_runs import own, own_state
 
 SERVER = KINDS["server"]
@@ -31,16 +33,15 @@ def test_what_a_dying_process_still_announced_is_removed_too(
         record.intend(SERVER, ["contend-r-1"])  # its last act
         return True
 
-    def remove(rows: list[dict[str, Any]]) -> list[removal.Gone]:
+    def remove(rows: list[dict[str, Any]]) -> list[Removed]:
         order.extend(sorted(row["name"] for row in rows))
         assert {row["cloud"] for row in rows} == {"c"}
         stuck = {"contend-r-1": "the cloud is down"}
-        return [removal.Gone(r["kind"], r["name"], True, stuck.get(r["name"], "")) for r in rows]
+        return [Removed(r["kind"], r["name"], True, stuck.get(r["name"], "")) for r in rows]
 
-    monkeypatch.setitem(resources._REMOVERS, "process", end)
     monkeypatch.setattr(removal, "remove", remove)
     own_state(tmp_path, monkeypatch)
-    found = resources.remove_leftovers(own(tmp_path))
+    found = resources.remove_leftovers(own(tmp_path), REMOVERS | Removers({"process": end}))
     assert order == ["r/victim/1", "contend-r-0", "contend-r-1"]
     assert {item.name: item.why for item in found}["contend-r-1"] == "the cloud is down"
     assert [row["name"] for row in leftovers(path)] == ["contend-r-1"]

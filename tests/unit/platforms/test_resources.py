@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from contend import names
+from contend.engine.removal import REMOVERS
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.ledger import Ledger, leftovers
-from contend.platforms import destroy, kin, names, procfs, resources, state, strays
+from contend.platforms import destroy, kin, procfs, resources, strays
 from contend.platforms.registry import platform
+from contend.store import state
+from contend.store.ledger import Ledger, leftovers
 from support.own_runs import own_state, record_process
 
 
@@ -71,7 +74,7 @@ def record(ledger: Ledger, pid: int, /, **changed: object) -> None:
 )
 def test_a_strangers_thing_is_never_touched(ledger: Ledger, kind: str, name: str) -> None:
     ledger.created(kind, name, engine="podman")
-    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert result.why
     assert len(leftovers(ledger.path)) == 1, "it stays in the ledger"
 
@@ -84,7 +87,7 @@ def test_directories_of_the_run_go_and_the_run_stays(ledger: Ledger, tmp_path: P
     ledger.intend("directory", str(work))
     ledger.intend("file", str(file))
     ledger.intend("directory", str(tmp_path / "run/never-made"))
-    removed = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    removed = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert [(r.kind, r.was_there, r.why) for r in removed] == [
         ("directory", False, ""),
         ("file", True, ""),
@@ -93,12 +96,12 @@ def test_directories_of_the_run_go_and_the_run_stays(ledger: Ledger, tmp_path: P
     assert not work.exists()
     assert not file.exists()
     assert Path("/etc/passwd").exists()
-    assert resources.remove_leftovers(ledger.path.parent, ledger=ledger) == []
+    assert resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger) == []
 
 
 def test_the_run_directory_itself_is_not_a_leftover(ledger: Ledger, tmp_path: Path) -> None:
     ledger.intend("directory", str(tmp_path / "run"))
-    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert "not one of contend's" in result.why
     assert ledger.path.exists()
 
@@ -109,7 +112,7 @@ def test_a_process_that_only_the_ledger_names_is_spared(
     """Its pid and start time are for everybody to read in /proc."""
     record(ledger, stranger.pid)
     kin._file("unit-run").unlink()
-    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert not result.was_there
     assert stranger.poll() is None
 
@@ -121,7 +124,7 @@ def test_a_process_of_an_older_contends_ledger_is_ended(ledger: Ledger) -> None:
         assert until(lambda: procfs.marks(process.pid) is not None)
         record(ledger, process.pid)
         kin._file("unit-run").unlink()
-        (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+        (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
         assert result.was_there
         assert process.wait(5) == -9
 
@@ -130,7 +133,7 @@ def test_a_recorded_process_without_its_mark_is_ended(
     ledger: Ledger, stranger: subprocess.Popen[bytes]
 ) -> None:
     record(ledger, stranger.pid)
-    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert result.was_there
     assert stranger.wait(5) == -9
 
@@ -140,7 +143,7 @@ def test_a_pid_that_was_given_out_again_is_spared(
     ledger: Ledger, stranger: subprocess.Popen[bytes], changed: dict[str, object]
 ) -> None:
     record(ledger, stranger.pid, **changed)
-    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert not result.was_there
     assert stranger.poll() is None
 
@@ -161,7 +164,7 @@ def test_a_session_is_ended_after_its_leader(ledger: Ledger, tmp_path: Path) -> 
     leader.wait()
     leader.stdout.close()
     assert procfs.stat(worker) is not None
-    (result,) = resources.remove_leftovers(ledger.path.parent, ledger=ledger)
+    (result,) = resources.remove_leftovers(ledger.path.parent, REMOVERS, ledger=ledger)
     assert result.was_there
     assert until(lambda: worker not in {p.pid for p in procfs.processes()})
 
@@ -178,15 +181,15 @@ def test_a_live_run_is_left_alone_unless_forced(
         ledger.event("run-start", run="unit-run")
         record(ledger, stranger.pid)
         with pytest.raises(HostFailed, match="alive"):
-            resources.remove_leftovers(directory)
-        assert destroy.destroy_all().live == (directory,)
+            resources.remove_leftovers(directory, REMOVERS)
+        assert destroy.destroy_all(REMOVERS).live == (directory,)
         assert stranger.poll() is None
         assert "unit-run" in strays.live_runs()
-        (result,) = resources.remove_leftovers(directory, force=True)
+        (result,) = resources.remove_leftovers(directory, REMOVERS, force=True)
         assert result.was_there
         assert leftovers(ledger.path) == []
     assert "unit-run" not in strays.live_runs()
-    report = destroy.destroy_all()
+    report = destroy.destroy_all(REMOVERS)
     assert (report.live, report.failed) == ((), ())
     assert state.pointers() == []
 

@@ -13,7 +13,8 @@ from contend.errors import HostFailed, ProbeEnded
 from contend.probes import client
 from contend.probes.client import ProbeProcess, record_all
 from contend.probes.recorder import Recorder
-from contend.probes.series import SeriesWriter, series_files
+from contend.probes.series import SeriesWriter
+from contend.store.series import series_files
 
 HOST = {"interval_ms": 5, "host": True}
 

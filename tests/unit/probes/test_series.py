@@ -11,7 +11,8 @@ import pytest
 
 from contend.errors import HostFailed
 from contend.probes.base import Coded
-from contend.probes.series import MERGE_FILES, SeriesWriter, covered_files, pattern, series_files
+from contend.probes.series import MERGE_FILES, SeriesWriter
+from contend.store.series import covered_files, pattern, series_files
 
 S = 1_000_000_000
 

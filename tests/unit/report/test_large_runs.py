@@ -68,7 +68,7 @@ def test_rows_are_read_once_for_a_report(run: RunDirectory, monkeypatch: pytest.
         times.append(after[1])
         return numbered_rows(path, wrong, after=after, **how)
 
-    monkeypatch.setattr("contend.store.directory.numbered_rows", counting)
+    monkeypatch.setattr("contend.store.trial_rows.numbered_rows", counting)
     fresh.compact_rows(fresh.plan())
     load_report(fresh)
     fresh.compact_rows()

@@ -8,8 +8,11 @@ import math
 
 import pytest
 
+from contend.document import Layout
 from contend.report import words
+from contend.report.html import render_html
 from contend.report.matrix import matrices, secondary
+from contend.report.plots import all_plots
 from contend.report.terminal import render, show
 from contend.stats.estimate import Estimate
 from support import report_samples as samples
@@ -40,6 +43,33 @@ def test_a_compare_study_has_a_row_a_metric_and_says_better_or_worse_by_the_metr
     )
     effects = [words.effect(matrix.cells[row, "zstd -3"], analysis) for row in matrix.rows]
     assert effects == ["better", "none", "better"]
+
+
+OWN = Layout(as_measured=True, rows="metric", column="level", table="input", beside="level", baseline="")
+
+
+def test_a_study_of_two_factors_of_its_own_is_told_apart_everywhere() -> None:
+    report = samples.two_factors(OWN)
+    assert [(m.group, m.baseline, m.columns) for m in matrices(report.analysis)] == [
+        ("text", "6", ("9",)),
+        ("noise", "6", ("9",)),
+    ]
+    shown = render(report)
+    assert "wall (text) " in shown and "wall (noise) " in shown, "each control by its input"
+    page = render_html(report)
+    assert "level 9" in page and "wall (text)" in page
+    (forest,) = (plot for plot in all_plots(report) if plot.role == "answer")
+    told = [row[0] for row in forest.table]
+    assert len(set(told)) == len(told) == 6 and "wall: level 9, noise" in told
+    for plot in (p for p in all_plots(report) if p.role == "points"):
+        assert list(dict.fromkeys(row[0] for row in plot.table)) == ["6", "control", "level 9"]
+
+
+def test_no_cell_hides_another_whatever_a_layout_says_that_names_tell() -> None:
+    layout = dataclasses.replace(OWN, table="", named=frozenset({"input"}))
+    both = matrices(samples.two_factors(layout).analysis)
+    assert [m.group for m in both] == ["input text", "input noise"]
+    assert sum(len(m.cells) for m in both) == 6
 
 
 def test_an_interval_that_excludes_one_never_reads_as_if_it_held_it() -> None:

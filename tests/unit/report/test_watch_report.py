@@ -10,10 +10,11 @@ from rich.console import Console
 
 from contend.contention.alert import judge
 from contend.contention.blame import periods
-from contend.report.watch_document import document, watch_schema
+from contend.report.watch_document import WatchDocument, document
 from contend.report.watch_html import matrix, render_watch, timeline
 from contend.report.watch_metrics import Exporter
 from contend.report.watch_terminal import Lines, LiveTable, summary
+from contend.text.shape import schema
 from support import blame_rows as made
 from support.blame_rows import S
 
@@ -25,8 +26,8 @@ def test_the_document_is_as_its_schema_says_and_its_rows_sum() -> None:
         made.report(made.watched([])),
         made.report(made.watched(made.steady(2), kind="correlation")),
     ):
-        said = document(report)
-        jsonschema.validate(said, watch_schema())
+        said = document(report).to_json()
+        jsonschema.validate(said, schema(WatchDocument))
         for resource in said["resources"].values():
             for victim in resource["victims"]:
                 assert victim["wait_ns"] == victim["more_wait_ns"] + sum(

@@ -153,7 +153,7 @@ def test_a_commit_that_is_not_there(history: Callable[[dict[str, str | None]], s
 
 def test_entry_points_of_this_tree() -> None:
     blobs, here = Blobs(), closure.tree()
-    found = closure.closure(["python/contend/stats/known_answers.py"], here, blobs)
+    found = closure.closure(["bench/known/answers.py"], here, blobs)
     assert "python/contend/stats/signed_rank.py" in found and "python/contend/engine/run.py" not in found
     for name, recipe in recipes.recipes().items():
         assert all(here.under(entry) for entry in recipe.entry), name

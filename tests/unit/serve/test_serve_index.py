@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from contend.analysis.comparisons import latest, tabulate
-from contend.ledger import Ledger
+from contend.analysis.comparisons import tabulate
 from contend.serve.index import PAGE, Filter, Index
 from contend.serve.reading import RUNNING, UNENDED
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
+from contend.store.rows import latest
 from support.made_many import copies
-from support.made_runs import Made
 
 FILES = {
     "plan.json",
@@ -50,14 +50,6 @@ def opened() -> Iterator[Counter[str]]:
     _counting.append(found := Counter())
     yield found
     _counting.clear()
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Made(tmp_path_factory.mktemp("base"), 6, {"ffmpeg|stress-cpu": 2.0}, {})
-    made.run.write_json("findings.json", made.analyse().to_json())
-    made.run.close()
-    return made.run.path
 
 
 @pytest.fixture

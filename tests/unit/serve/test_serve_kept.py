@@ -13,16 +13,7 @@ import pytest
 from contend.serve import kept, reading
 from contend.serve.index import Filter, Index
 from support.made_many import copies
-from support.made_runs import Made
 from support.prerequisites import need
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Made(tmp_path_factory.mktemp("base"), 6, {"ffmpeg|stress-cpu": 2.0}, {})
-    made.run.write_json("findings.json", made.analyse().to_json())
-    made.run.close()
-    return made.run.path
 
 
 @pytest.fixture

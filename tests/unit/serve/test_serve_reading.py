@@ -8,19 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from contend.ledger import Ledger
 from contend.serve.files import members
 from contend.serve.reading import FOREIGN, RUN, RUNNING, SAMPLE, UNENDED, Entry, read
+from contend.store.ledger import Ledger
 from support.made_many import copies
-from support.made_runs import Made
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Made(tmp_path_factory.mktemp("base"), 6, {"ffmpeg|stress-cpu": 2.0}, {})
-    made.run.write_json("findings.json", made.analyse().to_json())
-    made.run.close()
-    return made.run.path
 
 
 @pytest.fixture

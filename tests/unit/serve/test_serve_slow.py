@@ -193,3 +193,22 @@ def test_an_interrupt_while_its_thread_begins_leaves_none(
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         server.serve_until_interrupted()
     assert [thread.name for thread in threading.enumerate() if thread.name == "serves"] == []
+
+
+def test_an_interrupt_that_another_thread_takes_ends_it(tmp_path: Path) -> None:
+    """Where the main thread blocks it, the kernel gives it to any other, which interrupts no wait of the main one."""
+
+    def take() -> None:
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    (tmp_path / "runs").mkdir()
+    where = Listen.parse("127.0.0.1:0")
+    with Server(where, Index(tmp_path / "runs"), Access(where.loopback)) as server:
+        threading.Thread(target=take, daemon=True).start()
+        late = threading.Timer(20, server.shutdown)  # what is wrong shall fail, not hang
+        late.start()
+        began = time.monotonic()
+        server.serve_until_interrupted()
+        late.cancel()
+    assert time.monotonic() - began < 15

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from contend.errors import BadInput
 from contend.stats import aligned, rank_sum, selection, signed_rank
-from contend.stats.holm import holm
 from contend.stats.levels import level, sign_cut
 from contend.stats.quantiles import clopper_pearson, incomplete_beta, t_quantile
 
@@ -256,14 +255,6 @@ def test_no_quantile_outside_the_open_interval(p: float) -> None:
 def test_no_bounds_for_more_successes_than_trials() -> None:
     with pytest.raises(BadInput):
         clopper_pearson(3, 2)
-
-
-def test_holm_by_hand_and_in_the_order_given() -> None:
-    adjusted = holm({"d": 0.005, "a": 0.01, "c": 0.03, "b": 0.04})
-    assert adjusted == pytest.approx({"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06})
-    assert list(adjusted) == ["d", "a", "c", "b"]
-    with pytest.raises(BadInput, match=r"1\.5"):
-        holm({"a": 1.5})
 
 
 def test_so_high_a_level_that_no_interval_reaches_it_drops_nothing() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from contend.errors import BadInput
 from contend.stats.joint import joint
-from contend.stats.joint_answers import cost_times_share
-from contend.stats.noise import GENERATORS, Noise, noise
+from known.joint import cost_times_share
+from known.noise import GENERATORS, Noise, noise
 
 SEED = 20260101
 

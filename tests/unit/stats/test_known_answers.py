@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from contend.stats import known_answers as known
 from contend.stats import signed_rank
-from contend.stats.noise import GENERATORS, Noise, block_order, noise, randomised_pairs
 from contend.stats.stopping import Stopping
+from known import answers as known
+from known.noise import GENERATORS, Noise, block_order, noise, randomised_pairs
 from support.known_counts import answer
 
 SEED = 20260101

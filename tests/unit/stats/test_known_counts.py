@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.stats.known_result import Result
+from known.result import Result
 from support.known_counts import RECORD, answer_of, meaning
 
 
@@ -29,6 +29,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with monkeypatch.context() as writing:
         writing.setenv("CONTEND_KNOWN_COUNTS", "write")
         answer_of(path, "old", Made(), 2000, 200)
+    monkeypatch.delenv("CONTEND_KNOWN_COUNTS", raising=False)  # by which the record of all is renewed
     return path
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from contend.errors import BadInput, NoVerdict
-from contend.stats import platform_answers as known
-from contend.stats.noise import noise
 from contend.stats.platform_curves import FORMS, Curve, NoCurve, curve, curves
 from contend.stats.platform_forms import design_of, fitted_forms
 from contend.stats.platform_size import SizeCell
+from known import platforms as known
+from known.noise import noise
 
 SEED = 20260101
 SIZES = known.SIZES

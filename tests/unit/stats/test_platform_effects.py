@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from contend.errors import BadInput
-from contend.stats import platform_answers as known
-from contend.stats.noise import GENERATORS, Noise
 from contend.stats.platform_effects import KINDS, Effect, Kind, effects
 from contend.stats.platform_size import Setting, SizeCell
+from known import platforms as known
+from known.noise import GENERATORS, Noise
 from support.known_counts import answer
 
 SEED = 20260101

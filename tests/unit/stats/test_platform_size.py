@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from contend.errors import BadInput
-from contend.stats import platform_answers as known
-from contend.stats.noise import GENERATORS, Noise, noise
 from contend.stats.platform_size import Setting, SizeCell, decompositions, overheads
+from known import platforms as known
+from known.noise import GENERATORS, Noise, noise
 from support.known_counts import answer
 
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "platform-size.md"

@@ -2,8 +2,8 @@
 
 Of 300 runs, each with its control, 40 passes found 5 % beside the on/off neighbour in 243, and pairs alone in 245.
 
-The experiments are runs of `contend.engine.rounds` whose trials' values are made up by `contend.stats.noise`, one a
-run: the pilot, then 40 passes over a baseline, its control and a treatment that is 5 % slower.
+The experiments are runs of `contend.engine.rounds` whose trials' values are made up by `known.noise`, one a run: the pilot,
+then 40 passes over a baseline, its control and a treatment that is 5 % slower.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from contend.engine.plan import Trial
 from contend.stats.compare import compare
-from contend.stats.noise import Noise, noise
 from contend.studies.cell import Cell
+from contend.studies.plan import Trial
+from known.noise import Noise, noise
 from support.made_rounds import Measured, Value
 
 SEED, PASSES = 20260101, 40

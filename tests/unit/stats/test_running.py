@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from contend.errors import BadInput
 from contend.stats import Estimate
-from contend.stats.noise import noise
 from contend.stats.pilot import Spikes, choose_design, spikes, steady
-from contend.stats.stopping import Stopping, simulate
+from contend.stats.stopping import Stopping
+from known.noise import noise
+from known.stopping import simulate
 
 
 def interval(low: float, high: float) -> Estimate:

@@ -9,7 +9,7 @@ import pytest
 
 from contend.stats import sensitivity
 from contend.stats.sensitivity import Forecast, centre, fit, forecast, judge, predict, row_and_column
-from contend.stats.sensitivity_answers import Host, Truth, host, without_pairs
+from known.hosts import Host, Truth, host, without_pairs
 
 BLOCKS = 10
 

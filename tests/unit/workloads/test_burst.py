@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from contend.workloads.generators import burst
+from support.generators import parameters_file
 
 AB = """This is ApacheBench, Version 2.3 <$Revision: 1 $>
 Time taken for tests:   2.500 seconds
@@ -58,10 +59,7 @@ exit {code}
 
 
 def load(tmp_path: Path, loader: str) -> int:
-    plan = ["--plan", str(tmp_path / "plan.jmx")]
-    return burst.main(
-        ["http://127.0.0.1:1/", "--requests", "4", "--loader", loader, *plan, "--out", str(tmp_path)]
-    )
+    return burst.main(["run", parameters_file("wordpress", tmp_path, tmp_path, 1, requests=4, loader=loader)])
 
 
 def result(tmp_path: Path) -> dict[str, object]:

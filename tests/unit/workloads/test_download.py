@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from contend.clouds import access
+from contend.clouds import login
 from contend.clouds.access import Access
 from contend.engine import checks
-from contend.engine.scenarios import parse
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
-from contend.fetch.clients import CLIENTS, Task, command_of
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.compare.model import Compare
+from contend.studies.scenarios import parse
 from contend.workloads import install
+from contend.workloads.downloads.clients import CLIENTS, Task, command_of
 from contend.workloads.generators.download import Used, at_once, result, server_cpu_s, server_pids
 from contend.workloads.generators.download_glance import RandomBytes, authority_of, upload
 from contend.workloads.generators.download_server import make
@@ -93,7 +93,7 @@ def test_a_glance_that_speaks_https_has_no_proxy_put_before_it(
     https: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        access, "speaks_https", lambda cloud, service: https and (cloud, service) == ("c", "image")
+        login, "speaks_https", lambda cloud, service: https and (cloud, service) == ("c", "image")
     )
     monkeypatch.setattr(install, "is_here", lambda need: True)
     named = {"own": "cloud", "both": "cloud", "proxied": "tls-proxy"}
@@ -110,7 +110,7 @@ def test_a_cloud_that_does_not_answer_leaves_nothing_out(monkeypatch: pytest.Mon
     def silent(cloud: str, service: str) -> bool:
         raise HostFailed("nobody answers", hint="")
 
-    monkeypatch.setattr(access, "speaks_https", silent)
+    monkeypatch.setattr(login, "speaks_https", silent)
     monkeypatch.setattr(install, "is_here", lambda need: True)
     variants = [{"name": s, "parameters": {"scheme": s}} for s in ("cloud", "tls-proxy")]
     text = {"study": "compare", "workload": "image-download-glance", "variants": variants}
@@ -142,7 +142,7 @@ def test_what_is_served_is_what_is_said_of_it(tmp_path: Path) -> None:
 
 def test_a_client_that_fails_ends_the_trial() -> None:
     from contend.errors import TrialFailed
-    from contend.fetch.clients import Command
+    from contend.workloads.downloads.clients import Command
 
     with pytest.raises(TrialFailed, match="ended with 3: no luck"):
         at_once([Command(("sh", "-c", "echo no luck; exit 3")), Command(("sleep", "60"))])

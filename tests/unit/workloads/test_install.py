@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from contend.platforms import programs
 from contend.workloads import install
 from contend.workloads.spec import Workload
 
@@ -54,4 +55,4 @@ def test_a_program_in_sbin_is_found_by_a_user_without_it_on_path(monkeypatch: py
     found = [p for p in map(install.find_command, ("ip", "nginx", "runc", "ldconfig")) if p is not None]
     assert found, "neither of four programs in /usr/sbin or /sbin"
     assert all(p.parent in (Path("/usr/sbin"), Path("/sbin"), Path("/usr/local/sbin")) for p in found)
-    assert install.find_command("no-such-tool") is None
+    assert programs.find_command("no-such-tool") is None

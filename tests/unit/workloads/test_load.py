@@ -60,8 +60,8 @@ GOLDEN = [
     (
         "dominant: memory",
         "dominnat: memory",
-        "1: the file needs 'dominant' (1 more mistake after this one)",
-        "",
+        "9: unknown key 'dominnat'",
+        "did you mean 'dominant'?",
     ),
     ("trial: 2s", "trial: 2s\nneighbor: {}", "11: unknown key 'neighbor'", "did you mean 'neighbour'?"),
     ("builtin: wall", "builtim: wall", "8: unknown key 'builtim'", "did you mean 'builtin'?"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from contend.workloads.generators import operations
+from support.generators import parameters_file
 
 LATTE: dict[str, Any] = {
     "conf": {},
@@ -56,9 +57,18 @@ def latte(work: Path, told: dict[str, Any]) -> Path:
 
 
 def main(tmp_path: Path, what: str, loader: str) -> int:
-    node = ["--address", "127.0.0.1", "--port", "9042", "--work", str(tmp_path), "--out", str(tmp_path)]
-    asked = ["--rows", "100", "--threads", "10", "--writes", "25", "--operations", "1000"]
-    return operations.main(["--what", what, "--loader", loader, *node, *asked])
+    file = parameters_file(
+        "cassandra",
+        tmp_path,
+        tmp_path,
+        9042,
+        loader=loader,
+        rows=100,
+        threads=10,
+        operations=1000,
+        warmup=1000,
+    )
+    return operations.main([what, file])
 
 
 def test_latte_makes_the_rows_and_tells_of_the_measured_operations(tmp_path: Path) -> None:

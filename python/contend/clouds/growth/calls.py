@@ -15,7 +15,6 @@ from contend.clouds.http import Api, RequestFailed
 from contend.clouds.openstack import PAGE, next_page
 
 LIST, PAGED, SHOW, CREATE, DELETE, CONTROL = "list", "page", "show", "create", "delete", "control"
-CALLS = (LIST, PAGED, SHOW, CREATE, DELETE)
 """What is measured of each kind; the control is none of its calls."""
 PAGE_OF = 20  # entities of the page that is asked for, at most
 
@@ -23,14 +22,14 @@ T = TypeVar("T")
 
 
 class Meter(Protocol):
-    """What the cloud's own counters say so far, by what they count: SQL statements, RPC … Reading it sends no call."""
+    """A reading of the cloud's own counters, by what they count: SQL statements, RPC … Reading sends no call."""
 
     def read(self) -> Mapping[str, int]: ...
 
 
 @dataclass
 class Sampled:
-    """Of one call in one visit: seconds, what the counters gained, and how large the answer was."""
+    """One call in one visit: seconds, what the counters gained, and how large the answer was."""
 
     took_s: list[float] = field(default_factory=list)
     counted: dict[str, list[int]] = field(default_factory=dict)
@@ -151,6 +150,6 @@ def one_page(api: Api, growing: Growing, limit: int) -> tuple[int, int]:
 
 
 def single(api: Api, growing: Growing, path: str) -> tuple[int, int]:
-    """One of them, or the control."""
+    """Request one entity, or the control."""
     answer = api.request("GET", growing.kind.service, path, version=growing.kind.version)
     return 1, len(answer.body)

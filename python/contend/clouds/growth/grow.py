@@ -15,16 +15,15 @@ from contend.clouds.growth.kinds import GROWING, can_ask, make_base, remove_base
 from contend.clouds.growth.made import Refused, Tenant
 from contend.clouds.growth.neighbour import Neighbour
 from contend.clouds.http import Api, RequestFailed
-from contend.clouds.openstack import Cloud, Record, is_ours
+from contend.clouds.openstack import Cloud, Record, has_mark
 
 QUIET, MIXED, NEIGHBOUR = "quiet", "mixed", "neighbour"
-MODES = (QUIET, MIXED, NEIGHBOUR)
 _WARM_UP = 2  # rounds thrown away before the first visit
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthOptions:
-    """What a growth is to be.
+    """The shape of a growth.
 
     kind: of GROWING. Grows in steps of `step` up to `upto`, or until half of `within_s` is spent. modes: what goes on
     beside the calls; flood: threads of that. server: what each server is to be."""
@@ -42,7 +41,7 @@ class GrowthOptions:
 
     @property
     def page(self) -> int:
-        """Of a listing that is not of all, and the first population: so a page is a whole one from the first."""
+        """Entities of a page of a listing, and the first population: so a page is a whole one from the first."""
         return min(PAGE_OF, self.step, self.upto)
 
 
@@ -233,7 +232,7 @@ def _clear(tenant: Tenant) -> dict[str, str]:
     names = [
         str(item["name"])
         for item in cloud.list(kind, f"{tenant.prefix}-")
-        if is_ours(kind, item, str(item["name"]), cloud.run)
+        if has_mark(kind, item, str(item["name"]), cloud.run)
     ]
     if not names:
         return {}

@@ -1,4 +1,4 @@
-"""What can be grown on a cloud: what each kind needs first, what a request for one says, when one is there."""
+"""Kinds of entities to grow on a cloud: what each needs first, what a request for one says, when one is there."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _OF_PORTS = "10.0.0.0/12"
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a tenant's entities stand on: ids by kind, and what a server is to be."""
+    """The entities that a tenant's others need: ids by kind, and what a server is to be."""
 
     ids: Mapping[str, str]
     server: Mapping[str, Any]
 
     def wanted(self, name: str, number: int) -> dict[str, Any]:
-        """What the request for the `number`-th of a kind says, but for its name and mark. Numbers are used once.
+        """Body of the request for the `number`-th of a kind, but for its name and mark. Numbers are used once.
 
         >>> Base({"network": "n"}, {}).wanted("subnet", 3)["cidr"]
         '10.0.0.48/28'

@@ -1,4 +1,4 @@
-"""What the cloud's database and broker count, as a meter of single calls."""
+"""The cloud's database and broker as a meter of single calls."""
 
 from __future__ import annotations
 

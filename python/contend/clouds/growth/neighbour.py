@@ -39,7 +39,7 @@ class Neighbour:
         return Tenant(self.cloud, self.record, self.prefix, growing, base)
 
     def close(self) -> dict[str, str]:
-        """What could not be removed, and why."""
+        """Remove what was made; what could not be removed, and why."""
         if self._growing is not None:
             kind = self._growing.kind
             try:
@@ -124,7 +124,7 @@ def _role(api: Api) -> str:
 
 
 def _login(api: Api, user: str, project: str, password: str) -> Access:
-    """Of the same endpoints, as somebody else."""
+    """Log in as another user, to the same endpoints."""
     identity = {"methods": ["password"], "password": {"user": {"id": user, "password": password}}}
     body = {"auth": {"identity": identity, "scope": {"project": {"id": project}}}}
     answer = api.request("POST", "identity", "/auth/tokens", body=body)

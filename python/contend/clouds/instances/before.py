@@ -1,4 +1,4 @@
-"""What can be said of a run's instances before any is made: what there will be, and whether SSH to them is described."""
+"""Lines and checks on a run's instances before any is made: what there will be, and whether SSH to them is described."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contend.errors import CannotHonour
 
 
 def check_cloud(cloud: str, parameters: Mapping[str, Any]) -> None:
-    """Whether the cloud is described, and the OpenSSH configuration there. Asks nobody. Raises BadInput, CannotHonour."""
-    from contend.clouds.access import find
+    """Check that the cloud is described, and the OpenSSH configuration there. Asks nobody. Raises BadInput, CannotHonour."""
+    from contend.clouds.login import find
 
     find(cloud)
     config = str(parameters["ssh_config"])
@@ -26,7 +26,7 @@ def check_cloud(cloud: str, parameters: Mapping[str, Any]) -> None:
 def creation_lines(
     cloud: str, topology: Topology, parameters: Mapping[str, Any], instances: Sequence[str]
 ) -> Iterator[str]:
-    """What a run makes on a cloud, and the template where Heat makes it. instances: these and what is theirs, in words."""
+    """Lines on what a run makes on a cloud, with the template of Heat. instances: these and what is theirs, in words."""
     made = [*instances]
     made += [] if topology.networks else ["a network" if len(topology.subnets) == 1 else "2 networks"]
     made += ["a router"] if topology.routed else []

@@ -1,4 +1,4 @@
-"""Which block device of an instance is which volume: by the volume's id, which hypervisors give the disk as its serial.
+"""The block device of each volume of an instance: by the volume's id, which hypervisors give the disk as its serial.
 
 What cannot be told for certain is not written to. The name that nova gives with an attachment is not looked at: it is a
 wish, which a guest's kernel does not know of.

@@ -6,19 +6,19 @@ What is started there ends when the connection does, whoever was killed here, an
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.reach import Way, asked, connect
 from contend.clouds.instances.volumes import Held
 from contend.errors import HostFailed, TrialFailed
+from contend.platforms import ssh
 
 if TYPE_CHECKING:
-    from asyncssh import SSHClientConnection, SSHClientProcess
+    from asyncssh import SSHClientProcess
 
 DEVICE = "DEVICE"
 """What stands for the volume's device in the words of fio."""
@@ -57,7 +57,7 @@ _QUIET = (
 
 
 def script(role: str, fio: str, volume: Held, limit_s: float, *, count: bool = False) -> str:
-    """What the instance's shell is given: fio on that volume, if its device is still that volume. count: tells, four times a
+    """Shell script for the instance: fio on that volume, if its device is still that volume. count: tells, four times a
     second, how many bytes were moved since the disk was there."""
     name = volume.device.rpartition("/")[2]
     words = shlex.join(word.replace(DEVICE, volume.device) for word in shlex.split(fio))
@@ -79,7 +79,7 @@ def command(way: Way, text: str) -> str:
 async def run(role: str, to: Placed, way: Way, fio: str, volume: Held, limit_s: float) -> dict[str, Any]:
     """fio's document. Raises TrialFailed, HostFailed."""
     words = command(way, script(role, fio, volume, limit_s))
-    async with await connect(role, to, way) as connection, _started(connection, words) as process:
+    async with await connect(role, to, way) as connection, ssh.started(connection, words) as process:
         try:
             out, err = await asyncio.wait_for(
                 asyncio.gather(process.stdout.read(), process.stderr.read()), limit_s + LATE_S
@@ -109,7 +109,7 @@ async def neighbour(
     Raises TrialFailed, HostFailed.
     """
     words = command(way, script(role, fio, volume, limit_s, count=True))
-    async with await connect(role, to, way) as connection, _started(connection, words) as process:
+    async with await connect(role, to, way) as connection, ssh.started(connection, words) as process:
         async for line in process.stdout:
             if line.strip().isdecimal():
                 told(int(line))
@@ -122,21 +122,6 @@ async def quiet(role: str, to: Placed, way: Way) -> None:
     """Return once nothing of contend's runs in that instance any more. Raises HostFailed."""
     async with await connect(role, to, way) as connection:
         await asked(role, connection, command(way, _QUIET.replace("{role}", role)))
-
-
-@contextlib.asynccontextmanager
-async def _started(connection: SSHClientConnection, words: str) -> AsyncIterator[SSHClientProcess[str]]:
-    """A command there. Its standard input stays open as long as the block."""
-    import asyncssh
-
-    try:
-        process = await connection.create_process(words)
-        try:
-            yield process
-        finally:
-            process.close()
-    except (OSError, asyncssh.Error) as error:
-        raise HostFailed(f"the connection to an instance broke: {error}") from error
 
 
 def _check(role: str, process: SSHClientProcess[str], volume: Held, said: str) -> None:

@@ -16,7 +16,7 @@ from contend.clouds.instances.topology import Guest, Topology
 from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import HINTS, KINDS, Cloud, Record, need_id
 from contend.errors import HostFailed
-from contend.ledger import leftovers
+from contend.store.ledger import leftovers
 
 SERVER = KINDS["server"]
 SERVICES = ("compute", "network", "image", "orchestration")
@@ -25,7 +25,7 @@ _OF_NETWORK = "--set parameters.networks=ONE or ONE,OTHER; openstack network lis
 
 
 class Wanted(NamedTuple):
-    """What each instance is to be. image, flavor: ids; public_key: as OpenSSH writes it, without a comment."""
+    """The request for each instance. image, flavor: ids; public_key: as OpenSSH writes it, without a comment."""
 
     image: str
     flavor: str

@@ -1,4 +1,4 @@
-"""What instances are made of besides image and flavour: who may reach them, and what is installed in them when asked."""
+"""Parts of instances besides image and flavour: who may reach them, and what is installed in them when asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def user_data(tools: Sequence[str]) -> str:
 
 
 def rules() -> tuple[dict[str, Any], ...]:
-    """Of the security group: SSH and ping from anywhere, and, for the empty one, anything from another of the group."""
+    """Rules of the security group: SSH and ping from anywhere; for the empty one, anything from another of the group."""
     return (
         {"protocol": "tcp", "port_range_min": 22, "port_range_max": 22},
         {"protocol": "icmp"},

@@ -33,7 +33,7 @@ class Placed(NamedTuple):
 
 
 def read(item: Mapping[str, Any]) -> Placed:
-    """Of a server as nova lists it. Raises HostFailed for one without an IPv4 address."""
+    """Read a server as nova lists it. Raises HostFailed for one without an IPv4 address."""
     fixed, floating, network = _addresses(item)
     if not fixed:
         raise HostFailed(
@@ -51,7 +51,7 @@ def read(item: Mapping[str, Any]) -> Placed:
 
 
 def has_floating(item: Mapping[str, Any]) -> bool:
-    """Whether nova knows a floating address of that server: neutron tells it a while after the address is the server's.
+    """True if nova knows a floating address of that server: neutron tells it a while after the address is the server's.
 
     >>> has_floating({"addresses": {"net": [{"addr": "10.0.0.3", "OS-EXT-IPS:type": "fixed"}]}})
     False

@@ -12,11 +12,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contend.clouds.instances.made_of import TOOLS
 from contend.clouds.instances.placed import Placed
 from contend.errors import HostFailed
+from contend.platforms import ssh
+from contend.platforms.ssh import Unreached
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -50,38 +52,38 @@ def make_key(path: Path) -> str:
 
 
 async def connect(role: str, to: Placed, way: Way) -> SSHClientConnection:
-    """Raises HostFailed with what is in the way."""
+    """Raises HostFailed with what is in the way; BadInput for a configuration without end."""
     import asyncssh
 
-    options: dict[str, Any] = {
-        "username": way.user,
-        "client_keys": [str(way.key)],
-        "known_hosts": asyncssh.import_known_hosts(f"{to.reach} {to.key}\n") if to.key else None,
-        "config": [way.config] if way.config else [],
-        "agent_path": None,
-    }
     try:
-        return await asyncio.wait_for(
-            asyncssh.connect(to.reach, connect_timeout=CONNECT_S, login_timeout=CONNECT_S, **options),
-            2 * CONNECT_S,
+        return await ssh.connect(
+            to.reach,
+            config=way.config,
+            within_s=CONNECT_S,
+            login_timeout=CONNECT_S,
+            username=way.user,
+            client_keys=[str(way.key)],
+            known_hosts=asyncssh.import_known_hosts(f"{to.reach} {to.key}\n") if to.key else None,
+            agent_path=None,
         )
-    except asyncssh.HostKeyNotVerifiable as error:
-        raise HostFailed(
-            f"instance {role} at {to.reach} has another host key than at first: {error.reason}",
-            hint="was it rebuilt, or does another machine answer at its address?",
-        ) from error
-    except asyncssh.PermissionDenied as error:
-        raise HostFailed(
-            f"instance {role} does not let {way.user} in: {error.reason}",
-            hint="the image's user: --set parameters.user=NAME; does the image take the key pair (cloud-init)?",
-        ) from error
-    except (OSError, asyncssh.Error, ValueError) as error:  # the last: of a configuration that it cannot read
-        said = str(error) or type(error).__name__
-        raise HostFailed(
-            f"instance {role} cannot be reached at {to.reach}: {said}",
-            hint="a route from here; or --set parameters.external=NETWORK for floating addresses; or"
-            " --set parameters.ssh_config=FILE with a ProxyJump",
-        ) from error
+    except Unreached as error:
+        why, hint = _why(role, to, way, error)
+        raise HostFailed(why, hint=hint) from error
+
+
+def _why(role: str, to: Placed, way: Way, error: Unreached) -> tuple[str, str]:
+    """Name what is in the way, and what to do about it."""
+    if error.reason == "key":
+        why = f"instance {role} at {to.reach} has another host key than at first: {error.said}"
+        return why, "was it rebuilt, or does another machine answer at its address?"
+    if error.reason == "denied":
+        hint = "the image's user: --set parameters.user=NAME; does the image take the key pair (cloud-init)?"
+        return f"instance {role} does not let {way.user} in: {error.said}", hint
+    hint = (
+        "a route from here; or --set parameters.external=NETWORK for floating addresses; or"
+        " --set parameters.ssh_config=FILE with a ProxyJump"
+    )
+    return f"instance {role} cannot be reached at {to.reach}: {error.said}", hint
 
 
 def key_of(connection: SSHClientConnection) -> str:
@@ -91,17 +93,15 @@ def key_of(connection: SSHClientConnection) -> str:
 
 
 async def asked(role: str, connection: SSHClientConnection, words: str, limit_s: float = LIMIT_S) -> str:
-    """What a command prints there. Raises HostFailed when it fails."""
-    import asyncssh
-
+    """Run a command on an instance and return what it prints. Raises HostFailed when it fails."""
     try:
-        done = await asyncio.wait_for(connection.run(words, check=False, stdin=asyncssh.DEVNULL), limit_s)
-    except (OSError, asyncssh.Error, TimeoutError) as error:
-        raise HostFailed(f"instance {role} did not answer: {error or 'in time'}") from error
-    if done.returncode != 0:
-        said = str(done.stderr or done.stdout or "").strip()[-200:]
-        raise HostFailed(f"instance {role}: '{words[:60]}' failed with {done.returncode}: {said}")
-    return str(done.stdout or "")
+        done = await ssh.ask(connection, words, limit_s=limit_s)
+    except Unreached as error:
+        raise HostFailed(f"instance {role} did not answer: {error.said}") from error
+    if done.code != 0:
+        said = (done.err or done.out).strip()[-200:]
+        raise HostFailed(f"instance {role}: '{words[:60]}' failed with {done.code}: {said}")
+    return done.out
 
 
 async def ready(
@@ -145,7 +145,7 @@ _CPU = (
 
 
 def is_emulated(said: str) -> bool:
-    """Whether a guest of QEMU has no KVM below it, by its maker, its clocks and its machine. Of x86 only: others have no
+    """True if a guest of QEMU has no KVM below it, by its maker, its clocks and its machine. Of x86 only: others have no
     such clock.
 
     >>> is_emulated("QEMU\\ntsc hpet acpi_pm\\nx86_64\\n"), is_emulated("QEMU\\nkvm-clock tsc\\nx86_64\\n")

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
-from contend.clouds.instances.topology import CIDRS, MEANS, Disk, Ends, Host, Spot, Topology, listed
+from contend.clouds.instances.topology import Disk, Ends, Host, Spot, Topology, shared
 from contend.errors import BadInput
 
 MEASURED, NEIGHBOUR = "measured", "neighbour"
@@ -29,42 +29,17 @@ class Tenants(Topology):
         return Ends(MEASURED, NEIGHBOUR)
 
 
-def read(
-    *,
-    disks: Sequence[Disk],
-    neighbour_host: str,
-    means: str,
-    zone: str = "",
-    hosts: str = "",
-    networks: str = "",
-    cidrs: str = "",
-    external: str = "",
-    install: bool = False,
-) -> Tenants:
-    """From options; lists are parted by commas. Raises BadInput.
+def read(*, disks: Sequence[Disk], neighbour_host: str, **more: Any) -> Tenants:
+    """Read options; `more` is as in `topology.shared`. Raises BadInput.
 
     >>> of = read(disks=[Disk("ssd", "ssd", 1)], neighbour_host="different", means="groups")
     >>> [volume.role for volume in of.volumes()], list(of.groups())
     (['measured-ssd', 'neighbour-ssd'], [('g1-ds', 'anti-affinity')])
     """
-    if means not in MEANS:
-        raise BadInput(f"means: '{means}' is not one of: {', '.join(MEANS)}", hint="groups is the default")
     host = next((known for known in HOSTS if known == neighbour_host), None)
     if host is None:
         raise BadInput(f"neighbour_host: '{neighbour_host}' is not one of: {', '.join(HOSTS)}", hint="any")
-    return Tenants(
-        (Spot(host, "same"),),
-        1,
-        next(known for known in MEANS if known == means),
-        zone,
-        listed(hosts),
-        listed(networks),
-        listed(cidrs) if cidrs else CIDRS,
-        external,
-        install,
-        TOOLS,
-        tuple(disks),
-    )
+    return Tenants((Spot(host, "same"),), 1, tools=TOOLS, disks=tuple(disks), **shared(**more))
 
 
 def disks_text(disks: Sequence[Disk]) -> str:

@@ -1,4 +1,4 @@
-"""Which instances a run wants on a cloud, in which networks, and what keeps them on one host or apart. Asks nobody.
+"""The instances that a run wants on a cloud, in which networks, and what keeps them on one host or apart. Sends nothing.
 
     c1-ss ── net1 ── s1-ss         the first pair, same host, same subnet
     c1-sd ── net1 ── router ── net2 ── s1-sd
@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from contend.clouds.instances.made_of import TOOLS
 from contend.errors import BadInput
@@ -75,7 +75,7 @@ class Disk(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """One of them. role: its name, but for the run's; guest: whose it is."""
+    """One volume. role: its name, but for the run's; guest: whose it is."""
 
     role: str
     guest: str
@@ -91,7 +91,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a run wants. means: what places instances; zone: of all; hosts: two `ZONE:HOST`, with means `hosts`; networks:
+    """The instances of a run. means: what places them; zone: of all; hosts: two `ZONE:HOST`, with means `hosts`; networks:
     those of the cloud to use, by subnet, none where the run makes its own with these addresses (`cidrs`); external: the
     network that floating addresses are of, "" for none; install: what guests lack comes from their distribution; tools:
     programs that they need; disks: volumes that each of them has."""
@@ -149,7 +149,7 @@ class Topology:
 
     @property
     def routed(self) -> bool:
-        """Whether the run makes a router: between its own subnets, or to the outside."""
+        """True if the run makes a router: between its own subnets, or to the outside."""
         return not self.networks and (len(self.subnets) > 1 or self.external != "")
 
     def ends(self, pair: int, spot: Spot) -> Ends:
@@ -190,7 +190,7 @@ class Topology:
         return tuple(sorted(found.values(), key=lambda guest: guest.role[0]))  # clients first
 
     def volumes(self) -> tuple[Volume, ...]:
-        """Of all instances."""
+        """The volumes of all instances."""
         return tuple(
             Volume(f"{guest.role}-{disk.pool}", guest.role, disk)
             for guest in self.guests()
@@ -203,10 +203,17 @@ class Topology:
         return self.hosts[0] if host == "same" else self.hosts[1]
 
 
-def read(
+def read(*, places: str, pairs: int, **more: Any) -> Topology:
+    """Read options; `more` is as in `shared`. Raises BadInput.
+
+    >>> read(places="ss,dd", pairs=1, means="hosts", hosts="nova:a,nova:b").guests()[-1].zone
+    'nova:b'
+    """
+    return Topology(tuple(Spot.read(short) for short in listed(places)), pairs, **shared(**more))
+
+
+def shared(
     *,
-    places: str,
-    pairs: int,
     means: str,
     zone: str = "",
     hosts: str = "",
@@ -214,29 +221,23 @@ def read(
     cidrs: str = "",
     external: str = "",
     install: bool = False,
-) -> Topology:
-    """From options; lists are parted by commas. Raises BadInput.
-
-    >>> read(places="ss,dd", pairs=1, means="hosts", hosts="nova:a,nova:b").guests()[-1].zone
-    'nova:b'
-    """
+) -> dict[str, Any]:
+    """Fields of every topology, by name; lists are parted by commas. Raises BadInput."""
     if means not in MEANS:
         raise BadInput(f"means: '{means}' is not one of: {', '.join(MEANS)}", hint="groups is the default")
-    return Topology(
-        tuple(Spot.read(short) for short in listed(places)),
-        pairs,
-        means,
-        zone,
-        listed(hosts),
-        listed(networks),
-        listed(cidrs) if cidrs else CIDRS,
-        external,
-        install,
-    )
+    return {
+        "means": means,
+        "zone": zone,
+        "hosts": listed(hosts),
+        "networks": listed(networks),
+        "cidrs": listed(cidrs) if cidrs else CIDRS,
+        "external": external,
+        "install": install,
+    }
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """What commas part.
+    """Split at commas.
 
     >>> listed("one, other,"), listed("")
     (('one', 'other'), ())

@@ -142,7 +142,7 @@ def _refuse(
 
 
 def reason(api: Api, id_: str) -> str:
-    """What Cinder tells users of a volume that failed: its messages."""
+    """The reason that Cinder gives users for a volume that failed: its messages."""
     try:
         path = f"/messages?resource_uuid={id_}"
         told = api.request("GET", "block-storage", path, version=_MESSAGES_VERSION).json()["messages"]
@@ -153,7 +153,7 @@ def reason(api: Api, id_: str) -> str:
 
 
 def _action(api: Api, server: str) -> str:
-    """What nova tells users of the last attachment of a server."""
+    """The reason that nova gives users for the last attachment of a server."""
     path = f"/servers/{server}/os-instance-actions"
     try:
         actions = api.request("GET", "compute", path, version=_DETAILS_VERSION).json()["instanceActions"]

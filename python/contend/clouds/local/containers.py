@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend import names
 from contend.clouds.local import cpu
 from contend.clouds.local.removal import CONTAINER
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, ContendError
-from contend.ledger import Record
-from contend.platforms import bundles, engines, names, procfs
+from contend.platforms import bundles, engines, procfs
 from contend.platforms.calls import Ended, call
+from contend.store.ledger import Record
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened
@@ -37,7 +38,7 @@ REST = "all the rest"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What every container of a run is: by which engine, of which image, or of the root directory with the host's own
+    """The make of every container of a run: by which engine, of which image, or of the root directory with the host's own
     programs where `image` is empty."""
 
     engine: str
@@ -53,7 +54,7 @@ class Made:
 
     @property
     def of_host(self) -> bool:
-        """Whether its programs are this host's own; docker takes them by an image of mount points."""
+        """True if its programs are this host's own; docker takes them by an image of mount points."""
         return not self.image or self.image.startswith(f"{names.PREFIX}-")
 
     @property
@@ -209,7 +210,7 @@ class Containers:
         return {name: {"runtime start": _written(self._door / name / "pid")} for name in self._numbers}
 
     def _stamps(self) -> dict[str, dict[str, int]]:
-        """By name, ns since the epoch."""
+        """Moments of each container by name, ns since the epoch."""
         told = self._inspect()
         found = {}
         for item in told:

@@ -27,7 +27,7 @@ Used = dict[tuple[int, int], tuple[str, int, int]]
 
 
 def read(proc: Path = Path("/proc")) -> Used:
-    """By pid and start: name, own time and children's time so far, ns."""
+    """Read by pid and start: name, own time and children's time so far, ns."""
     found: Used = {}
     for entry in proc.iterdir():
         if not entry.name.isdigit():

@@ -26,11 +26,12 @@ from contend.clouds.local.guest import Console, command_line, make_initramfs
 from contend.clouds.local.removal import DOMAIN
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Record
 from contend.platforms import procfs
 from contend.platforms.calls import Ended
 from contend.platforms.guests import virsh
+from contend.platforms.guests.machine import Basis, part
 from contend.platforms.guests.virsh import put
+from contend.store.ledger import Record
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened
@@ -41,7 +42,7 @@ _GUEST = re.compile(rb"guest=([^,\0]+)")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What every guest of a run is. `uri`: of the libvirt that makes it; `accel`: kvm or tcg (emulated)."""
+    """The make of every guest of a run. `uri`: of the libvirt that makes it; `accel`: kvm or tcg (emulated)."""
 
     uri: str
     kernel: str
@@ -51,24 +52,12 @@ class Domain:
 
     def xml(self, name: str, number: int, network: str, port: int) -> str:
         """The domain that libvirt is given; the console goes to that port of 127.0.0.1."""
-        domain = ElementTree.Element("domain", type="kvm" if self.accel == "kvm" else "qemu")
-        put(domain, "name", name)
-        put(domain, "memory", str(self.memory_mib), unit="MiB")
-        put(domain, "vcpu", "1")
-        system = put(domain, "os")
-        put(system, "type", "hvm", arch="x86_64", machine="q35")
-        put(system, "kernel", self.kernel)
-        put(system, "initrd", self.initramfs)
-        put(system, "cmdline", command_line(number))
-        put(domain, "cpu", mode="host-passthrough" if self.accel == "kvm" else "maximum")
-        for event in ("on_reboot", "on_crash"):
-            put(domain, event, "destroy")
-        devices = put(domain, "devices")
+        made = Basis(self.kernel, self.initramfs, command_line(number), self.accel, self.memory_mib)
+        domain = made.domain(name)
+        devices = part(domain, "devices")
         serial = put(devices, "serial", type="tcp")
         put(serial, "source", mode="connect", host="127.0.0.1", service=str(port))
         put(serial, "protocol", type="raw")
-        put(devices, "controller", type="usb", model="none")
-        put(devices, "memballoon", model="none")
         if network != "none":
             wanted = {"auto": "default"}.get(network, network)
             card = put(devices, "interface", type="user" if network == "user" else "network")
@@ -98,7 +87,7 @@ class Domains:
     awaited = "served"
     phases = ("libvirt", REST, "machine", "firmware", "kernel")
 
-    def __init__(self, made: Domain, record: Record, prefix: str, network: str) -> None:
+    def __init__(self, made: Domain, record: Record, network: str) -> None:
         self._made, self._record, self._network = made, record, network
         self.counts: dict[str, int] = {"requests": 0}
         self._guests: dict[str, _Guest] = {}
@@ -218,7 +207,7 @@ class _Guest:
         return self._socket.fileno()
 
     def hear(self, now_ns: int) -> bool:
-        """What has come, at that moment; False when nothing will come any more."""
+        """Read what has come, at that moment; False when nothing will come any more."""
         try:
             if not self.connected_ns:
                 connection, _ = self._socket.accept()
@@ -239,7 +228,7 @@ class _Guest:
 
 
 def _pids(wanted: set[str]) -> list[int]:
-    """Of the QEMUs of those domains."""
+    """Pids of the QEMUs of those domains."""
     found = []
     for pid in procfs.all_pids():
         with contextlib.suppress(OSError):  # it has ended

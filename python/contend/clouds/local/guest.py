@@ -1,4 +1,4 @@
-"""What a micro-VM boots: a kernel of this host, and an initramfs made here whose only program says that it serves.
+"""The initramfs of a micro-VM, made here, whose only program says that it serves.
 
 The guest's init prints `contend served NAME UPTIME` on the console and sleeps. NAME comes by the kernel's command line
 (the kernel hands `contend=NAME` to init's environment), UPTIME is of the guest's own clock, which its kernel starts.
@@ -6,19 +6,17 @@ The guest's init prints `contend served NAME UPTIME` on the console and sleeps. 
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.platforms import state
+from contend.platforms import processes
 from contend.platforms.guests import busybox
 from contend.platforms.guests.cpio import Node, archive
 
 SAYS = b"contend served "
+_COMPILE_S = 60.0
 _SERVED = re.compile(re.escape(SAYS) + rb"[0-9]+ ([0-9]+\.[0-9]+)")
 _BUSYBOX_INIT = """\
 #!/bin/busybox sh
@@ -43,13 +41,13 @@ int main(void) {
 
 
 def command_line(number: int) -> str:
-    """Of a guest's kernel, which is that number to its program."""
+    """Command line of a guest's kernel, which is that number to its program."""
     # No timer check: under emulation it finds the timer late now and then, and the kernel panics.
     return f"console=ttyS0 quiet panic=-1 no_timer_check contend={number}"
 
 
 class Console:
-    """What a guest has said so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
+    """The output of a guest so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
 
     >>> console = Console()
     >>> console.hear(b"Booting\\ncontend served 3 0.71\\r\\n", now_ns=900)
@@ -109,61 +107,11 @@ def _compiled(scratch: Path) -> bytes:
     need_init()
     source, program = scratch / "init.c", scratch / "init"
     source.write_text(_C_INIT, encoding="ascii")
-    done = subprocess.run(
-        ["cc", "-static", "-Os", "-s", "-o", str(program), str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
+    words = ("cc", "-static", "-Os", "-s", "-o", str(program), str(source))
+    ended, said = processes.run(words, _COMPILE_S, scratch)
+    if ended.code != 0:
         raise CannotHonour(
-            f"no static program can be compiled for a micro-VM: {done.stderr.strip()[-200:]}",
+            f"no static program can be compiled for a micro-VM: {said.strip()[-200:]}",
             hint="apt-get install busybox-static",
         )
     return program.read_bytes()
-
-
-def find_kernel(asked: str = "") -> Path:
-    """The kernel that guests boot: as asked, else this host's own, else one from the cache. Raises CannotHonour."""
-    if asked:
-        path = Path(asked).expanduser()
-        if not os.access(path, os.R_OK) or path.is_dir():
-            raise CannotHonour(f"there is no kernel to be read at {path}", hint="a vmlinuz (bzImage)")
-        return path.resolve()
-    if not (found := kernels()):
-        unreadable = any(path.is_file() for path in _places())
-        raise CannotHonour(
-            "a micro-VM needs a kernel, and "
-            + (
-                "those in /boot are not readable for this user"
-                if unreadable
-                else "there is no /boot/vmlinuz*"
-            ),
-            hint="apt-get install linux-image-cloud-amd64, or --set parameters.kernel=VMLINUZ",
-        )
-    return found[0]
-
-
-def kernels() -> list[Path]:
-    """Those that can be read: this host's own first, then the newest of /boot, then those of the cache."""
-    return [path for path in _places() if path.is_file() and os.access(path, os.R_OK)]
-
-
-def modules_of(kernel: Path) -> Path:
-    """The directory of a kernel's modules, by its name: the host's, or beside it in the cache; it may not be there."""
-    version = kernel.name.removeprefix("vmlinuz-")
-    return kernel.parent / version if kernel.parent == _cached() else Path("/lib/modules") / version
-
-
-def _places() -> list[Path]:
-    own = Path("/boot") / f"vmlinuz-{platform.release()}"
-    return [own, *_newest(Path("/boot")), *_newest(_cached())]
-
-
-def _cached() -> Path:
-    return state.cache() / "kernel"
-
-
-def _newest(directory: Path) -> list[Path]:
-    found = directory.glob("vmlinuz*")
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

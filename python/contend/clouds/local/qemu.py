@@ -5,29 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contend.clouds.local.guest import Console, command_line
-from contend.errors import CannotHonour
 from contend.platforms import procfs
 from contend.platforms.calls import spawn
 from contend.platforms.guests import accel
+from contend.platforms.guests import machine as basis
+from contend.text.shape import Shape
 
-PROGRAM = "qemu-system-x86_64"
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What every guest of a run is. `accel`: kvm or tcg (emulated); `model`: QEMU's machine type."""
+class Machine(Shape):
+    """The make of every guest of a run. `accel`: kvm or tcg (emulated); `model`: QEMU's machine type."""
 
     kernel: str
     initramfs: str
@@ -40,23 +39,13 @@ class Machine:
     def emulated(self) -> bool:
         return self.accel != "kvm"
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def command(self, number: int, network: str, tap: str) -> list[str]:
         """QEMU's, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its `tap`."""
-        accel = "tcg,thread=multi" if self.emulated else "kvm"
-        argv = [PROGRAM, "-M", self.model, "-accel", accel, "-cpu", "max" if self.emulated else "host"]
-        argv += ["-m", str(self.memory_mib), "-smp", "1", "-nodefaults", "-no-user-config"]
-        argv += ["-display", "none", "-no-reboot", "-kernel", self.kernel, "-initrd", self.initramfs]
-        argv += [
-            "-append",
-            command_line(number),
-            "-chardev",
-            "socket,id=console,fd=3",
-            "-serial",
-            "chardev:console",
-        ]
+        made = basis.Basis(
+            self.kernel, self.initramfs, command_line(number), self.accel, self.memory_mib, model=self.model
+        )
+        argv = made.words()
+        argv += ["-chardev", "socket,id=console,fd=3", "-serial", "chardev:console"]
         argv += ["-chardev", "socket,id=qmp,fd=4", "-mon", "chardev=qmp,mode=control"]
         if network != "none":
             backend = "user" if network == "user" else f"tap,ifname={tap},script=no,downscript=no"
@@ -66,14 +55,7 @@ class Machine:
 
 def need_program() -> None:
     """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
-    if os.uname().machine != "x86_64":
-        raise CannotHonour(
-            f"no micro-VMs on {os.uname().machine} yet", hint="containers: parameters.engine=podman"
-        )
-    if shutil.which(PROGRAM) is None:
-        raise CannotHonour(
-            f"micro-VMs need {PROGRAM}, not found on PATH", hint="apt-get install qemu-system-x86"
-        )
+    basis.need("micro-VMs", "parameters.engine=podman")
 
 
 class Guest:
@@ -174,7 +156,7 @@ class Guest:
 
     @property
     def last_words(self) -> str:
-        """Of QEMU, or else of the guest's kernel."""
+        """Last line of QEMU, or else of the guest's kernel."""
         said = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
         return said.splitlines()[-1] if said else self.console.last
 

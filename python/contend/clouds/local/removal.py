@@ -10,23 +10,23 @@ import contextlib
 import functools
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from contend.errors import ContendError, HostFailed
-from contend.platforms import calls, engines, kin, names, network, procfs
+from contend import names
+from contend.errors import HostFailed
+from contend.platforms import calls, engines, kin, network, procfs
 from contend.platforms.confinement import OfRun, remove_directory, stranger
 from contend.platforms.guests import virsh
+from contend.platforms.removers import Removed, Row, attempt, unknown
 
-PREFIX = "local-"  # how their kinds begin
 CONTAINER, VM, TAP, IMAGE = "local-container", "local-vm", "local-tap", "local-image"
 DOMAIN, FILES = virsh.KIND, "local-files"
 # Of what others than this user must read, such as libvirt's QEMU.
 SHARED = Path("/var/tmp")
 
 
-def let_calls_end(rows: Sequence[Mapping[str, Any]], within_s: float = 20.0) -> None:
+def let_calls_end(rows: Sequence[Row], within_s: float = 20.0) -> None:
     """End the storms that the rows are of, and wait for the calls of an engine that they have left going on.
 
     An engine that is killed while it attaches a container to its network leaves a namespace, a link and an address
@@ -51,19 +51,14 @@ def _storms(run: str) -> set[int]:
     return found
 
 
-def remove(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, bool, str]]:
-    """Remove what the rows announce: (kind, name, whether it was there, why it still is) each."""
-    done = []
+def remove(rows: Sequence[Row]) -> list[Removed]:
+    """Remove what the rows announce."""
     # Listed once: after the run's processes have gone nobody makes any more.
     standing = engines.containers() if any(row["kind"] == CONTAINER for row in rows) else []
+    done = []
     for row in rows:
         kind, name, run = str(row["kind"]), str(row["name"]), str(row.get("run", ""))
-        there, why = True, ""
-        try:
-            there = _remove(kind, name, run, row, standing)
-        except (ContendError, OSError) as error:
-            why = error.message if isinstance(error, ContendError) else str(error)
-        done.append((kind, name, there, why))
+        done.append(attempt(kind, name, functools.partial(_remove, kind, name, run, row, standing)))
     return done
 
 
@@ -76,9 +71,7 @@ def _remove_files(folder: Path, run: str) -> bool:
     return remove_directory(str(folder), OfRun(run), (SHARED,))
 
 
-def _remove(
-    kind: str, name: str, run: str, row: Mapping[str, Any], standing: Sequence[tuple[str, str, str]]
-) -> bool:
+def _remove(kind: str, name: str, run: str, row: Row, standing: Sequence[tuple[str, str, str]]) -> bool:
     if kind == CONTAINER:
         return engines.remove_container(str(row.get("engine", "")), name, run, standing)
     if kind == IMAGE:
@@ -105,4 +98,4 @@ def _remove(
         if left := procfs.kill_until_gone(find):
             raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
         return there
-    raise HostFailed(f"contend does not know how to remove a {kind}", hint="a newer contend made it")
+    raise unknown(kind)

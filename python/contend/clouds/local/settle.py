@@ -1,4 +1,4 @@
-"""What the machines of this host are to be: decided once, before a run's first trial, and the same in all of them."""
+"""Settings of this host's machines: decided once, before a run's first trial, and the same in all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contend.clouds.local.containers import check_network
 from contend.errors import BadInput, CannotHonour
 from contend.platforms import engines
 from contend.platforms.guests import accel as kvm
-from contend.platforms.guests import virsh
+from contend.platforms.guests import kernels, virsh
 
 VM_ENGINES = ("qemu", "libvirt")
 ENGINES = (*engines.NAMES, *VM_ENGINES)
@@ -49,9 +49,9 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
 
 
 def vm_lacks(kernel: str = "") -> list[CannotHonour]:
-    """What is missing for a micro-VM here, each with the package that has it."""
+    """List what a micro-VM lacks here, each with the package that has it."""
     found = []
-    for need in (qemu.need_program, lambda: guest.find_kernel(kernel), guest.need_init):
+    for need in (qemu.need_program, lambda: kernels.find(kernel), guest.need_init):
         try:
             need()
         except CannotHonour as error:
@@ -88,7 +88,7 @@ def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
     asked = str(parameters.get("accel") or "auto")
     if asked == "tcg":
         return "tcg", "as asked"
-    kernel = guest.find_kernel(str(parameters.get("kernel") or ""))
+    kernel = kernels.find(str(parameters.get("kernel") or ""))
     memory = int(parameters.get("memory_mib") or MEMORY_MIB)
     what = f"{kernel}:{kernel.stat().st_mtime_ns}:{memory}"
     why = kvm.remembered(what)
@@ -118,7 +118,7 @@ def platform_of(parameters: Mapping[str, Any]) -> str:
 
 
 def machine_of(parameters: Mapping[str, Any]) -> Literal["container", "micro-VM", "VM"]:
-    """What one of them is."""
+    """The noun for one of them."""
     engine = str(parameters.get("engine") or "")
     if engine not in VM_ENGINES:
         return "container"

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from contend import names
 from contend.clouds.local.qemu import Guest, Machine
 from contend.clouds.local.removal import TAP, VM
 from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import HostFailed
-from contend.ledger import Record
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.calls import call
 from contend.platforms.network import remove_link
+from contend.store.ledger import Record
 
 if TYPE_CHECKING:
     from contend.clouds.storm.storm import Happened

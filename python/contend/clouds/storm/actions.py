@@ -1,4 +1,4 @@
-"""What nova itself wrote down of a creation: its instance action with the events of each service."""
+"""Nova's own record of a creation: its instance action with the events of each service."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ POLLS = 10
 
 @dataclass
 class Counting:
-    """Of one storm: `begin`, then `end` once its servers are ACTIVE."""
+    """Counting of one storm: `begin`, then `end` once its servers are ACTIVE."""
 
     counters: Counters
     background: Background
@@ -27,7 +27,7 @@ class Counting:
         self._before = self.counters.read()
 
     def end(self, boots: int, polls: int, poll: Callable[[int], None]) -> dict[str, Any]:
-        """What one boot took. polls: how many there were meanwhile; `poll` makes so many more, to see what one takes."""
+        """Counts of one boot. polls: how many there were meanwhile; `poll` makes so many more, to see what one takes."""
         time.sleep(TAIL_S)
         after = self.counters.read()
         poll(POLLS)

@@ -125,7 +125,7 @@ def _serving(happened: Happened) -> dict[str, Any] | None:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, by linear interpolation (Hyndman and Fan's type 7).
+    """Quantile of sorted values, by linear interpolation (Hyndman and Fan's type 7).
 
     >>> quantile([1.0, 2.0, 4.0], 0.5), quantile([1.0, 2.0], 0.9)
     (2.0, 1.9)
@@ -147,7 +147,7 @@ def _makespan(gone: Sequence[tuple[int, Interval]]) -> float:
 
 
 def _mean(parts: Sequence[Mapping[str, int]], order: Sequence[str]) -> dict[str, float]:
-    """Of each phase over the servers, the known ones first and in their order; they add up to the mean time."""
+    """Mean of each phase over the servers, the known ones first and in their order; they add up to the mean time."""
     names = [*order, *sorted({name for part in parts for name in part} - set(order))]
     return {name: sum(part.get(name, 0) for part in parts) / len(parts) / NS for name in names}
 

@@ -35,7 +35,7 @@ class Notice(NamedTuple):
 
 @dataclass
 class Notices:
-    """What has come so far, once `listen` has been called."""
+    """Notices that have come so far, once `listen` has been called."""
 
     heard: list[Notice]
     _stop: threading.Event
@@ -148,7 +148,7 @@ def listen(url: SplitResult) -> Notices:
 
 
 def parse(body: str | bytes, received_ns: int) -> Notice | None:
-    """Of oslo.messaging's envelope, or without it; None for what is about no server's creation, or cannot be read.
+    """Parse a notice, in oslo.messaging's envelope or not; None if it is of no server's creation, or cannot be read.
 
     >>> parse('{"event_type": "compute.instance.create.end", "timestamp": "1970-01-01 00:00:01.5",'
     ...       ' "payload": {"instance_id": "7"}}', 9)

@@ -82,12 +82,12 @@ def ports(catalogue: Mapping[str, str]) -> dict[int, str]:
 
 
 def is_here(url: str) -> bool:
-    """Whether the URL's host is this one."""
+    """True if the URL's host is this one."""
     return _is_here(urlsplit(url).hostname or "")
 
 
 def _is_here(host: str) -> bool:
-    """Whether the name is of an address of this host: only those can be bound to."""
+    """True if the name is of an address of this host: only those can be bound to."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -28,7 +28,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? ([1-4])\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a guest is asked for: a TCP connection, or `path` by HTTP where it is not empty. Any answer below 500 is one."""
+    """The request to a guest: a TCP connection, or `path` by HTTP where it is not empty. Any answer below 500 is one."""
 
     port: int
     path: str = ""
@@ -206,7 +206,7 @@ class Prober:
             self._answered(attempt, now)
 
     def _go_on(self, attempt: _Attempt) -> bool:
-        """Whether it has been answered. Raises OSError where it has failed."""
+        """True if it has been answered. Raises OSError where it has failed."""
         connection, path = attempt.socket, self.service.path
         if not attempt.asked:
             if error := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):

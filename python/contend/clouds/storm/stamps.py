@@ -100,7 +100,7 @@ class Track:
         return self.entries[-1][0] if self.entries else ""
 
     def observe(self, state: str, poll: Poll) -> None:
-        """What a poll showed of it; "" where it was not listed."""
+        """Note the state that a poll showed; "" where it was not listed."""
         if state and state != self.state:
             since = self._last_ns if state == ACTIVE else self._last_whole_ns
             self.entries.append((state, Interval(max(since, self.sent_ns), poll.received_ns)))
@@ -109,7 +109,7 @@ class Track:
             self._last_whole_ns = max(self._last_whole_ns, poll.sent_ns)
 
     def observe_gone(self, present: bool, poll: Poll) -> None:
-        """What a poll after the request for its deletion showed."""
+        """Note what a poll after the request for its deletion showed."""
         if present:
             self._last_ns = max(self._last_ns, poll.sent_ns)
         elif self.gone is None:

@@ -14,7 +14,7 @@ _LEAD_S = 0.02  # between the start of the threads and the first request, so tha
 
 
 class StormOptions(NamedTuple):
-    """What a storm is to be.
+    """The shape of a storm.
 
     rate: machines a second, sent when due whatever has been answered; 0: all at once. within_s: how long to wait for
     them, and again for their deletion.

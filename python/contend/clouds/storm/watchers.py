@@ -1,4 +1,4 @@
-"""What watches a storm's servers beside the poller: counters, notifications, a prober of the guests."""
+"""Watchers of a storm's servers beside the poller: counters, notifications, a prober of the guests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTICES_S = 2.0  # after the last server that was ACTIVE, for the notifications
 
 
 class Beside(NamedTuple):
-    """Of one storm; None where it was not asked for, or cannot.
+    """Watchers of one storm; None where it was not asked for, or cannot.
 
     served_s: how long guests may take to serve, from the last server that was due.
     """
@@ -93,6 +93,6 @@ def hear(api: Api, happened: Happened, notices: Notices) -> None:
 def narrow(
     happened: Happened, name: str, *, after: Sequence[Interval] = (), before: Sequence[Interval] = ()
 ) -> None:
-    """By moments that came before ACTIVE (`after`) and after it (`before`)."""
+    """Narrow by moments that came before ACTIVE (`after`) and after it (`before`)."""
     happened.active[name], agree = merge(happened.active[name], after, before)
     happened.disagree += not agree

@@ -14,7 +14,7 @@ NONE = "no recording of the host beside the trace: `contend trace --sample` make
 def beside(trace: Path, begin_ns: int | None, end_ns: int | None) -> Alibi | None:
     """The verdict on that time of CLOCK_MONOTONIC (None: all of the recording); None where the host was not recorded."""
     from contend.contention.hunting.sources import run_of
-    from contend.report.trace_export import sample_of
+    from contend.store.traces import sample_of
 
     for run in (*sample_of(trace), *run_of(trace)):
         from contend.contention.alibi.judge import judge

@@ -93,7 +93,7 @@ def _of_cell(
 
 
 def _typical(found: list[Alibi]) -> tuple[Alibi, int]:
-    """Of those with the most frequent verdict the one in their middle, and how many they are."""
+    """The alibi in the middle of those with the most frequent verdict, and how many they are."""
     verdict, agreeing = Counter(a.verdict for a in found).most_common(1)[0]
     same = sorted((a for a in found if a.verdict == verdict), key=_weight)
     return same[len(same) // 2], agreeing

@@ -25,7 +25,7 @@ MOST_PROCESSES = 20
 
 @dataclass(frozen=True)
 class Cores:
-    """By CPU (rows) and bin (columns), shares of the bin: busy of what the hypervisor left, stolen, in interrupts.
+    """Shares of each bin by CPU (rows) and bin (columns): busy of what the hypervisor left, stolen, in interrupts.
 
     waited: share of each bin in which some task waited for a CPU; source: where that comes from, "" unknown.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Requests:
-    """Of one kind (read or write), by bin: how many ended, how long they took in all (ns), their bytes."""
+    """Requests of one kind (read or write), by bin: how many ended, how long they took in all (ns), their bytes."""
 
     count: Floats
     took_ns: Floats
@@ -33,7 +33,7 @@ class _Requests:
 
 @dataclass(frozen=True)
 class _Alone:
-    """What a request takes on a lightly loaded device, and how large it was."""
+    """A request on a lightly loaded device: what it takes, and how large it was."""
 
     ns: float
     bytes: float
@@ -64,7 +64,7 @@ class _Seen:
 
     @cached_property
     def alone(self) -> list[_Alone | None]:
-        """Of reads, then of writes; None where too few were seen alone."""
+        """The lone request of reads, then of writes; None where too few were seen alone."""
         return [_alone(this, self.rates[1]) for this in self.requests]
 
 
@@ -149,7 +149,7 @@ def _device(
 
 
 def _knees(own: Mapping[str, Array], grid: Grid, seen: _Seen, deep: Flags) -> Floats:
-    """By bin, the depth at which the device had reached its throughput already, in this recording."""
+    """The depth, by bin, at which the device had reached its throughput already, in this recording."""
     now, _ = _rates([_requests(own, grid, kind) for kind in _KINDS], grid)
     rates, depth = seen.rates
     return knees(deep, now, depth, rates, seen.busy >= limits.KEPT_BUSY)
@@ -168,7 +168,7 @@ def _requests(own: Mapping[str, Array], grid: Grid, kind: str) -> _Requests:
 
 
 def _expected(seen: _Seen, now: list[_Requests]) -> tuple[Floats, Floats]:
-    """By bin, what its mix of requests would take at most on the unloaded device, ns, and how much larger they are.
+    """The most that a bin's mix of requests would take on the unloaded device, ns, and how much larger they are.
 
     NaN where that was never seen. A larger request is allowed time in proportion to its size.
     """

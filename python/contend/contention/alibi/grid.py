@@ -31,7 +31,7 @@ class Grid:
 
     @cached_property
     def widths(self) -> Floats:
-        """Of the bins, in ns; for reading only."""
+        """Widths of the bins, in ns; for reading only."""
         widths = np.diff(self.edges).astype(np.float64)
         widths.flags.writeable = False
         return widths

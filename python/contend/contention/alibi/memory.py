@@ -92,7 +92,7 @@ def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -
 
 
 def short_group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Flags) -> Group:
-    """What a cgroup's own rows say of it while memory is short."""
+    """A cgroup's own rows while memory is short."""
     t, none = own["t_ns"], np.zeros(len(own["t_ns"]))
     stalled: Floats = grid.summed(t, np.nan_to_num(own.get("psi_memory_some_ns", none))) / grid.widths
     reads = grid.summed(t, np.nan_to_num(own.get("read_bytes", none)))

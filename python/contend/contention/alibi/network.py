@@ -130,7 +130,7 @@ def _fullest(interface: str, queues: Sequence[_Queue], grid: Grid) -> Track | No
 
 
 def _knees(queue: _Queue, grid: Grid, depth: Floats, standing: Floats) -> Floats:
-    """By bin with a deep queue, the packets that waited when the interface sent as much already, in this recording."""
+    """Packets, by bin with a deep queue, that waited when the interface sent as much already, in this recording."""
     deep = (depth >= limits.QUEUE_DEEP) & (standing >= 1)
     if not deep.any():
         return np.full(grid.bins, np.nan)

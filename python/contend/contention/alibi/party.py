@@ -37,7 +37,7 @@ def judge_party(
 ) -> Alibi | None:
     """The verdict on a party in [start_ns, end_ns) of CLOCK_MONOTONIC; None where it did nothing then.
 
-    name: for the text, as "the command". host: of which `own` (scope.read_party) holds the party's rows. "idle": nothing
+    name: for the text, as "the command". host: of which `own` (scope.read_group) holds the party's rows. "idle": nothing
     of the hardware held it up. A "cpu" here says that its tasks waited for one, a "disk" that they waited for requests;
     whether those were at their limit is the host's verdict.
 

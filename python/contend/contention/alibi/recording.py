@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from contend.contention.alibi import limits
 from contend.errors import BadInput
-from contend.probes.series import pattern, series_files
+from contend.store.series import pattern, series_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,7 +55,7 @@ _SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_us
 
 @dataclass(frozen=True)
 class Recording:
-    """What was recorded, by table; a table that was not recorded is absent, one without rows of note is empty.
+    """A recording, by table; a table that was not recorded is absent, one without rows of note is empty.
 
     Tables: host, cpu, disk, net and qdisc as the probe writes them; busy (rows of process_use with half a CPU or
     more), delays (run delay of all processes by sample), cgroups (rows of cgroup_use that say something).
@@ -113,7 +113,7 @@ class Recording:
         return self.tables.get(table)
 
     def between(self, start_ns: int, end_ns: int) -> Recording:
-        """What was recorded in [start_ns, end_ns]; disks and network queues stay whole, for what they do else."""
+        """The part recorded in [start_ns, end_ns]; disks and network queues stay whole, for what they do else."""
         _ = self.grid  # of the whole, before a part may be asked for it
         tables = dict(self.tables)
         for name, table in tables.items():
@@ -124,7 +124,7 @@ class Recording:
         return Recording(tables, self.link_bytes_per_s, self._kept)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made once for the recording and all parts of it. Of the whole recording only: of what `between`
+        """Call `make` once for the recording and all parts of it. Of the whole recording only: of what `between`
         leaves whole."""
         if key not in self._kept:
             self._kept[key] = make()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from contend.contention.alibi.recording import QUERIES, Recording, read_tables
-from contend.probes.series import pattern, quoted, series_files
+from contend.store.series import pattern, quoted, series_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,7 +82,7 @@ VICTIM = Groups(r"/contend\.[^/]+/victim-[^/]+$", r"-load$")
 
 
 def victims(rows: Iterable[Mapping[str, Any]]) -> Groups:
-    """What a run measures, by its trials: VICTIM, and the groups that its places had, which an engine may have chosen.
+    """The groups of a run's victims, by its trials: VICTIM, and the groups that an engine may have chosen.
 
     rows: of trials.ndjson. A group is known there by its whole path, in the series by the part below where it is mounted.
 
@@ -128,7 +128,7 @@ _PARTY = {
 }
 
 
-def read_party(directory: Path, scope: Scope) -> Recording | None:
+def read_group(directory: Path, scope: Scope) -> Recording | None:
     """The rows of a party in a run's series; None where no process of it was recorded. Raises BadInput.
 
     Tables as in Recording, those of processes and cgroups of the party alone; delays has cpu_ns too; own: by cgroup that

@@ -1,4 +1,4 @@
-"""What a judge says of one resource: bin by bin, was it at its limit, and did something wait for it."""
+"""A judge's track of one resource: bin by bin, was it at its limit, and did something wait for it."""
 
 from __future__ import annotations
 

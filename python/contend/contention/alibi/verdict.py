@@ -3,143 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from contend.advice.finding import Evidence
+from contend.contention.alibi.words import paragraph
+from contend.text.shape import HIDDEN, Count, Limits, Shape, computed
 
-SCHEMA_VERSION = 1
 # In the order in which equal waiting is decided.
 RESOURCES = ("memory", "throttling", "steal", "disk", "network", "cpu", "thread")
 VERDICTS = (*RESOURCES, "idle", "unknown")
+Verdict = Annotated[str, Limits(enum=list(VERDICTS))]
 
 
 @dataclass(frozen=True, slots=True)
-class Saturation:
-    """One resource that was at its limit during a part of a phase.
+class Saturation(Shape):
+    """One resource that was at its limit during a part of the phase.
 
-    share: part of the phase (0–1) in which it was. waited: part of the phase in which something waited for it, the
-    currency by which several are ranked; of a busy thread, the time it was busy, for nobody counts who waits for it.
-    ranges: when, as (start_ns, end_ns) of CLOCK_MONOTONIC, to the width of a bin. cause: the resource whose shortage
-    explains this one (a disk that is busy swapping), or "".
+    What waited for it is the currency by which several are ranked; of a busy thread it is the time it was busy, for nobody
+    counts who waits for it. A cause is a disk's that is busy swapping. Ranges are to the width of a bin.
     """
 
-    resource: str  # one of RESOURCES
-    subject: str  # CPUs, a thread, a device, an interface, a cgroup
-    share: float
-    waited: float
-    ranges: tuple[tuple[int, int], ...]
+    resource: Annotated[str, Limits(enum=list(RESOURCES))]
+    subject: Annotated[str, "CPUs, a thread, a device, an interface, a cgroup"]
+    share: Annotated[float, "part of the phase, 0–1"]
+    waited: Annotated[float, "part of the phase in which something waited for it: the order of the list"]
+    ranges: Annotated[tuple[tuple[int, int], ...], "start and end, ns of CLOCK_MONOTONIC"]
     evidence: tuple[Evidence, ...]
-    cause: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "resource": self.resource,
-            "subject": self.subject,
-            "share": self.share,
-            "waited": self.waited,
-            "ranges": [list(r) for r in self.ranges],
-            "evidence": [e.to_json() for e in self.evidence],
-            "cause": self.cause,
-        }
+    cause: Annotated[str, "the resource whose shortage explains this one, or empty"] = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CellAlibi:
-    """What the hardware did while one cell of a run was measured.
+class CellAlibi(Shape):
+    """The hardware while a cell was measured, by the series recorded beside its trials.
 
-    verdict: that of most of the cell's counted trials; agreeing: of how many of `trials`. text: of the trial in their
-    middle. party_*: the same of the party that was measured, "" and 0 where its processes were not told apart.
+    The verdict is that of most of the cell's counted trials, the text that of the trial in their middle.
     """
 
     cell: str
     factors: Mapping[str, str]
-    verdict: str
+    verdict: Verdict
     subject: str
-    trials: int
-    agreeing: int
+    trials: Annotated[Count, "counted trials that hold samples, the first thirty"]
+    agreeing: Annotated[Count, "of them, those with this verdict"]
     text: str
-    party_verdict: str = ""
-    party_agreeing: int = 0
+    party_verdict: Annotated[
+        str,
+        Limits(enum=["", *VERDICTS]),
+        "what held the measured party up; empty: its processes were not told apart",
+    ] = ""
+    party_agreeing: Count = 0
     party_text: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "cell": self.cell,
-            "factors": dict(self.factors),
-            "verdict": self.verdict,
-            "subject": self.subject,
-            "trials": self.trials,
-            "agreeing": self.agreeing,
-            "text": self.text,
-            "party_verdict": self.party_verdict,
-            "party_agreeing": self.party_agreeing,
-            "party_text": self.party_text,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class PhaseAlibi:
-    """What the hardware did in one phase of a run ("pilot", "counted"), or from its first trial to its last ("run")."""
+class PhaseAlibi(Shape):
+    """The hardware in a phase of the run, or in all of it, by the series recorded."""
 
-    phase: str
-    verdict: str
+    phase: Annotated[str, "run, from its first trial to its last; pilot; counted"]
+    verdict: Verdict
     subject: str
     text: str
-    start_ns: int
+    start_ns: Annotated[int, "CLOCK_MONOTONIC"]
     end_ns: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "phase": self.phase,
-            "verdict": self.verdict,
-            "subject": self.subject,
-            "text": self.text,
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-        }
 
 
 @dataclass(frozen=True, slots=True)
-class Alibi:
-    """What the hardware did during one phase.
+class Alibi(Shape):
+    """The hardware during one phase: the resource that was saturated, or that none was.
 
-    verdict: one of VERDICTS. "idle": nothing was at its limit for a part of the phase that matters, so the software
-    is to be looked at. "unknown": nothing was seen at its limit, but what could not be judged may have been.
-    idle: unused part (0–1) by resource. unknown: what could not be judged and why. notes: what a reader should know
-    beside it. start_ns, end_ns: the phase, CLOCK_MONOTONIC. scope: of which party ("the command"); "": of the host.
-    program: the subject without the numbers of its process and thread, "" where it has none.
+    "idle": nothing was at its limit for a part of the phase that matters, so the software is to be looked at. "unknown":
+    nothing was seen at its limit, but what could not be judged may have been.
     """
 
-    verdict: str
+    schema_version: Literal[1] = field(default=1, init=False)
+    scope: Annotated[str, "the party that it is about; empty: the host"] = field(default="", kw_only=True)
+    verdict: Verdict
     subject: str
     saturated: tuple[Saturation, ...]
-    idle: Mapping[str, float]
-    unknown: tuple[str, ...]
-    notes: tuple[str, ...]
-    start_ns: int
+    idle: Annotated[Mapping[str, float], "unused part by resource, 0–1"]
+    unknown: Annotated[tuple[str, ...], "what could not be judged, and why"]
+    notes: Annotated[tuple[str, ...], "what a reader should know beside it"]
+    start_ns: Annotated[int, "CLOCK_MONOTONIC"]
     end_ns: int
-    scope: str = ""
-    program: str = ""
+    program: Annotated[str, HIDDEN] = field(default="", kw_only=True)
+    """The subject without the numbers of its process and thread, "" where it has none."""
 
     @property
+    @computed
     def text(self) -> str:
-        """One paragraph for people."""
-        from contend.contention.alibi.words import paragraph
+        """one paragraph for people"""
 
         return paragraph(self)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "scope": self.scope,
-            "verdict": self.verdict,
-            "subject": self.subject,
-            "saturated": [s.to_json() for s in self.saturated],
-            "idle": dict(self.idle),
-            "unknown": list(self.unknown),
-            "notes": list(self.notes),
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "text": self.text,
-        }

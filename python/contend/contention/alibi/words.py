@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from contend.advice.finding import Evidence
 from contend.contention.alibi import limits
-from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 from contend.units import format_value
+
+if TYPE_CHECKING:
+    from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi, Saturation
 
 _LIMIT = {
     "cpu": "the CPU is the limit: {subject} without time left, and tasks wait",
@@ -27,14 +30,14 @@ _CALM = {
     "steal": "nothing stolen",
     "throttling": "nothing throttled",
 }
-_PARTY_LIMIT = {
+_GROUP_LIMIT = {
     "cpu": "it waited for a CPU",
     "memory": "it stood still for memory: {subject}",
     "disk": "it waited for disk requests: {subject}",
     "throttling": "a CPU quota is its limit: {subject} is throttled",
     "thread": "one thread is its limit: {subject}",
 }
-_PARTY_CALM = (
+_GROUP_CALM = (
     "no thread of it full",
     "no wait for a CPU that matters",
     "not throttled",
@@ -58,6 +61,7 @@ _SHORT = {
 def short(alibi: Alibi | CellAlibi | PhaseAlibi) -> str:
     """The verdict in a few words.
 
+    >>> from contend.contention.alibi.verdict import CellAlibi
     >>> short(CellAlibi("a", {}, "disk", "vda", 10, 9, ""))
     'the disk was the limit (vda)'
     """
@@ -66,6 +70,7 @@ def short(alibi: Alibi | CellAlibi | PhaseAlibi) -> str:
 
 def phase_name(alibi: PhaseAlibi) -> str:
     """
+    >>> from contend.contention.alibi.verdict import PhaseAlibi
     >>> phase_name(PhaseAlibi("counted", "idle", "", "", 0, 1)), phase_name(PhaseAlibi("run", "idle", "", "", 0, 1))
     ('the counted trials', 'the whole run')
     """
@@ -76,6 +81,7 @@ def phase_name(alibi: PhaseAlibi) -> str:
 def cell_line(alibi: CellAlibi) -> str:
     """The verdict on a cell, and how many of its trials agree.
 
+    >>> from contend.contention.alibi.verdict import CellAlibi
     >>> cell_line(CellAlibi("a", {}, "idle", "", 10, 9, ""))
     'hardware idle, in 9 of 10 trials'
     """
@@ -83,8 +89,9 @@ def cell_line(alibi: CellAlibi) -> str:
 
 
 def party_line(alibi: CellAlibi) -> str:
-    """What held the measured party up in a cell, and in how many of its trials; "" where that is not known.
+    """A line on what held the measured workload up in a cell, and in how many of its trials; "" where that is not known.
 
+    >>> from contend.contention.alibi.verdict import CellAlibi
     >>> party_line(CellAlibi("a", {}, "cpu", "", 10, 9, "", "throttling", 8, ""))
     'a CPU quota was the limit, in 8 of 10 trials'
     """
@@ -102,7 +109,7 @@ def party_line(alibi: CellAlibi) -> str:
 def paragraph(alibi: Alibi) -> str:
     """One paragraph, most important first."""
     if alibi.scope:
-        return _of_party(alibi)
+        return _group_words(alibi)
     parts = []
     if alibi.verdict == "idle":
         parts.append(f"Hardware idle, look at the software: {_calm(alibi)}.")
@@ -124,17 +131,17 @@ def paragraph(alibi: Alibi) -> str:
     return " ".join(parts)
 
 
-def _of_party(alibi: Alibi) -> str:
-    """What held a party up, or that the hardware did not."""
+def _group_words(alibi: Alibi) -> str:
+    """Words for what held a workload up, or that the hardware did not."""
     name = f"{alibi.scope[0].upper()}{alibi.scope[1:]}"
     told = [s for s in alibi.saturated if s.share >= limits.MAIN_SHARE]
     if alibi.verdict == "idle":
-        parts = [f"{name}: not held up by the hardware, look at the software: {', '.join(_PARTY_CALM)}."]
+        parts = [f"{name}: not held up by the hardware, look at the software: {', '.join(_GROUP_CALM)}."]
     elif alibi.verdict == "unknown":
         parts = [f"{name}: not known: {_joined(alibi.unknown)}."]
     else:
         main = next(s for s in alibi.saturated if (s.resource, s.subject) == (alibi.verdict, alibi.subject))
-        sentence = _PARTY_LIMIT[main.resource].format(subject=main.subject)
+        sentence = _GROUP_LIMIT[main.resource].format(subject=main.subject)
         parts = [f"{name}: {sentence}, {_share(main)} of the phase{_figures(main)}."]
     others = [s for s in told if (s.resource, s.subject) != (alibi.verdict, alibi.subject)]
     parts += [_other(s) for s in others[:3]]

@@ -38,7 +38,7 @@ def calls(charges: Charges) -> list[Candidate]:
 
 
 def says_nothing_new(rows: Iterable[Call]) -> bool:
-    """Of the calls of one name: nearly all of their time is in calls that were made before with the same arguments, or
+    """True if nearly all time of the calls of one name is in calls that were made before with the same arguments, or
     that changed no row, so that what leaving them all out would bring is what leaving these out would."""
     rows = list(rows)
     again_ns = max(_sum(rows, "seen_ns"), _sum(rows, "unchanged_ns"))

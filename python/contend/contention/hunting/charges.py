@@ -25,7 +25,7 @@ _CALL, _SERVE = "rpc call ", "rpc serve "
 
 
 class Did(NamedTuple):
-    """What holders of a lock did while it was waited for: `doing` as in the table blame; share of all that was waited."""
+    """A deed of a lock's holders while it was waited for: `doing` as in the table blame; share of all that was waited."""
 
     doing: str
     culprit: str
@@ -35,13 +35,13 @@ class Did(NamedTuple):
 
 @dataclass(frozen=True)
 class Charges:
-    """Of one batch of jobs; times are sums over its jobs, ns."""
+    """Charges of one batch of jobs; times are sums over its jobs, ns."""
 
     tables: Tables
 
     @cached_property
     def waited(self) -> Mapping[Resource, int]:
-        """By what the jobs waited for, before anything is handed on."""
+        """Waiting time by what the jobs waited for, before anything is handed on."""
         found: dict[Resource, int] = {}
         for row in self.tables.time:
             # Of time that ran it is of no matter what led there.
@@ -54,13 +54,13 @@ class Charges:
 
     @cached_property
     def locks(self) -> Mapping[str, Lock]:
-        """By name, those that somebody can hold; of several of one name the one that was waited for longest."""
+        """Locks by name that somebody can hold; of several of one name the one that was waited for longest."""
         ranked = sorted(self.tables.locks, key=lambda lock: lock.wait_ns)
         return {lock.name: lock for lock in ranked if lock.kind not in NOT_HELD}
 
     @cached_property
     def meanwhile(self) -> Mapping[str, tuple[Did, ...]]:
-        """By lock: what its holders did while it was waited for, most first."""
+        """Deeds of each lock's holders while it was waited for, most first."""
         sums: dict[str, dict[tuple[str, str], int]] = {}
         for row in self.tables.blame:
             of = sums.setdefault(self.tables.lock_names.get(row.lock, ""), {})
@@ -75,7 +75,7 @@ class Charges:
 
     @cached_property
     def pools(self) -> Mapping[str, Pool]:
-        """By name; of several of one name the one whose items waited longest."""
+        """Pools by name; of several of one name the one whose items waited longest."""
         ranked = sorted(self.tables.pools, key=lambda pool: pool.queued_ns)
         return {pool.name: pool for pool in ranked}
 
@@ -86,7 +86,7 @@ class Charges:
         return [pool for pool in self.pools.values() if pool.process in processes and pool.queued_ns]
 
     def part_of_served(self, call: str) -> float:
-        """Of all that the processes serve which serve it, by time."""
+        """The call's part, by time, of all that the processes serve which serve it."""
         served = call.replace(_CALL, _SERVE, 1)
         processes = {span.process for span in self.tables.spans if span.name == served != call}
         there = [s for s in self.tables.spans if s.process in processes and s.name.startswith(_SERVE)]
@@ -95,7 +95,7 @@ class Charges:
 
     @cached_property
     def reached(self) -> Mapping[str, int]:
-        """By pool: what jobs waited for a worker of it, also while what they waited for waited there."""
+        """Waiting time of jobs for a worker of each pool, also while what they waited for waited there."""
         found: dict[str, int] = {}
         for row in self.tables.critical:
             if row.job != BATCH and row.kind == "pool":
@@ -104,7 +104,7 @@ class Charges:
 
     @cached_property
     def charged(self) -> Mapping[Resource, int]:
-        """By root: locks and pools with what was handed on to them, and without what they handed on."""
+        """Charges by root: locks and pools with what was handed on to them, and without what they handed on."""
         found: dict[Resource, float] = {}
         for (kind, name), ns in self.waited.items():
             if kind == "lock" and name in self.locks:
@@ -125,7 +125,7 @@ class Charges:
         found["lock", name] = found.get(("lock", name), 0) + max(own, 0.0)
 
     def _to_pool(self, name: str, ns: int, found: dict[Resource, float]) -> None:
-        """What is more than the jobs waited for a worker themselves comes from locks, by the calls these are held across."""
+        """Charge what is more than the jobs waited for a worker themselves to locks, by the calls these are held across."""
         more = max(0.0, ns - found.get(("pool", name), 0))
         from_lock = {
             lock: min(

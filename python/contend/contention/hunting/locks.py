@@ -38,7 +38,11 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     tables, did = charges.tables, charges.meanwhile.get(lock.name, ())
     waited = max(charges.waited.get(("lock", lock.name), 0), ns)
     across = next((d for d in did if d.doing == "remote" and d.share >= _ACROSS), None)
-    by = [f"{_said(d)} {of_time(d.share)}" for d in did[:_NAMED] if d.share >= 0.01 and d.doing != "nobody"]
+    by = [
+        f"{_culprit_words(d)} {of_time(d.share)}"
+        for d in did[:_NAMED]
+        if d.share >= 0.01 and d.doing != "nobody"
+    ]
     sentence = f"{tables.who} waited {format_duration(waited)} for lock {lock.name} ({tables.part(waited)})"
     sentence += f", while its holders were in {listed(by)}." if by else "."
     a_job = lock.holds / len(tables.jobs) if tables.jobs else 0.0
@@ -70,7 +74,7 @@ def _edits(lock: Lock, across: Did | None, held: Held | None) -> str:
     return f"--remove {shlex.quote(across.culprit)}"
 
 
-def _said(did: Did) -> str:
+def _culprit_words(did: Did) -> str:
     return f"a wait for {did.culprit}" if did.doing == "waiting" else did.culprit or "no span"
 
 
@@ -99,7 +103,7 @@ def _evidence(
         f"select doing, culprit, sum(blame.ns) from blame join locks using (lock) where {own} group by 1, 2"
     )
     for one in did[:_NAMED]:
-        what = "handed over or unknown" if one.doing == "nobody" else f"holders in {_said(one)}"
+        what = "handed over or unknown" if one.doing == "nobody" else f"holders in {_culprit_words(one)}"
         yield count(what, round(one.share, 4), "of the time waited", sql(tables.source, query))
     if held is not None:
         what = f"calls {held.name} in a hold"

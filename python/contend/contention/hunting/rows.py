@@ -1,4 +1,4 @@
-"""What the rules look at: the tables of a trace as rows. Times are ns; columns as in docs/reference/events.md."""
+"""Tables of a trace as rows, for the rules. Times are ns; columns as in docs/reference/events.md."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Of a job: where its time went, on its own track (parts) or also where others worked for it (along)."""
+    """A part of a job: where its time went, on its own track (parts) or also where others worked for it (along)."""
 
     job: int
     kind: str
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 class Critical(NamedTuple):
-    """Of a job, or of the batch: what lay on its critical path. Waits are followed: `resource` is the last that led there,
+    """A part of the critical path of a job or of the batch. Waits are followed: `resource` is the last that led there,
     `through` the first."""
 
     job: int
@@ -74,7 +74,7 @@ class Lock(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """What was waited for: `doing` is span, remote, waiting, track, io or nobody, `culprit` its name."""
+    """A wait and its cause: `doing` is span, remote, waiting, track, io or nobody, `culprit` its name."""
 
     lock: int
     victim: str
@@ -165,7 +165,7 @@ class Interpreter(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """Of one trace."""
+    """The tables of one trace."""
 
     source: str
     chosen: str = ""
@@ -192,7 +192,7 @@ class Tables:
 
     @cached_property
     def total_ns(self) -> int:
-        """What shares are of: the time of all jobs, each from its begin to its end; without jobs the trace's own length,
+        """The whole of shares: the time of all jobs, each from its begin to its end; without jobs the trace's own length,
         of which several threads together can wait more than all."""
         return sum(job.ns for job in self.jobs) if self.jobs else self.length_ns
 
@@ -203,7 +203,7 @@ class Tables:
 
     @property
     def whole(self) -> str:
-        """What shares are of, in words.
+        """The whole that shares are of, in words.
 
         >>> Tables("t", length_ns=12_300_000_000).whole
         "the trace's 12.3 s, all threads together"
@@ -232,7 +232,7 @@ class Tables:
 
     @property
     def p90_ns(self) -> int:
-        """By linear interpolation between the two nearest."""
+        """90th percentile, by linear interpolation between the two nearest."""
         if len(self.durations) < 2:
             return self.median_ns
         return round(statistics.quantiles(self.durations, n=10, method="inclusive")[-1])
@@ -261,18 +261,18 @@ class Tables:
 
 
 def calls_of(found: Mapping[str, Any]) -> list[Call]:
-    """Of what `_native.ctrace_calls` found."""
+    """Rows of what `_native.ctrace_calls` returns."""
     return _native_rows(Call, found["calls"])
 
 
 def read(source: Path, jobs: str | None) -> Tables:
-    """Of a trace file or a directory of them. `jobs`: a pattern of what counts as a job, None: as the trace tells.
+    """Read a trace file or a directory of them. `jobs`: a pattern of what counts as a job, None: as the trace tells.
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read.
     """
     from contend.contention import events
-    from contend.report.trace_export import notes
-    from contend.report.trace_summary import Blocked, Collections, rows_of
+    from contend.store.trace_summary import Blocked, Collections, rows_of
+    from contend.store.traces import notes
 
     found = events.read(source, jobs=jobs, calls=LEAST_RUN)
     beside = found.beside or {}
@@ -336,7 +336,7 @@ def _rows(of: Any, table: events.Table, processes: Mapping[tuple[str, int], str]
 
 
 def _native_rows(of: Any, columns: Mapping[str, Any]) -> list[Any]:
-    from contend.report.trace_export import columns_of
+    from contend.store.traces import columns_of
 
     lists = columns_of(columns)
     return [of(*row) for row in zip(*(lists[name] for name in of._fields), strict=True)]

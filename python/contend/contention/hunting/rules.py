@@ -1,4 +1,4 @@
-"""What all rules share: a candidate, its evidence, and where to see it."""
+"""Parts that all rules share: a candidate, its evidence, and where to see it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contend.units import NS_PER_S, format_duration
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What may become a finding. `ns`: time of the jobs, in sum, that it explains; by it they are ranked."""
+    """A finding to be. `ns`: time of the jobs, in sum, that it explains; by it they are ranked."""
 
     kind: str
     resource: str

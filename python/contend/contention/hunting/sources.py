@@ -1,4 +1,4 @@
-"""Which traces are meant: trace files and directories, and runs whose trials were traced."""
+"""Sources of traces: files and directories, and runs whose trials were traced."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from contend.errors import BadInput
-from contend.report.trace_export import is_trace, is_trace_of
 from contend.store.damage import note
+from contend.store.traces import is_trace, is_trace_of
 
 if TYPE_CHECKING:
     from contend.store.directory import RunDirectory
@@ -26,7 +26,7 @@ class Group(NamedTuple):
 
 
 def groups(sources: Sequence[str]) -> list[Group]:
-    """Of each source, in their order; a run gives one a cell, in the order of its plan. Raises BadInput."""
+    """Groups of each source, in their order; a run gives one a cell, in the order of its plan. Raises BadInput."""
     found: list[Group] = []
     for source in sources:
         path = Path(source)

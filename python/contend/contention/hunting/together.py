@@ -59,7 +59,7 @@ def together(traces: Sequence[Tables]) -> Tables:
 
 
 def _throttled(traces: Sequence[Tables]) -> Throttled:
-    """Of all; not known where it is not of one of them."""
+    """Throttling of all traces; unknown where one does not know it."""
     absent = next((trace.throttled for trace in traces if trace.throttled.ns is None), None)
     if absent is not None:
         return absent

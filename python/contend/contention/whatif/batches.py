@@ -29,15 +29,15 @@ Document = Mapping[str, Any]
 
 
 def has_storms(path: Path) -> bool:
-    """Whether that is a run whose trials were storms on a cloud, without traces."""
+    """True if that is a run whose trials were storms on a cloud, without traces."""
     return (path / "plan.json").is_file() and any(path.glob(f"outputs/*/{FILE}"))
 
 
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
-    from contend.analysis.comparisons import latest
-    from contend.store.directory import RunDirectory, documents
-    from contend.store.rows import wrong_storm
+    from contend.store.directory import RunDirectory
+    from contend.store.documents import documents
+    from contend.store.rows import latest, wrong_storm
 
     found: dict[int, list[Document]] = {}
     networks: set[str] = set()
@@ -59,12 +59,12 @@ def measured(run: Path) -> dict[int, list[Document]]:
 
 
 def times(document: Document) -> Times:
-    """Of one storm, ns."""
+    """Times of one storm, ns."""
     return Times(*(float(document[key.replace("_ns", "_s")]) * 1e9 for key in KEYS))
 
 
 def predict(run: Path, jobs: int) -> Whatif:
-    """What a storm of so many servers would take. Raises BadInput where sizes or storms are too few for a line."""
+    """Forecast a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
     storms = measured(run)
     of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]
     lines = {key: line([(n, getattr(one, key)) for n, one in of], "ns") for key in KEYS}
@@ -94,7 +94,7 @@ def predict(run: Path, jobs: int) -> Whatif:
         regime,
         (),
         (_from(storms), *(f"n = {a.factors.get('n', '?')}: {a.text}" for a in alibis if a.verdict != "idle")),
-        LAW,
+        method=LAW,
     )
 
 
@@ -104,11 +104,11 @@ def _from(storms: Mapping[int, Sequence[Document]]) -> str:
 
 
 def _alibis(run: Path) -> Sequence[CellAlibi]:
-    from contend.analysis.comparisons import latest
     from contend.contention.alibi.cells import cell_alibis
     from contend.contention.alibi.recording import Recording
     from contend.store.cells import by_id
     from contend.store.directory import RunDirectory
+    from contend.store.rows import latest
 
     directory = RunDirectory.open(str(run))
     plan = directory.plan()
@@ -118,7 +118,7 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
 
 
 def _regime(alibis: Sequence[CellAlibi]) -> Regime:
-    """Of all sizes: one in which the hardware was at its limit is enough."""
+    """The regime of all sizes: one in which the hardware was at its limit is enough."""
     from contend.contention.alibi.words import short
 
     limits = [alibi for alibi in alibis if alibi.verdict not in ("idle", "unknown")]

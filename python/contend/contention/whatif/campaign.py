@@ -24,13 +24,13 @@ MEASURED: Campaign | None = Campaign(storms=24, cases=8, median=0.036, makespan=
 
 
 def typical_error() -> float:
-    """Of a prediction, besides what differs from storm to storm; 0 until it was measured."""
+    """The typical error of a prediction, besides what differs from storm to storm; 0 until it was measured."""
     return 0.0 if MEASURED is None else MEASURED.typical
 
 
-def told_of_tests(measured: Campaign | None = MEASURED) -> str:
+def words_on_tests(measured: Campaign | None = MEASURED) -> str:
     """
-    >>> told_of_tests(Campaign(4, 6, 0.0312, 0.02, 0.01))
+    >>> words_on_tests(Campaign(4, 6, 0.0312, 0.02, 0.01))
     'such predictions in our own tests: at most 3.1 % off (median), 2.0 % (makespan); docs/results/what-if.md'
     """
     if measured is None:

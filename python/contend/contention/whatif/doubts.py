@@ -1,4 +1,4 @@
-"""What an edit itself makes doubtful, though the unedited storm is reproduced: more computing, calls of unknown cost, two
+"""Doubts that an edit itself brings, though the unedited storm is reproduced: more computing, calls of unknown cost, two
 resources that are busy alike."""
 
 from __future__ import annotations

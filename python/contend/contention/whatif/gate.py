@@ -1,13 +1,14 @@
-"""Whether a replay may be believed: it reproduces the unedited storm, and what it cannot know is little."""
+"""The gate of a replay: it is believed if it reproduces the unedited storm, and what it cannot know is little."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from contend.contention.whatif.regime import Regime
 from contend.contention.whatif.times import Times
+from contend.text.shape import Limits, Shape
 
 LIMIT = 0.03  # of the median and of the makespan
 LATENCIES = 0.25  # of the jobs' time: handovers and ways of messages, which are replayed as recorded
@@ -17,18 +18,24 @@ RESOURCE = 0.05  # of the jobs' time: waits for one lock or pool that come out d
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """`reason` says why it is not passed."""
+class Gate(Shape):
+    """The test that a prediction must pass to be believed."""
 
-    self_replay_error: float
+    self_replay_error: Annotated[
+        float,
+        Limits(minimum=0),
+        "of the worst storm, replayed without edits: median or makespan; of the batch law that of its largest size,"
+        " predicted from the others",
+    ]
     passed: bool
-    reason: str | None
-    limit: float = LIMIT
-    latency_share: float = 0.0
-    unexplained_share: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    reason: Annotated[str | None, "why not"]
+    limit: Annotated[float, Limits(minimum=0)] = LIMIT
+    latency_share: Annotated[
+        float, Limits(minimum=0), "of the jobs' time that is replayed as recorded ways"
+    ] = 0.0
+    unexplained_share: Annotated[
+        float, Limits(minimum=0), "of the jobs' time: waits whose end has no cause on record"
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Replayed:
 
 
 def gate(storms: Sequence[Replayed], regime: Regime) -> Gate:
-    """Of all of them: the worst one counts."""
+    """The gate of all storms: the worst one counts."""
     error, reason = 0.0, None
     for storm in storms:
         was, now = Times.of(storm.recorded), Times.of(storm.outcome)
@@ -87,7 +94,7 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
 
 
 def _resources(storm: Replayed) -> tuple[str, float]:
-    """What is waited for that is least well reproduced, and by which part of the jobs' time."""
+    """The resource waited for that is least well reproduced, and by which part of the jobs' time."""
     worst = ("", 0.0)
     for kind, key in (("lock", "lock_ns"), ("pool", "pool_ns")):
         off: dict[str, float] = {}

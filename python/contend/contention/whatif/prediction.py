@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.contention.alibi.beside import beside
 from contend.contention.whatif import doubts
@@ -13,12 +13,13 @@ from contend.contention.whatif.campaign import typical_error
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
-from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict
+from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
+from contend.text.shape import Count, Limits, Shape, Through
 
 if TYPE_CHECKING:
     from contend.contention.alibi.verdict import Alibi
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8
 BEST = 3
@@ -34,56 +35,38 @@ UNLEARNT = (
 COALESCED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """One candidate, or the best ones together."""
-
-    edits: tuple[Edit, ...]
-    predicted: Mapping[str, Predicted]
-    gain: float
-    """Of the median; negative: it is worse."""
-    assumes: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "edits": [str(edit) for edit in self.edits],
-            "predicted": {key: of.to_json() for key, of in self.predicted.items()},
-            "gain": self.gain,
-            "assumes": self.assumes,
-        }
+def _options(edits: Sequence[Edit]) -> list[str]:
+    return [str(edit) for edit in edits]
 
 
 @dataclass(frozen=True, slots=True)
-class Whatif:
-    """The answer to one question. Times are ns."""
+class Fix(Shape):
+    """A fix that suggests itself, best first; the last are the best ones together."""
 
-    sources: tuple[str, ...]
-    edits: tuple[Edit, ...]
-    jobs: int
-    baseline: Times
-    """As recorded; the mean over the storms."""
-    predicted: Mapping[str, Predicted]
+    edits: Annotated[tuple[Edit, ...], Through(_options), "as options"]
+    predicted: Annotated[Mapping[str, Predicted], Through(predicted_times)]
+    gain: Annotated[float, "of the median; negative: worse"]
+    assumes: Annotated[str, "what it takes for granted, or empty"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Whatif(Shape):
+    """A storm replayed with edits. Times are integers in ns."""
+
+    schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
+    method: Annotated[
+        str, Limits(enum=["replay", "batch law"]), "batch law: of a run of storms, without traces"
+    ] = field(default="replay", kw_only=True)
+    sources: Annotated[tuple[str, ...], "a trace each, one storm; or a run of storms of several sizes"]
+    edits: Annotated[tuple[Edit, ...], Through(_options), "as options"]
+    jobs: Annotated[Count, "of a recorded storm, rounded mean"]
+    level: Annotated[float, "of the intervals"] = field(default=LEVEL, init=False)
+    baseline: Annotated[Times, "as recorded; the mean over the storms"]
+    predicted: Annotated[Mapping[str, Predicted], Through(predicted_times)]
     gate: Gate
     regime: Regime
     fixes: tuple[Fix, ...]
-    notes: tuple[str, ...]
-    method: str = "replay"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "method": self.method,
-            "sources": list(self.sources),
-            "edits": [str(edit) for edit in self.edits],
-            "jobs": self.jobs,
-            "level": LEVEL,
-            "baseline": self.baseline.to_json(),
-            "predicted": {key: of.to_json() for key, of in self.predicted.items()},
-            "gate": self.gate.to_json(),
-            "regime": self.regime.to_json(),
-            "fixes": [fix.to_json() for fix in self.fixes],
-            "notes": list(self.notes),
-        }
+    notes: Annotated[tuple[str, ...], "what a reader must know, a sentence each"]
 
 
 def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool | None = None) -> Whatif:
@@ -137,7 +120,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
 
 
 def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
-    """Of the storms beside which the host was recorded."""
+    """Alibis of the storms beside which the host was recorded."""
     import numpy as np
 
     found = []
@@ -158,7 +141,7 @@ def _loops(replayed: Sequence[Replayed]) -> float:
 def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
 ) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
-    """What is predicted, the costs of coalesced calls, and the first draw of each storm."""
+    """Predict; the costs of coalesced calls, and the first draw of each storm."""
     asked = [edit.native for edit in edits]
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]

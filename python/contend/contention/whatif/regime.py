@@ -1,12 +1,14 @@
-"""Whether a storm waits or computes. The replay has no CPUs: what is CPU-bound is refused."""
+"""The regime of a storm: it waits, or it computes. The replay has no CPUs: what is CPU-bound is refused."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from contend.text.shape import Shape
 
 # Beyond these a storm counts as CPU-bound. Storms of threads of one process that computed for 44 % of the time were
 # predicted up to 6 % too fast, at 54 % up to 13 %, at 67 % up to 22 %, though their gates all passed.
@@ -26,27 +28,30 @@ Kind = Literal["blocked", "mixed", "CPU-bound", "not known"]
 
 
 @dataclass(frozen=True, slots=True)
-class Regime:
-    """Shares; None where it is not on record."""
+class Regime(Shape):
+    """The storms: they wait, or they compute.
+
+    Figures are None where they are not on record.
+    """
 
     kind: Kind
-    busiest: float | None
-    """CPU time of the busiest process per time of the storm: 1 is all that threads under one interpreter's lock can use."""
-    cores: float | None
-    """Of all traced processes together, in processors."""
-    waiting: float | None
-    """Part of the jobs' and workers' time in which they waited for the interpreter's lock or for a processor."""
+    busiest: Annotated[
+        float | None,
+        "CPU time of the busiest process per time of the storm: 1 is all that threads under one interpreter's lock can use",
+    ]
+    cores: Annotated[float | None, "processors that all traced processes used"]
+    waiting: Annotated[
+        float | None, "part of the time in which a processor or the interpreter's lock was waited for"
+    ]
     why: str
-    full: float | None = None
-    """Part of the storm in which the host's processors were at their limit, by whomever."""
+    full: Annotated[float | None, "part of the storm in which the host's processors were at their limit"] = (
+        None
+    )
 
     @property
     def refused(self) -> bool:
         """The replay would be wrong whatever it reproduces."""
         return self.kind == "CPU-bound"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def regime(
@@ -55,7 +60,7 @@ def regime(
     alibis: Sequence[Alibi] = (),
     loops: float = 0.0,
 ) -> Regime:
-    """Of storms, from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
+    """Judge storms from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
     storms beside which the host was recorded; `loops`: part of a storm in which its busiest event loop or hub ran
     something.
     """
@@ -128,6 +133,6 @@ def _judge(
 
 
 def processors_of(boot_ns: int) -> int | None:
-    """Of the host that a trace was made on: this one, where it has not been booted since."""
+    """Processors of the host that a trace was made on: this one, where it has not been booted since."""
     here = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     return os.cpu_count() if boot_ns and abs(here - boot_ns) < 10_000_000_000 else None

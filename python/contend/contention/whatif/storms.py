@@ -63,13 +63,13 @@ def open_storms(
     """
     from contend._native import Storm
 
-    found = [place for path in paths for place in _places(Path(path), cell)]
+    found = [place for path in paths for place in _trace_paths(Path(path), cell)]
     return [Source(str(place), Storm([str(place)], list(jobs))) for place in found]
 
 
 def cells_of(path: str | Path) -> list[str]:
     """The cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
-    from contend.report.trace_export import is_trace, is_trace_of
+    from contend.store.traces import is_trace, is_trace_of
 
     if is_trace(Path(path)):
         return []
@@ -80,8 +80,8 @@ def cells_of(path: str | Path) -> list[str]:
     return list(dict.fromkeys(cells[name] for name in traced if name in cells))
 
 
-def _places(path: Path, cell: str | None) -> list[Path]:
-    from contend.report.trace_export import is_trace, is_trace_of
+def _trace_paths(path: Path, cell: str | None) -> list[Path]:
+    from contend.store.traces import is_trace, is_trace_of
 
     if is_trace(path):
         return [path]
@@ -115,7 +115,7 @@ def _cells(path: Path) -> dict[str, str]:
 
 
 def names(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """What edits can name, over all storms: `locks`, `pools`, `spans`."""
+    """Names that edits can use, over all storms: `locks`, `pools`, `spans`."""
     found: dict[str, dict[str, None]] = {"locks": {}, "pools": {}, "spans": {}}
     for source in sources:
         parts = source.storm.parts()

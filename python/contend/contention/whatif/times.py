@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from contend.text.shape import Count, Shape, Through
 
 LEAST_STORMS = 4  # for an interval: jobs of one storm share its queues and are no sample
 LEVEL = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Of one storm, in ns. Quantiles by linear interpolation; the makespan from the first begin to the last end."""
+def _whole(ns: float) -> Count:
+    return round(ns)
 
-    median_ns: float
-    p90_ns: float
-    max_ns: float
-    makespan_ns: float
+
+def _whole_bound(ns: float | None) -> Count | None:
+    return None if ns is None else round(ns)
+
+
+Nanoseconds = Annotated[float, Through(_whole), "ns"]
+Bound = Annotated[float | None, Through(_whole_bound), "null where fewer than four storms were given"]
+
+
+@dataclass(frozen=True, slots=True)
+class Times(Shape):
+    """The jobs' times of one storm, from the first begin to the last end.
+
+    Quantiles are by linear interpolation.
+    """
+
+    median_ns: Nanoseconds
+    p90_ns: Nanoseconds
+    max_ns: Nanoseconds
+    makespan_ns: Nanoseconds
 
     @classmethod
     def of(cls, outcome: Mapping[str, Any]) -> Times:
-        """Of `begin_ns` and `end_ns` as the native code gives them."""
+        """Make times of `begin_ns` and `end_ns` as the native code gives them."""
         import numpy as np
 
         begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
@@ -37,26 +54,34 @@ class Times:
 
     @classmethod
     def mean(cls, of: Sequence[Times]) -> Times:
-        """Of each."""
+        """The mean of each time."""
         return cls(*(sum(getattr(one, name) for one in of) / len(of) for name in KEYS))
-
-    def to_json(self) -> dict[str, int]:
-        return {key: round(value) for key, value in asdict(self).items()}
 
 
 KEYS = tuple(field.name for field in fields(Times))
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
-    """A value for the next storm; no interval from fewer than four storms."""
+class Predicted(Shape):
+    """For the next storm of the kind, ns."""
 
-    value: float
-    low: float | None
-    high: float | None
+    value: Nanoseconds
+    low: Bound
+    high: Bound
 
-    def to_json(self) -> dict[str, int | None]:
-        return {key: None if value is None else round(value) for key, value in asdict(self).items()}
+
+@dataclass(frozen=True, slots=True)
+class PredictedTimes(Shape):
+    """Predictions of the jobs' times, and from the first begin to the last end."""
+
+    median_ns: Predicted
+    p90_ns: Predicted
+    max_ns: Predicted
+    makespan_ns: Predicted
+
+
+def predicted_times(by_key: Mapping[str, Predicted]) -> PredictedTimes:
+    return PredictedTimes(**by_key)
 
 
 def predict(

@@ -4,78 +4,100 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from contend.contention.whatif.prediction import SCHEMA_VERSION
 from contend.contention.whatif.storms import Source
-from contend.contention.whatif.times import KEYS, LEAST_STORMS, Times
+from contend.contention.whatif.times import KEYS, LEAST_STORMS, Nanoseconds, Predicted, Times
 from contend.errors import BadInput
+from contend.text.shape import HIDDEN, Count, Named, Shape, Through, computed
 
 # The maximum of a storm is one job's, and is told beside these.
 JUDGED = ("median_ns", "p90_ns", "makespan_ns")
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One figure, in ns. `measured` has a value a storm."""
+def _each(values: Sequence[float]) -> list[Count]:
+    return [round(value) for value in values]
 
-    key: str
-    predicted: float
-    low: float | None
-    high: float | None
-    measured: tuple[float, ...]
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDocument(Shape):
+    """The mean, and each storm."""
+
+    value: Nanoseconds
+    storms: Annotated[Sequence[float], Through(_each), "ns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared(Shape):
+    """Inside: every measured storm lies in the interval; null where there is none."""
+
+    key: Annotated[str, HIDDEN]
+    predicted: Annotated[float, HIDDEN]
+    low: Annotated[float | None, HIDDEN]
+    high: Annotated[float | None, HIDDEN]
+    measured: Annotated[tuple[float, ...], HIDDEN]
+    """A value a storm."""
+
+    @property
+    @computed
+    def forecast(self) -> Annotated[Predicted, Named("predicted")]:
+        return Predicted(self.predicted, self.low, self.high)
+
+    @property
+    @computed
+    def storms(self) -> Annotated[MeasuredDocument, Named("measured")]:
+        return MeasuredDocument(self.mean, self.measured)
 
     @property
     def mean(self) -> float:
         return sum(self.measured) / len(self.measured)
 
     @property
+    @computed
     def error(self) -> float:
-        """Of the prediction, as a part of what was measured."""
+        """of the prediction, as a part of what was measured"""
         return self.predicted / self.mean - 1 if self.mean else 0.0
 
     @property
+    @computed
     def inside(self) -> bool | None:
-        """Every storm: the interval is for the next one. A mean of several may not hide one that is outside."""
+        """every storm: the interval is for the next one
+
+        A mean of several may not hide one that is outside.
+        """
         if self.low is None or self.high is None:
             return None
         return all(self.low <= one <= self.high for one in self.measured)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "predicted": {
-                "value": round(self.predicted),
-                "low": None if self.low is None else round(self.low),
-                "high": None if self.high is None else round(self.high),
-            },
-            "measured": {"value": round(self.mean), "storms": [round(one) for one in self.measured]},
-            "error": self.error,
-            "inside": self.inside,
-        }
+
+@dataclass(frozen=True, slots=True)
+class ComparedTimes(Shape):
+    """Comparisons by figure; the maximum is shown and not judged."""
+
+    median_ns: Compared
+    p90_ns: Compared
+    max_ns: Compared
+    makespan_ns: Compared
+
+
+def _by_key(compared: Sequence[Compared]) -> ComparedTimes:
+    return ComparedTimes(**{one.key: one for one in compared})
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
-    """`inside`: all judged figures of all storms; None where that cannot be said, with `reason`."""
+class Verification(Shape):
+    """A prediction beside what was measured."""
 
+    schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
     edits: tuple[str, ...]
-    sources: tuple[str, ...]
-    compared: tuple[Compared, ...]
-    inside: bool | None
-    reason: str | None
-    hint: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "edits": list(self.edits),
-            "sources": list(self.sources),
-            "compared": {one.key: one.to_json() for one in self.compared},
-            "inside": self.inside,
-            "reason": self.reason,
-        }
+    sources: Annotated[tuple[str, ...], "storms after the change"]
+    compared: Annotated[tuple[Compared, ...], Through(_by_key)]
+    inside: Annotated[bool | None, "of median, p90 and makespan; null where it cannot be said"]
+    reason: Annotated[str | None, "why it cannot"]
+    hint: Annotated[str, HIDDEN] = ""
 
 
 def stored(path: Path) -> dict[str, Any]:

@@ -16,11 +16,10 @@ from contend.imports.source import Source
 class Format:
     name: str
     read: Callable[[Source], Document]
-    about: str  # what one run is, and why what lies inside it is no replicate
 
 
 FORMATS: Mapping[str, Format] = {
-    name: Format(name, module.read, module.ABOUT)
+    name: Format(name, module.read)
     for name, module in (
         ("fio", fio),
         ("hyperfine", hyperfine),
@@ -53,7 +52,7 @@ def named(name: str) -> Format:
 
 
 def recognise(source: Source) -> Format:
-    """By what is in it, never by its name. Raises BadInput for what none of them is, and for JSON that is torn."""
+    """Recognise a format by its content, never by its name. Raises BadInput where none fits, and for JSON that is torn."""
     for name, is_mine in _TEXTS:
         if is_mine(source.head):
             return FORMATS[name]

@@ -14,10 +14,6 @@ from contend.imports.document import Document, Readings, Run, finite, flat, item
 from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
-ABOUT = (
-    "a file is one run of its jobs; requests and --status-interval reports lie inside it. fio keeps a number of requests"
-    " outstanding, so its latencies are a closed loop's"
-)
 WAYS = ("mixed", "read", "write", "trim")
 PERCENTILES = ("50", "99", "99.9")  # where the job declares none of its own
 # What says nothing of what was measured.

@@ -12,8 +12,6 @@ from typing import Any
 from contend.imports.document import Document, Readings, Run, items
 from contend.imports.source import Source
 
-ABOUT = "each time is a run, a process of its own; those of one command come before those of the next"
-
 
 def is_mine(document: Any) -> bool:
     results = document.get("results") if isinstance(document, Mapping) else None

@@ -14,8 +14,7 @@ from contend.imports.document import Document, Readings, Run, finite, part
 from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
-ABOUT = "a file is one run; its intervals and streams lie inside it, and its figures are of the whole"
-_ASKED = (
+_SETTINGS = (
     "num_streams", "blksize", "omit", "duration", "bytes", "blocks", "reverse", "bidir", "tos", "target_bitrate", "fqrate",
 )  # fmt: skip
 
@@ -35,7 +34,7 @@ def read(source: Source) -> Document:
     if "error" in whole:
         return Document(version, (Run("iperf3", {}, (), 0, error=f"iperf3 said: {whole['error']}"),))
     asked = part(start, "test_start", source.name)
-    settings = {name: str(asked[name]) for name in _ASKED if asked.get(name)}
+    settings = {name: str(asked[name]) for name in _SETTINGS if asked.get(name)}
     host = start.get("connecting_to", {}).get("host")
     if host:
         settings["host"] = str(host)

@@ -13,10 +13,6 @@ from dataclasses import dataclass, field
 from contend.imports.document import Document, Line, Readings, Run, finite, percentile
 from contend.imports.source import Source
 
-ABOUT = (
-    "a file is one run of each label; its requests lie inside it. A thread sends the next when the last was answered:"
-    " a closed loop"
-)
 COLUMNS = {"timeStamp", "elapsed", "label"}
 _PERCENTILES = (90, 95, 99)  # those of JMeter's own aggregate report
 _STAMPS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")

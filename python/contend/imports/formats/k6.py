@@ -17,10 +17,6 @@ from typing import Any
 from contend.imports.document import Document, Line, Readings, Run, finite, part, percentile
 from contend.imports.source import Source
 
-ABOUT = (
-    "a file is one run of each scenario; its requests and iterations lie inside it. A request is timed from when it was"
-    " sent, not from when it was due: read latencies as a closed loop's"
-)
 COLUMNS = {"metric_name", "timestamp", "metric_value"}
 TRENDS = ("http_req_duration", "iteration_duration")
 RATES = (("http_reqs", "req/s"), ("iterations", "iterations/s"))
@@ -75,7 +71,7 @@ def _summary(source: Source) -> Document:
 
 
 def _values(metric: Any, source: Source, name: str) -> Mapping[str, Any]:
-    """Of --summary-export they stand in the metric itself, of handleSummary under `values`."""
+    """Values of a metric: of --summary-export they stand in the metric itself, of handleSummary under `values`."""
     values = metric.get("values", metric) if isinstance(metric, Mapping) else None
     if not isinstance(values, Mapping):
         raise source.bad(f"its metric {name} has no values", "is it whole, and k6's own output?")

@@ -11,14 +11,10 @@ import re
 from contend.imports.document import Document, Readings, Run, finite
 from contend.imports.source import Source
 
-ABOUT = (
-    "an output is one run; its transactions and -P lines lie inside it. Without -R its clients wait for each transaction: a"
-    " closed loop"
-)
 _BEGINS = r"^transaction type: *(.*)$"
 # Its own head, or the first line of progress: results may stand far below.
 _MARKS = r"^(pgbench \(|progress: [\d.]+ s, [\d.]+ tps, |transaction type: )"
-_ASKED = (
+_SETTINGS = (
     "scaling factor", "query mode", "number of clients", "number of threads", "maximum number of tries", "duration",
     "number of transactions per client",
 )  # fmt: skip
@@ -56,7 +52,7 @@ def _run(text: str, where: str, source: Source) -> Run:
     script = re.search(_BEGINS, text, re.MULTILINE)
     label = re.sub(r"^<builtin: (.*)>$", r"\1", script[1].strip()) if script else "pgbench"
     lines = dict(re.findall(r"^([a-z][a-z ]+): (.+)$", text, re.MULTILINE))
-    settings = {name: lines[name].strip() for name in _ASKED if name in lines}
+    settings = {name: lines[name].strip() for name in _SETTINGS if name in lines}
     throttled = "rate limit schedule lag" in lines
     aborted = re.search(
         r"^(?:pgbench: error: )?(.*(?:Run was aborted|aborted in command).*)$", text, re.MULTILINE

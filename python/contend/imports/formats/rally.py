@@ -17,11 +17,6 @@ from contend.imports.document import Document, Readings, Run, finite, flat, item
 from contend.imports.json_text import Collectors
 from contend.imports.source import Source
 
-ABOUT = (
-    "a workload of a task is one run: its iterations are jobs of one storm, share its queues and its cloud, and are no"
-    " replicates. Several tasks are. What Rally waits for by polling holds the pauses between its polls"
-)
-
 MOST_ACTIONS = 1000
 """Names of atomic actions in one workload: Rally has a few."""
 
@@ -35,7 +30,7 @@ def is_mine(document: Any) -> bool:
 
 
 class Iterations:
-    """What is wanted of a workload's iterations, each of which is a fraction of a kilobyte of JSON."""
+    """Figures of a workload's iterations, each of which is a fraction of a kilobyte of JSON."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -11,10 +11,6 @@ import re
 from contend.imports.document import Document, Readings, Run, finite
 from contend.imports.source import Source
 
-ABOUT = (
-    "an output is one run; its events and --report-interval lines lie inside it. Without --rate its threads wait for each"
-    " event: a closed loop"
-)
 _NUMBER = r"([0-9.]+|-?nan|-?inf)"
 # Label: what tells the test apart.
 _TESTS = (
@@ -100,7 +96,7 @@ def _zero(text: str) -> bool:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """What it prints between its head and its threads' start."""
+    """Settings that it prints between its head and its threads' start."""
     head = re.search(
         r"^Running the test with following options:$(.*?)(?:^Threads started!|\Z)", text, re.M | re.S
     )

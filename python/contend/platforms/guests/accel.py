@@ -1,4 +1,4 @@
-"""Whether KVM boots guests here: found out by booting one, and remembered until this host boots again.
+"""Does KVM boot guests here? Found out by booting one, and remembered until this host boots again.
 
 That /dev/kvm opens, or that a virtual machine can be made, is no proof: under some hosts a guest's kernel meets an
 instruction that nobody carries out for it, and stands still.
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contend.errors import HostFailed
-from contend.platforms import procfs, state
+from contend.platforms import procfs
+from contend.store import state
 
 _G = TypeVar("_G")
 WITHIN_S = 15.0  # a guest that is not up by KVM by then does not come up

@@ -241,7 +241,7 @@ class Agent:
                 self.say(b"g", told.number)
 
     def forward(self, fd: int) -> None:
-        """What has come on an output, until there is no more for now."""
+        """Forward what has come on an output, until there is no more for now."""
         told = self.outputs[fd]
         while True:
             try:
@@ -316,7 +316,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def usage(group: str) -> dict[str, Any]:
-    """What this cgroup says of itself, where it does: a container's, for the root has none of these files."""
+    """Usage of this cgroup, where it tells: a container's, for the root has none of these files."""
     found = {}
     for name in ("cpu.stat", "cpu.max", "memory.max", "cpuset.cpus.effective"):
         try:

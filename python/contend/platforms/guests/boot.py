@@ -1,4 +1,4 @@
-"""What brings a guest's root file system up: its own kernel, and an initramfs made here with its drivers and the agent.
+"""The start of a guest's root file system: its own kernel, and an initramfs made here with its drivers and the agent.
 
 Both are read out of the image, which is never mounted for it, and are kept beside it.
 """
@@ -66,7 +66,7 @@ _START = (
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """What QEMU is given."""
+    """Files and words for QEMU to boot from."""
 
     disk: Path
     kernel: Path

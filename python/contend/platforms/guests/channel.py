@@ -81,7 +81,7 @@ class Channel:
     # Requests
 
     def hello(self, within_s: float) -> dict[str, Any]:
-        """What the agent says of its machine when it is up. Raises HostFailed."""
+        """Read what the agent says of its machine when it is up. Raises HostFailed."""
         return self._wait(0, within_s).values
 
     def ask(self, kind: bytes, within_s: float = _WITHIN_S, **asked: Any) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
 from contend.platforms import procfs
 from contend.platforms.guests import image
+from contend.platforms.programs import search_path
+from contend.store.ledger import Ledger
 
 # First bytes of what qemu-img converts. A raw disk is never asked for its format: whoever writes to it could make it
 # look like another one, with a backing file of the host's.
@@ -36,7 +37,7 @@ class FileSystem:
     device: str = FIRST
 
     def ask(self, request: str) -> str:
-        """What debugfs says to it; nothing of what is not there. Raises CannotHonour without debugfs."""
+        """Ask debugfs; nothing of what is not there. Raises CannotHonour without debugfs."""
         # libext2fs takes what follows a ? for options of its reader, in the path itself, too.
         if "?" in str(self.disk):
             raise CannotHonour(f"debugfs cannot read a path with a '?': {self.disk}", hint="rename it")
@@ -47,7 +48,7 @@ class FileSystem:
                 text=True,
                 errors="replace",
                 check=False,
-                env={**os.environ, "PATH": image.search_path()},
+                env={**os.environ, "PATH": search_path()},
             )
         except FileNotFoundError as error:
             raise CannotHonour(
@@ -56,7 +57,7 @@ class FileSystem:
         return done.stdout
 
     def names(self, inside: str) -> list[str]:
-        """What is in a directory; empty for one that is not there, or is a link."""
+        """Names in a directory; empty for one that is not there, or is a link."""
         # /inode/mode/uid/gid/name/size/
         lines = [line.split("/") for line in self.ask(f'ls -p "{inside}"').splitlines()]
         return [line[5] for line in lines if len(line) > 6]
@@ -159,8 +160,8 @@ def _is_ext4(disk: Path, offset: int) -> bool:
 
 
 def _partitions(disk: Path) -> list[FileSystem]:
-    """By partx, of util-linux, which reads GPT and MBR."""
-    program = shutil.which("partx", path=image.search_path())
+    """Partitions by partx, of util-linux, which reads GPT and MBR."""
+    program = shutil.which("partx", path=search_path())
     if program is None:
         raise CannotHonour("partitions are found with partx, not on PATH", hint="apt-get install util-linux")
     done = subprocess.run(

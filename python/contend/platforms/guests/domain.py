@@ -20,16 +20,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, ContendError, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import names, network, procfs
+from contend.files import NO_OUTPUT
+from contend.platforms import network, procfs
 from contend.platforms.bare import BareHost
 from contend.platforms.base import Command
 from contend.platforms.guests import accel, qemu, virsh
 from contend.platforms.guests.guest import AGENT, INNER, Directly, Guest, Starter
+from contend.platforms.guests.machine import PROGRAM, part
 from contend.platforms.guests.virsh import put
 from contend.platforms.processes import Confines, LocalProcess, launch
 from contend.platforms.topology import format_cpu_list
+from contend.store.ledger import Ledger
 
 QEMU, LIBVIRT = "qemu", "libvirt"
 SETTING = "hypervisor=qemu, which needs none"
@@ -98,7 +101,7 @@ class Party:
 
 
 def mechanism(libvirt: Libvirt | None, contained: bool, how: str = "") -> str:
-    """What runs a guest, in words.
+    """Words for what runs a guest.
 
     >>> mechanism(None, False, "KVM"), mechanism(Libvirt("qemu:///system", "9.0.0", ()), True)
     ('virtual machine (QEMU, KVM)', 'container (crun) in a virtual machine (QEMU by libvirt)')
@@ -178,7 +181,7 @@ class ByLibvirt:
 
     def refused(self, words: str) -> ContendError:
         """That it has no KVM is no reason against an emulated guest; anything else would be the same again."""
-        said = words.removeprefix("error: ") or "it said nothing"
+        said = words.removeprefix("error: ") or NO_OUTPUT
         if re.search(r"kvm|virt ?type", said, re.IGNORECASE):
             return HostFailed(f"libvirt starts no guest by KVM: {said}", hint="contend doctor")
         return CannotHonour(
@@ -236,7 +239,7 @@ class Domain:
         self._ledger.removed(virsh.KIND, self._name)
 
     def _kill(self) -> None:
-        """What libvirt has not ended."""
+        """Kill what libvirt has not ended."""
         if self._pidfd < 0:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -259,28 +262,18 @@ def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, m
     See https://libvirt.org/formatdomain.html.
     """
     ElementTree.register_namespace("qemu", _QEMU_SCHEMA)
-    domain = ElementTree.Element("domain", type="qemu" if machine.emulated else "kvm")
-    put(domain, "name", party.domain)
-    put(domain, "memory", str(machine.memory_mib), unit="MiB")
+    domain = machine.basis.domain(party.domain)
     cpus = format_cpu_list(party.cpus)
-    put(domain, "vcpu", str(machine.vcpus), placement="static", cpuset=cpus)
+    part(domain, "vcpu").attrib.update(placement="static", cpuset=cpus)
     tune = put(domain, "cputune")
     for number, cpu in zip(range(machine.vcpus), party.pins, strict=False):
         put(tune, "vcpupin", vcpu=str(number), cpuset=str(cpu))
     put(tune, "emulatorpin", cpuset=cpus)
-    system = put(domain, "os")
-    put(system, "type", "hvm", arch="x86_64", machine="q35")
-    put(system, "kernel", str(machine.boot.kernel))
-    put(system, "initrd", str(machine.boot.initramfs))
-    put(system, "cmdline", machine.kernel_line)
     features = put(domain, "features")
     for name in ("acpi", "apic"):  # QEMU has them unless it is told not to
         put(features, name)
-    processor = put(domain, "cpu", mode="maximum" if machine.emulated else "host-passthrough")
-    put(processor, "topology", sockets="1", cores=str(machine.vcpus), threads="1")
-    for event in ("on_reboot", "on_crash"):
-        put(domain, event, "destroy")
-    _add_devices(domain, machine, folder, sockets)
+    put(part(domain, "cpu"), "topology", sockets="1", cores=str(machine.vcpus), threads="1")
+    _add_devices(part(domain, "devices"), machine, folder, sockets)
     # Its QEMU runs as this user, so that it can read what is this user's, and nothing changes its owner.
     for model in models:
         if model == "dac":
@@ -292,11 +285,8 @@ def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, m
     return ElementTree.tostring(domain, encoding="unicode")
 
 
-def _add_devices(domain: ElementTree.Element, machine: qemu.Machine, folder: Path, sockets: Path) -> None:
-    devices = put(domain, "devices")
-    put(devices, "emulator", shutil.which(qemu.PROGRAM) or qemu.PROGRAM)
-    put(devices, "controller", type="usb", model="none")
-    put(devices, "memballoon", model="none")
+def _add_devices(devices: ElementTree.Element, machine: qemu.Machine, folder: Path, sockets: Path) -> None:
+    put(devices, "emulator", shutil.which(PROGRAM) or PROGRAM)
     disk = put(devices, "disk", type="file", device="disk")
     put(disk, "driver", name="qemu", type="qcow2")
     put(disk, "source", file=str(folder / qemu.OVERLAY))
@@ -328,7 +318,7 @@ def _put_in_slot(device: ElementTree.Element, what: str) -> None:
 
 
 def _add_own(domain: ElementTree.Element, folder: Path, sockets: Path, party: Party) -> None:
-    """What contend gives QEMU past libvirt: a monitor and a console of its own, and the marks of the run."""
+    """Add what contend gives QEMU past libvirt: a monitor and a console of its own, and the marks of the run."""
     words = [
         *("-chardev", f"socket,id=contend-monitor,path={_escaped(sockets / qemu.MONITOR)}"),
         *("-mon", "chardev=contend-monitor,mode=control"),

@@ -56,7 +56,7 @@ class Starter(Protocol):
         ...
 
     def refused(self, words: str) -> ContendError:
-        """What it says when QEMU does not connect; words: the last that were said."""
+        """The error where QEMU does not connect; words: the last that were said."""
         ...
 
 
@@ -211,12 +211,12 @@ class Guest:
                 self._forwarded.add(port)
 
     def serves(self, port: int) -> bool:
-        """Whether something inside listens on this watched port, and can be reached."""
+        """True if something inside listens on this watched port, and can be reached."""
         with self._lock:
             return port in self._forwarded
 
     def last_words(self) -> str:
-        """Of QEMU, or else of the guest's console."""
+        """Last words of QEMU, or else of the guest's console."""
         for name in ("qemu.err", CONSOLE):
             path = self.directory / name
             if path.exists():

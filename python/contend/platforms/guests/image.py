@@ -19,11 +19,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
-from contend.platforms import names, procfs, state
+from contend.platforms import procfs
 from contend.platforms.base import Command
 from contend.platforms.processes import Confines, launch
+from contend.platforms.programs import search_path
+from contend.store import state
+from contend.store.ledger import Ledger
 
 KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
 PARTY = "guest-image"  # what processes of a build are marked as
@@ -67,7 +70,7 @@ mv disk.part disk.ext4
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an image is made of; the same recipe is the same image."""
+    """The parts of an image; the same recipe is the same image."""
 
     packages: tuple[str, ...]
     suite: str
@@ -78,7 +81,7 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """Of its content.
+        """Digest of its content.
 
         >>> Recipe(("fio",), "bookworm").key == Recipe(("nginx",), "bookworm").key
         False
@@ -130,7 +133,7 @@ def home() -> Path:
 
 
 def lacks() -> list[CannotHonour]:
-    """What building an image needs and this host has not."""
+    """List what building an image needs and this host has not."""
     found = []
     for program, package in _NEEDED.items():
         if shutil.which(program, path=search_path()) is None:
@@ -155,10 +158,6 @@ def lacks() -> list[CannotHonour]:
             )
         )
     return found
-
-
-def search_path() -> str:
-    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def have(wanted: Recipe) -> Path | None:

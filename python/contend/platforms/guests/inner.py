@@ -66,14 +66,14 @@ def config(device: str, limits: dict[str, Any]) -> dict[str, Any]:
 
 def start(outer: Channel, inner: Channel, spec: HostSpec, vcpus: int, place: Path) -> dict[str, Any]:
     """Make the container; what its agent says of it. place: where the host may write. Raises HostFailed."""
-    device = _said(outer, place, "sh", "-c", _READY).split("/")[-2]
+    device = _run(outer, place, "sh", "-c", _READY).split("/")[-2]
     text = json.dumps(config(device, resources(spec, vcpus)))
-    _said(outer, place, "sh", "-c", f'printf %s "$1" >{_BUNDLE}/config.json', "sh", text)
-    _said(outer, place, PROGRAM, "--cgroup-manager=cgroupfs", "run", "--detach", "--bundle", _BUNDLE, NAME)
+    _run(outer, place, "sh", "-c", f'printf %s "$1" >{_BUNDLE}/config.json', "sh", text)
+    _run(outer, place, PROGRAM, "--cgroup-manager=cgroupfs", "run", "--detach", "--bundle", _BUNDLE, NAME)
     return inner.hello(_WITHIN_S)
 
 
-def _said(channel: Channel, place: Path, *argv: str) -> str:
+def _run(channel: Channel, place: Path, *argv: str) -> str:
     """Run it in the guest, beside the container. Raises HostFailed with its last words when it fails."""
     command = Command(argv, Path("/"), place / "making.out", place / "making.err")
     outputs = {b"o": open_output(command.stdout), b"e": open_output(command.stderr)}

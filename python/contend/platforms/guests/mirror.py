@@ -122,7 +122,7 @@ class Mirror:
 
 
 def signature(now: os.stat_result) -> tuple[int, ...]:
-    """What is not the same any more when a file was written again."""
+    """A value that changes when a file was written again."""
     if stat.S_ISDIR(now.st_mode):
         return (now.st_mode,)
     return (now.st_mode, now.st_size, now.st_mtime_ns, now.st_ino)

@@ -1,4 +1,4 @@
-"""What guests need of this host, and how many virtual CPUs a party gets: known before anything is booted."""
+"""Needs of guests on this host, and how many virtual CPUs a workload gets: known before anything is booted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def need(disk: str = "", packages: Iterable[str] = (), hypervisor: str = domain.
 
 
 def _may_be_a_disk(path: Path) -> bool:
-    """Whether it can be read from any place, without waiting for somebody to write to it."""
+    """True if it can be read from any place, without waiting for somebody to write to it."""
     return os.access(path, os.R_OK) and (path.is_file() or path.is_block_device())
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -14,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.errors import CannotHonour, HostFailed
+from contend.errors import HostFailed
 from contend.platforms.base import Limit
+from contend.platforms.guests import machine
 from contend.platforms.guests.boot import ADDRESS, COMMAND_LINE, Boot
 from contend.platforms.network import Tap
 
-PROGRAM = "qemu-system-x86_64"
 MONITOR, CONSOLE, OVERLAY = "qmp", "console", "overlay.qcow2"  # files of a guest
 NETDEV = "net"
 _WITHIN_S = 10.0
@@ -27,15 +25,7 @@ _WITHIN_S = 10.0
 
 def need_program() -> None:
     """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
-    if os.uname().machine != "x86_64":
-        raise CannotHonour(
-            f"no virtual machines on {os.uname().machine} yet", hint="containers: engine=podman"
-        )
-    for program, package in ((PROGRAM, "qemu-system-x86"), ("qemu-img", "qemu-utils")):
-        if shutil.which(program) is None:
-            raise CannotHonour(
-                f"virtual machines need {program}, not found on PATH", hint=f"apt-get install {package}"
-            )
+    machine.need("virtual machines", "engine=podman", ("qemu-img", "qemu-utils"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +46,7 @@ class Machine:
     def command(self, ports: tuple[str, ...]) -> tuple[str, ...]:
         """QEMU's, to be started in the directory with the overlay and the monitor's socket, which it connects to.
         ports: names of virtio-serial ports, each with a socket of that name."""
-        words = [PROGRAM, "-M", "q35", "-accel", "tcg,thread=multi" if self.emulated else "kvm"]
-        words += [
-            "-cpu",
-            "max" if self.emulated else "host",
-            "-smp",
-            str(self.vcpus),
-            "-m",
-            f"{self.memory_mib}M",
-        ]
-        words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-rtc", "base=utc"]
-        words += [
-            "-kernel",
-            str(self.boot.kernel),
-            "-initrd",
-            str(self.boot.initramfs),
-            "-append",
-            self.kernel_line,
-        ]
+        words = [*self.basis.words(), "-rtc", "base=utc"]
         words += ["-serial", f"file:{CONSOLE}"]
         words += ["-chardev", f"socket,id=qmp,path={MONITOR}", "-mon", "qmp,mode=control"]
         words += ["-drive", f"if=none,id=disk,file={OVERLAY},format=qcow2{self._throttle()}"]
@@ -83,6 +56,18 @@ class Machine:
             words += ["-device", f"virtserialport,chardev={name},name={name}"]
         words += ["-netdev", self._netdev(), "-device", f"virtio-net-pci,netdev={NETDEV}"]
         return tuple(words)
+
+    @property
+    def basis(self) -> machine.Basis:
+        """Its parts besides disk, port and network."""
+        return machine.Basis(
+            self.boot.kernel,
+            self.boot.initramfs,
+            self.kernel_line,
+            self.accel,
+            self.memory_mib,
+            self.vcpus,
+        )
 
     @property
     def kernel_line(self) -> str:
@@ -125,7 +110,7 @@ class Qmp:
         self("qmp_capabilities")
 
     def __call__(self, command: str, **arguments: Any) -> Any:
-        """What it returns. Raises HostFailed when it refuses or does not answer."""
+        """Call QEMU and return its answer. Raises HostFailed when it refuses or does not answer."""
         words = {"execute": command} | ({"arguments": arguments} if arguments else {})
         with self._lock:
             try:
@@ -162,7 +147,7 @@ class Qmp:
         return int(self("query-memory-size-summary")["base-memory"])
 
     def disk_limits(self) -> dict[str, str]:
-        """What the disk is throttled to, as QEMU says."""
+        """Limits of the disk, as QEMU says."""
         (disk,) = [block["inserted"] for block in self("query-block") if "inserted" in block]
         wanted = ("iops_rd", "iops_wr", "bps_rd", "bps_wr")
         return {f"disk.{name}": str(disk[name]) for name in wanted if disk.get(name)}
@@ -184,7 +169,7 @@ class Qmp:
 def version() -> str:
     """QEMU's own word, like 7.2.17."""
     try:
-        done = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=False)
+        done = subprocess.run([machine.PROGRAM, "--version"], capture_output=True, text=True, check=False)
     except OSError:
         return ""
     found = re.search(r"version (\S+)", done.stdout)
@@ -192,7 +177,7 @@ def version() -> str:
 
 
 def make_overlay(disk: Path, overlay: Path, environment: Mapping[str, str]) -> None:
-    """What the guest writes to instead of the image. Raises HostFailed."""
+    """Make the file that the guest writes to instead of the image. Raises HostFailed."""
     done = subprocess.run(
         ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(disk), str(overlay)],
         capture_output=True,

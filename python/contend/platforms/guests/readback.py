@@ -1,4 +1,4 @@
-"""What a guest got, as it and the kernel say, against what was asked for."""
+"""Read-back of a guest, as it and the kernel say, against what was asked for."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ import shlex
 import shutil
 import xml.etree.ElementTree as ElementTree
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.calls import PARTY, Ended, call
 
 PROGRAM = "virsh"

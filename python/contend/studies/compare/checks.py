@@ -1,4 +1,4 @@
-"""Whether commands, revisions and clouds of a comparison are there, and which of its variants can run here."""
+"""Checks that commands, revisions and clouds of a comparison are there, and which of its variants can run here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 import subprocess
 
 from contend.errors import CannotHonour, ContendError, ScenarioError
+from contend.platforms import programs
 from contend.studies.compare.model import Compare
 from contend.workloads import install
 from contend.workloads.instance import Instance, resolve
@@ -50,8 +51,8 @@ def _cloud_behind_a_proxy(instance: Instance) -> str | None:
 
 
 def _speaks_https(cloud: str) -> bool:
-    """Whether the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
-    from contend.clouds.access import speaks_https
+    """True if the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
+    from contend.clouds.login import speaks_https
 
     try:
         return speaks_https(cloud, "image")
@@ -63,7 +64,7 @@ def _check_programs(scenario: Compare) -> None:
     """Compared commands must be on PATH; one with a slash may still be built by then."""
     for variant in scenario.variants:
         program = next(iter(shlex.split(variant.command)), "")
-        if "/" not in program and "PATH" not in variant.env and not install.find_command(program):
+        if "/" not in program and "PATH" not in variant.env and not programs.find_command(program):
             raise CannotHonour(
                 f"command {variant.name} cannot run: there is no program '{program}' on PATH",
                 hint="install it or give its path; what only a shell knows needs --shell",
@@ -108,6 +109,6 @@ def _check_cloud(scenario: Compare) -> None:
     """The cloud of a workload that speaks to one must be described."""
     workload = load_workload(scenario.workload)
     if "cloud" in workload.parameters:
-        from contend.clouds.access import find
+        from contend.clouds.login import find
 
         find(str(scenario.parameters.get("cloud", workload.parameters["cloud"].default)))

@@ -1,4 +1,4 @@
-"""What downloads of an image cost, as findings: the dearest client, what HTTPS adds, what verifying adds.
+"""Costs of an image's downloads, as findings: the dearest client, what HTTPS adds, what verifying adds.
 
 Sides of a comparison that differ in one thing are put beside each other, block by block; the intervals of all these
 ratios hold together. contend-fetch alone (`reader`) is no client that anybody would choose, and is left out.
@@ -121,7 +121,7 @@ def answer(findings: Sequence[Finding]) -> str:
 
 
 def _clients(all_sides: Sequence[Side]) -> list[list[Pair]]:
-    """By what else is the same: each client beside the one that takes least."""
+    """Pairs by what else is the same: each client beside the one that takes least."""
     groups: dict[tuple[tuple[str, str], ...], list[Side]] = {}
     for side in all_sides:
         if side.client != "reader":
@@ -135,7 +135,7 @@ def _clients(all_sides: Sequence[Side]) -> list[list[Pair]]:
 
 
 def _changed(all_sides: Sequence[Side], name: str, as_usual: Mapping[str, str]) -> list[list[Pair]]:
-    """By what else is the same, but for the client: each client with `name` changed beside it as usual."""
+    """Pairs by what else is the same, but for the client: each client with `name` changed beside it as usual."""
     by_parameters = {tuple(sorted(side.parameters.items())): side for side in all_sides}
     groups: dict[tuple[tuple[str, str], ...], list[Pair]] = {}
     for side in all_sides:
@@ -252,7 +252,7 @@ def _scheme(side: Side) -> str:
 
 
 def _besides(side: Side) -> str:
-    """What else is not as usual."""
+    """Words for what else is not as usual."""
     to = ", to a file" if side.parameters["to"] == "file" else ""
     many = side.parameters["at_once"]
     return to + ("" if many == "1" else f", {many} at once")

@@ -18,7 +18,7 @@ def findings(growths: Growths, repeat: str) -> tuple[Finding, ...]:
 
 
 def per_entity(call: Call) -> dict[str, float]:
-    """What is counted at least EACH times for every entity there is, by what it is: an N+1."""
+    """Counts of at least EACH for every entity there is, by what is counted: an N+1."""
     return {
         what: of.slope.value / PER for what, of in call.growing_counts.items() if of.slope.low / PER >= EACH
     }

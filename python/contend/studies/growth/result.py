@@ -1,4 +1,4 @@
-"""What the passes of a run say together: of every call how it grows with the population, and when it breaks the SLO.
+"""The passes of a run together: of every call how it grows with the population, and when it breaks the SLO.
 
 Made from the documents that the workload left in RUN/outputs/TRIAL/growth.json.
 """
@@ -11,14 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from contend.errors import BadInput
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
-from contend.stats.trend import PER, Trend, Visit, trend
-from contend.store.directory import Row, documents
+from contend.stats.trend import PER, SHAPES, Trend, Visit, trend
+from contend.store.directory import Row
+from contend.store.documents import documents
 from contend.store.rows import wrong_growth
+from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.units import format_duration
 
 Document = Mapping[str, Any]
@@ -69,73 +71,96 @@ class Call:
         slower = self.together.low > 0 and self.latency.growth >= LEAST_GROWTH
         return slower and (self.name != "list" or not self.counted or bool(self.growing_counts))
 
-    def to_json(self) -> dict[str, Any]:
-        latency = self.latency
-        return {
-            "call": self.name,
-            "start": latency.at(0).to_json(),
-            "at_largest": latency.at(latency.largest).to_json(),
-            "largest": latency.largest,
-            "slope": latency.slope.to_json(),
-            "slope_together": self.together.to_json(),
-            "bend": None if latency.bend is None else latency.bend.to_json(),
-            "shape": latency.shape,
-            "breaks": self.breaks.to_json(),
-            "counted": {what: _counted(of) for what, of in self.counted.items()},
-            "bytes": None if self.size is None else _counted(self.size),
-            "beside": {mode: estimate.to_json() for mode, estimate in self.beside.items()},
-            "flagged": self.flagged,
-            "visits": [[v.population, v.value, v.control, v.at_s] for v in latency.visits],
-        }
+
+@dataclass(frozen=True, slots=True)
+class CountedDocument(Shape):
+    """A count, or the size of the answer: with no entities, and for every 100 more."""
+
+    start: Estimate
+    slope: Estimate
+    shape: Annotated[str, Limits(enum=list(SHAPES))]
 
 
-def _counted(of: Trend) -> dict[str, Any]:
-    return {"start": of.at(0).to_json(), "slope": of.slope.to_json(), "shape": of.shape}
+@dataclass(frozen=True, slots=True)
+class CallDocument(Shape):
+    """One call by population. Latencies in s."""
+
+    call: str
+    start: Estimate
+    at_largest: Estimate
+    largest: Annotated[float, "entities in the largest visit"]
+    slope: Estimate
+    slope_together: Annotated[Estimate, "its interval holds with all others of the run"]
+    bend: Annotated[Estimate | None, "what the slope gains with every 100 more"]
+    shape: Annotated[str, Limits(enum=list(SHAPES))]
+    breaks: Annotated[Estimate, "the population from which on a typical call misses the SLO"]
+    counted: Mapping[str, CountedDocument]
+    bytes: Annotated[CountedDocument | None, "of the answer"]
+    beside: Annotated[Mapping[str, Estimate], "by mode, latency as a multiple of that in quiet"]
+    flagged: Annotated[bool, "its work grows with the population"]
+    visits: Annotated[tuple[tuple[float, float, float, float], ...], "population, s, control s, at s"]
+
+
+def _documents(calls: Sequence[Call]) -> list[CallDocument]:
+    return [
+        CallDocument(
+            call=call.name,
+            start=call.latency.at(0),
+            at_largest=call.latency.at(call.latency.largest),
+            largest=call.latency.largest,
+            slope=call.latency.slope,
+            slope_together=call.together,
+            bend=call.latency.bend,
+            shape=call.latency.shape,
+            breaks=call.breaks,
+            counted={what: _counted(of) for what, of in call.counted.items()},
+            bytes=None if call.size is None else _counted(call.size),
+            beside=call.beside,
+            flagged=call.flagged,
+            visits=tuple((v.population, v.value, v.control, v.at_s) for v in call.latency.visits),
+        )
+        for call in calls
+    ]
+
+
+def _counted(of: Trend) -> CountedDocument:
+    return CountedDocument(of.at(0), of.slope, of.shape)
+
+
+def _slope(of: Trend | None) -> Estimate | None:
+    return None if of is None else of.slope
 
 
 @dataclass(frozen=True)
-class Grown:
-    """All passes over one kind. control: how the call that looks at no entities changed meanwhile; it should not."""
+class Grown(Shape):
+    """All passes over one kind of entity."""
 
     kind: str
-    passes: int
-    reached: int
-    left_out: str
+    passes: Count
+    reached: Count
+    left_out: Annotated[str, "why there are no figures; empty where there are"]
     modes_left_out: Mapping[str, str]
     stopped: str
-    calls: tuple[Call, ...]
-    control: Trend | None
+    calls: Annotated[tuple[Call, ...], Through(_documents)]
+    control: Annotated[Trend | None, Through(_slope), "slope of the call that looks at no entities"]
     flooded_per_s: Mapping[str, float]
-    level: float
+    level: Annotated[float, HIDDEN]
 
     @property
-    def alarm(self) -> bool:
-        """The control changed with the population, beyond what one of the run's controls would by chance."""
+    @computed(before="flooded_per_s")
+    def alarm(self) -> Annotated[bool, Named("control_alarm")]:
+        """the control changed with the population, beyond what one of the run's controls would by chance"""
         return self.control is not None and self.control.slope_at(self.level).excludes(0.0)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "passes": self.passes,
-            "reached": self.reached,
-            "left_out": self.left_out,
-            "modes_left_out": dict(self.modes_left_out),
-            "stopped": self.stopped,
-            "calls": [call.to_json() for call in self.calls],
-            "control": None if self.control is None else self.control.slope.to_json(),
-            "control_alarm": self.alarm,
-            "flooded_per_s": dict(self.flooded_per_s),
-        }
 
 
 @dataclass(frozen=True)
-class Growths:
-    """Every kind in the order of the plan. slo_s: of a typical call."""
+class Growths(Shape):
+    """The passes of a growth study together."""
 
-    kinds: tuple[Grown, ...]
-    slo_s: float
-    problems: Mapping[str, int]
-    requests: Mapping[str, int]
+    slo_s: Annotated[float, "of a typical call"]
+    kinds: Annotated[tuple[Grown, ...], "in the order of the plan"]
+    problems: Annotated[Mapping[str, Count], "calls that failed, by what the cloud said"]
+    requests: Annotated[Mapping[str, Count], "requests, and what went wrong with them"]
 
     @property
     def calls(self) -> list[Call]:
@@ -153,14 +178,6 @@ class Growths:
         """Those beside quiet of which there are figures."""
         return [mode for mode in MODES if any(mode in call.beside for call in self.calls)]
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "slo_s": self.slo_s,
-            "kinds": [grown.to_json() for grown in self.kinds],
-            "problems": dict(self.problems),
-            "requests": dict(self.requests),
-        }
-
 
 def read(
     run: Path, rows: Iterable[Row], kinds: Sequence[str], slo_s: float, level: float = 0.95
@@ -175,8 +192,9 @@ def read(
     ordered = [(kind, found[kind]) for kind in dict.fromkeys((*kinds, *found)) if kind in found]
     together = sum(len(_names(passes)) for _, passes in ordered)
     controls = sum(1 for _, passes in ordered if _names(passes))
-    told = [document for _, passes in ordered for _, document in passes]
+    every = [document for _, passes in ordered for _, document in passes]
     return Growths(
+        slo_s,
         tuple(
             _grown(
                 kind,
@@ -188,9 +206,8 @@ def read(
             )
             for kind, passes in ordered
         ),
-        slo_s,
-        _sum(document["problems"] for document in told),
-        _sum(document["requests"] for document in told),
+        _sum(document["problems"] for document in every),
+        _sum(document["requests"] for document in every),
     )
 
 
@@ -262,7 +279,7 @@ def _visits(passes: Passes, name: str) -> list[Visit]:
 
 
 def _work(passes: Passes, name: str, value: Any) -> list[Visit]:
-    """What does not hang on how fast the host is: neither control nor time beside it."""
+    """Visits of what does not hang on how fast the host is: neither control nor time beside it."""
     return [
         Visit(visit["population"], value(call), series=series) for series, visit, call in _calls(passes, name)
     ]
@@ -339,7 +356,7 @@ def answer(growths: Growths) -> str:
 
 
 def milliseconds(of: Estimate) -> str:
-    """Of seconds, `24.5 [23.9, 25.1]` in ms.
+    """Write seconds as milliseconds, `24.5 [23.9, 25.1]`.
 
     >>> milliseconds(Estimate(0.02451, 0.0239, 0.0251, "s per 100", 20, 0.95, "", "higher"))
     '24.5 [23.9, 25.1]'

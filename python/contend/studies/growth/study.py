@@ -32,7 +32,7 @@ class GrowthStudy(Study[Growth]):
         return cells(scenario)
 
     def check(self, scenario: Growth) -> None:
-        from contend.clouds.access import find
+        from contend.clouds.login import find
 
         find(scenario.cloud)
 
@@ -83,10 +83,8 @@ class GrowthStudy(Study[Growth]):
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
         return "none: no call is shown to do more work as the cloud fills."
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.growth.schema import growth
-
-        return {"growth": growth()}
+    def result_type(self) -> Any:
+        return results.Growths
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("growth", "Calls by population"),)

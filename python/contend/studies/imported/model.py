@@ -6,6 +6,9 @@ from typing import Literal
 
 from contend.studies.model import Scenario
 
+UNSAID = "the files do not say"
+"""In environment.json, of what no file of a run says."""
+
 
 class Imported(Scenario):
     """What another tool measured, as `contend import` read it: it is reported and compared, never run.

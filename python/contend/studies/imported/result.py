@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from contend.document import Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.stats.levels import sign_cut
 from contend.store.directory import Row
+from contend.studies.imported.tools import ABOUT
+from contend.text.shape import Count, Named, Shape
 from contend.units import format_value
 
 if TYPE_CHECKING:
@@ -18,49 +20,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CellLevel:
-    """`samples`: the least and the most requests, transactions, iterations inside one run."""
+class CellLevel(Shape):
+    """A cell's own level of one metric, one value a run."""
 
     cell: str
     factors: Mapping[str, str]
     metric: MetricInfo
     level: Level
-    samples: tuple[int, int]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "cell": self.cell,
-            "factors": dict(self.factors),
-            "metric": self.metric.to_json(),
-            "level": self.level.to_json(),
-            "samples": list(self.samples),
-        }
+    samples: Annotated[
+        tuple[Count, Count], "requests, transactions or iterations inside one run: the least and the most"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedRuns:
-    """`about`: what one run of the tool is. `refused`: why there are no ratios. `notes`: what was left out, what differs."""
+class ImportedRuns(Shape):
+    """Measurements of another tool. Absent of contend's own runs."""
 
     tool: str
     version: str
-    files: int
-    about: str
+    files: Count
+    about: Annotated[
+        str,
+        Named("one_run"),
+        "what one run of that tool is, and why what lies inside it is no replicate",
+    ]
     settings: Mapping[str, str]
     levels: tuple[CellLevel, ...]
-    refused: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "tool": self.tool,
-            "version": self.version,
-            "files": self.files,
-            "one_run": self.about,
-            "settings": dict(self.settings),
-            "levels": [level.to_json() for level in self.levels],
-            "refused": list(self.refused),
-            "notes": list(self.notes),
-        }
+    refused: Annotated[tuple[str, ...], "why there is no ratio between cells"]
+    notes: Annotated[tuple[str, ...], "what was left out, what differs"]
 
 
 def read(
@@ -73,8 +60,6 @@ def read(
     at: float,
 ) -> ImportedRuns:
     """Levels of every cell that has a value. rows: the counted ones; at: the level of the intervals."""
-    from contend.imports.formats import FORMATS
-
     imported = environment.get("imported", {})
     levels = []
     for cell in cells:
@@ -91,7 +76,7 @@ def read(
         tool=tool,
         version=str(imported.get("version", "")),
         files=len(imported.get("files", ())),
-        about=FORMATS[tool].about if tool in FORMATS else "",
+        about=ABOUT.get(tool, ""),
         settings=settings,
         levels=tuple(levels),
         refused=tuple(dict.fromkeys(cell.no_ratio for cell in cells if cell.no_ratio)),

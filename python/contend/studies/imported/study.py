@@ -76,10 +76,8 @@ class ImportedStudy(Study[Imported]):
 
         return [("Made by", files(analysis.result))]
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.imported.schema import imported
-
-        return {"imported": imported()}
+    def result_type(self) -> Any:
+        return results.ImportedRuns
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("levels", "Levels"),)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contend.document import Analysis
-from contend.imports.document import UNSAID
 from contend.report.words import percent
+from contend.studies.imported.model import UNSAID
 from contend.studies.imported.result import CellLevel, ImportedRuns, headlines, name_of, needed
 from contend.units import format_value
 

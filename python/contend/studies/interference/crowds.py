@@ -10,67 +10,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from contend.document import CellResult
 from contend.probes.evidence import Observed
 from contend.stats.estimate import Estimate
+from contend.text.shape import Count, Finite, Shape, computed
 from contend.units import format_ratio
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """So many at once. fair: the slowdown that CPU time alone would make; nan where that is not known."""
+class Point(Shape):
+    """So many at once."""
 
-    copies: int
+    copies: Count
     slowdown: Estimate
-    fair: float
+    fair: Annotated[Finite, "the slowdown that CPU time alone would make"]
 
     @property
+    @computed
     def beyond(self) -> bool:
-        """Whether more than CPU time slows them, beyond the interval."""
+        """more than that, beyond the interval"""
         return self.slowdown.low > self.fair
-
-    def to_json(self) -> dict[str, Any]:
-        fair = None if self.fair != self.fair else self.fair
-        return {
-            "copies": self.copies,
-            "slowdown": self.slowdown.to_json(),
-            "fair": fair,
-            "beyond": self.beyond,
-        }
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """One application. wants: CPUs that one uses alone; cpus: that there are for all of them."""
+class Crowd(Shape):
+    """An application, more and more of it at once."""
 
     application: str
     metric: str
-    wants: float | None
-    cpus: int
+    wants: Annotated[float | None, "CPUs that one uses alone"]
+    cpus: Annotated[Count, "that there are for all of them"]
     points: tuple[Point, ...]
 
     @property
+    @computed(before="points")
     def full_from(self) -> float | None:
-        """How many fill the CPUs."""
+        """how many of it fill the CPUs"""
         return self.cpus / self.wants if self.wants else None
 
     @property
-    def slowed_from(self) -> int | None:
-        """The least number that is slowed beyond its interval: the knee lies at or below it, above the number before."""
+    @computed(before="points")
+    def slowed_from(self) -> Count | None:
+        """the least number that is slowed beyond its interval: the knee lies at or below it, above the number before"""
         return next((point.copies for point in self.points if point.slowdown.verdict == "higher"), None)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "application": self.application,
-            "metric": self.metric,
-            "wants": self.wants,
-            "cpus": self.cpus,
-            "full_from": self.full_from,
-            "slowed_from": self.slowed_from,
-            "points": [point.to_json() for point in self.points],
-        }
 
 
 def read(primary: Sequence[CellResult], cpus: int) -> tuple[Crowd, ...]:

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.rules import explain, observed, percent
 from contend.document import CellResult, Control
 from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
 from contend.store.cells import Application
 from contend.studies.interference.model import Interference
+from contend.studies.rules import explain, observed, percent
 from contend.units import format_times, format_value
 
 

@@ -94,10 +94,10 @@ class InterferenceStudy(Study[Interference]):
 
         return crowd_plots(report.analysis.result)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.interference.schema import crowds
+    def result_type(self) -> Any:
+        from contend.studies.interference.crowds import Crowd
 
-        return {"crowds": crowds()}
+        return tuple[Crowd, ...]
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("crowd", "More of the same"),)

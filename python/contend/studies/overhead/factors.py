@@ -1,4 +1,4 @@
-"""What an overhead study varies, as a scenario has it: platforms, sizes, how a size is given."""
+"""Factors of an overhead study, as a scenario has them: platforms, sizes, how a size is given."""
 
 from __future__ import annotations
 

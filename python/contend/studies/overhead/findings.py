@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.rules import Cause, caused, explain
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
@@ -19,6 +18,7 @@ from contend.studies.overhead.practices import NEGLIGIBLE, direction, fading_wor
 from contend.studies.overhead.result import Overheads, place_words
 from contend.studies.overhead.variant_findings import variant_findings, words
 from contend.studies.overhead.variants import host_cpus, is_of, place_of
+from contend.studies.rules import Cause, caused, explain
 
 
 def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""What this host gives of an overhead study: sizes, sizes of the host itself, places, networks."""
+"""The fit of an overhead study to this host: sizes, sizes of the host itself, networks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import shlex
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.platforms import hotplug, masks
+from contend.platforms import hotplug, masks, programs
 from contend.platforms.network import check_pair
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Topology
 from contend.studies import places
 from contend.studies.model import WorkloadRef
 from contend.studies.overhead.model import Overhead
-from contend.workloads import install
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 
@@ -105,7 +104,7 @@ def _memory_bytes() -> int:
 def check_app(app: str, directory: str) -> None:
     """The user's own command must be there; one with a slash is looked for where it runs."""
     program = next(iter(shlex.split(app)), "")
-    found = (Path(directory) / program).exists() if "/" in program else install.find_command(program)
+    found = (Path(directory) / program).exists() if "/" in program else programs.find_command(program)
     if not found:
         raise CannotHonour(
             f"app cannot run: there is no program '{program}'",

@@ -1,11 +1,10 @@
-"""What the share of a host costs at one size (the effect CHR), as findings: how much of a host an application needs."""
+"""Findings on the share of a host at one size (the effect CHR): how much of a host an application needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from contend.advice.finding import Finding
-from contend.advice.rules import Cause, caused, explain
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
@@ -13,6 +12,7 @@ from contend.stats.platform_size import Setting
 from contend.studies.overhead.practices import certain, direction
 from contend.studies.overhead.variant_findings import words
 from contend.studies.overhead.variants import is_of
+from contend.studies.rules import Cause, caused, explain
 
 
 def host_findings(
@@ -81,7 +81,7 @@ def _host(setting: Setting) -> str:
 
 
 def _crossed(effect: Effect) -> str:
-    """Whether pinning changes what the share costs; "" where the run cannot say."""
+    """A sentence where pinning changes what the share costs; "" where the run cannot say."""
     said = {
         "higher": "a set of CPUs makes that less",
         "lower": "a set of CPUs makes that more",

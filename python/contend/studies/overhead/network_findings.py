@@ -1,4 +1,4 @@
-"""What a network pair costs over loopback (the effect network), as findings: by itself, and what a platform adds."""
+"""Findings on a network pair over loopback (the effect network): by itself, and what a platform adds."""
 
 from __future__ import annotations
 

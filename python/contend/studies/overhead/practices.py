@@ -5,18 +5,21 @@ from __future__ import annotations
 import importlib.resources
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 
-from contend.advice.rules import percent
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import NEAR_ONE, Fading
-from contend.studies.overhead.result import Overheads
+from contend.studies.rules import percent
+from contend.text.shape import Shape
 from contend.units import format_ratio
+
+if TYPE_CHECKING:
+    from contend.studies.overhead.result import Overheads
 
 Verdict = Literal["confirmed", "refuted", "cannot tell"]
 NEGLIGIBLE = 0.05
@@ -24,16 +27,13 @@ NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Practice:
-    """One of practices.yaml, and what this run says of it. said: of each application, in words."""
+class Practice(Shape):
+    """A claim of others, held against this run."""
 
     id: str
     claim: str
     verdict: Verdict
-    said: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "claim": self.claim, "verdict": self.verdict, "said": list(self.said)}
+    said: Annotated[tuple[str, ...], "of each application, in words"]
 
 
 def judge(found: Overheads, cells: Sequence[CellResult], dominant: Mapping[str, str]) -> tuple[Practice, ...]:

@@ -10,64 +10,228 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
-from contend.stats.estimate import NO_RATIO
+from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.platform_curves import Curve, NoCurve, curves
-from contend.stats.platform_effects import KINDS, VARIED, Effect, effects
-from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
+from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind, effects
+from contend.stats.platform_forms import FORMS
+from contend.stats.platform_size import Decomposition, Setting, SizeCell, Standing, decompositions
 from contend.store.cells import NO_VALUES, Application, SizedPlatform, Values
+from contend.studies.overhead.practices import Practice
 from contend.studies.overhead.variants import Variant, pairs, place_of, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
+from contend.text.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.units import format_ratio
 
 if TYPE_CHECKING:
     from contend.document import CellResult
-    from contend.studies.overhead.practices import Practice
 
 NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
 
 
 @dataclass(frozen=True, slots=True)
-class Overheads:
-    """Of all applications. host_cpus: those that contend may use; emulated: platforms whose machines were."""
+class Where(Shape):
+    """Where an application ran."""
 
-    host_cpus: int
-    decompositions: tuple[Decomposition, ...]
-    effects: tuple[Effect, ...]
-    curves: tuple[Curve | NoCurve, ...]
-    emulated: tuple[str, ...]
-    startup_s: Mapping[str, float]
-    """By platform, what starting a command in it took: a median, and no part of any ratio."""
+    application: str
+    platform: str
+    provisioning: str
+    cpus: float
+    host_cpus: Annotated[float, "CPUs of the host, which a run may vary"]
+    chr: Annotated[float, "its CPUs over the host's"]
+
+    @classmethod
+    def of(cls, setting: Setting) -> Where:
+        return cls(
+            setting.application,
+            setting.platform,
+            setting.provisioning,
+            setting.size,
+            setting.host_cpus,
+            setting.chr,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostDocument(Shape):
+    """One size of the host."""
+
+    cpus: Count
+    by: Literal["whole", "offline", "confined"]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeDocument(Shape):
+    """One size's."""
+
+    where: Annotated[Where, FLAT]
+    ratio: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class DecompositionDocument(Shape):
+    """PTO and PSO of one application on one platform and provisioning."""
+
+    application: str
+    platform: str
+    provisioning: str
+    host_cpus: float
+    standing: Standing
+    refused: Annotated[str, "why there is none; empty where there is"]
+    pto: Estimate
+    spare: Annotated[
+        Where | None,
+        "of platforms with an emulator: the largest size that leaves that a CPU; its ratio is to be read beside PTO",
+    ]
+    pso: tuple[SizeDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledDocument(Shape):
+    """Throttling of both sides."""
+
+    over: float
+    under: float
+
+
+@dataclass(frozen=True, slots=True)
+class EffectDocument(Shape):
+    """A ratio of overhead ratios, paired within blocks."""
+
+    kind: Kind
+    over: tuple[Where, ...]
+    under: tuple[Where, ...]
+    ratio: Estimate
+    detectable: Annotated[Finite, "smallest relative effect seen with 80 % power"]
+    meaning: str
+    throttled: Annotated[
+        ThrottledDocument | None,
+        "seconds throttled of each second run, over all CPUs; of effects of a period, burst or placement, where seen",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDocument(Shape):
+    """One size, predicted from the others."""
+
+    cpus: float
+    predicted: Estimate
+    measured: Estimate
+    inside: Annotated[bool | None, "whether both agree; null where no prediction was made"]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveDocument(Shape):
+    """A curve of overhead over size: a description."""
+
+    application: str
+    platform: str
+    provisioning: str
+    host_cpus: float
+    why_none: Annotated[str, "empty: there is a curve"]
+    form: Annotated[str, Limits(enum=list(FORMS))]
+    exponent: float | None
+    coefficients: tuple[float, ...]
+    chosen: Mapping[str, float]
+    misfit: Annotated[float, "chance of gaps as wide if the form were true"]
+    doubt: Annotated[str, "why nothing is predicted by it; empty where it is"]
+    held_out: tuple[HeldDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoCurveDocument(Shape):
+    """A series without a curve."""
+
+    application: str
+    platform: str
+    provisioning: str
+    host_cpus: float
+    why_none: Annotated[str, "why there is none"]
+
+
+def _decompositions(every: Sequence[Decomposition]) -> list[DecompositionDocument]:
+    return [
+        DecompositionDocument(
+            of.application,
+            of.platform,
+            of.provisioning,
+            of.host_cpus,
+            of.standing,
+            of.refused,
+            of.pto,
+            None if of.spare is None else Where.of(of.spare),
+            tuple(SizeDocument(Where.of(part.setting), part.ratio) for part in of.pso),
+        )
+        for of in every
+    ]
+
+
+def _curves(every: Sequence[Curve | NoCurve]) -> list[CurveDocument | NoCurveDocument]:
+    return [_curve(of) for of in every]
+
+
+def _curve(of: Curve | NoCurve) -> CurveDocument | NoCurveDocument:
+    series = of.application, of.platform, of.provisioning, of.host_cpus
+    if isinstance(of, NoCurve):
+        return NoCurveDocument(*series, of.why)
+    held = tuple(HeldDocument(h.size, h.predicted, h.measured, h.inside) for h in of.held_out)
+    return CurveDocument(
+        *series, "", of.form, of.exponent, tuple(of.coefficients), of.chosen, of.misfit, of.doubt, held
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Overheads(Shape):
+    """The cells of an overhead study together."""
+
+    host_cpus: Annotated[Count, "those that contend may use"]
+    decompositions: Annotated[tuple[Decomposition, ...], Through(_decompositions)]
+    effects: Annotated[tuple[Effect, ...], HIDDEN]
+    curves: Annotated[tuple[Curve | NoCurve, ...], Through(_curves)]
+    emulated: Annotated[tuple[str, ...], "platforms whose machines were emulated"]
+    startup_s: Annotated[
+        Mapping[str, float], "by platform, what starting a command in it took: a median, no part of any ratio"
+    ]
     notes: tuple[str, ...]
-    throttled: Mapping[Setting, float] = field(default_factory=dict)
+    throttled: Annotated[Mapping[Setting, float], HIDDEN] = field(default_factory=dict)
     """Seconds that a cell was throttled of each second that it ran, over all its CPUs; where that was seen."""
-    hosts: Mapping[int, str] = field(default_factory=dict)
+    hosts: Annotated[Mapping[int, str], HIDDEN] = field(default_factory=dict)
     """Where a run varies that: by the CPUs of a host how it came to have so many, `whole`, `offline` or `confined`."""
     practices: tuple[Practice, ...] = ()
-    """What the run says of what others advise."""
-    applications: Mapping[str, Application] = field(default_factory=dict)
+    applications: Annotated[Mapping[str, Application], HIDDEN] = field(default_factory=dict)
     """By the name that settings have them by."""
-    variants: Mapping[str, Variant] = field(default_factory=dict)
+    variants: Annotated[Mapping[str, Variant], HIDDEN] = field(default_factory=dict)
     """Likewise, how sizes are given."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "host_cpus": self.host_cpus,
-            "hosts": [{"cpus": cpus, "by": by} for cpus, by in sorted(self.hosts.items())],
-            "decompositions": [_decomposition(d) for d in self.decompositions],
-            "effects": [_effect(e, self.throttled) for e in self.effects],
-            "curves": [_curve(c) for c in self.curves],
-            "emulated": list(self.emulated),
-            "startup_s": dict(self.startup_s),
-            "notes": list(self.notes),
-            "practices": [practice.to_json() for practice in self.practices],
-        }
+    @property
+    @computed(before="decompositions")
+    def host_sizes(self) -> Annotated[list[HostDocument], Named("hosts")]:
+        """sizes of the host, where the run varies that, and how it came to have so many CPUs"""
+        return [HostDocument(cpus, by) for cpus, by in sorted(self.hosts.items())]  # type: ignore[arg-type]
+
+    @property
+    @computed(before="curves")
+    def effects_seen(self) -> Annotated[list[EffectDocument], Named("effects")]:
+        return [self._effect(of) for of in self.effects]
+
+    def _effect(self, of: Effect) -> EffectDocument:
+        over, under = (self.throttled.get(side[0]) for side in (of.over, of.under))
+        unknown = of.kind not in VARIED or over is None or under is None
+        return EffectDocument(
+            of.kind,
+            tuple(Where.of(setting) for setting in of.over),
+            tuple(Where.of(setting) for setting in of.under),
+            of.ratio,
+            of.detectable,
+            of.meaning,
+            None if unknown else ThrottledDocument(over, under),  # type: ignore[arg-type]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,77 +449,6 @@ def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:
             told = ", ".join(str(n) for n in smaller)
             where = f"that of {host}" if by else f"this one of {host}: no CPU was taken offline"
             yield f"the bare host of {told} CPU{'s' if smaller != [1] else ''} is an affinity on {where}"
-
-
-def _key(setting: Setting) -> dict[str, Any]:
-    return {
-        "application": setting.application,
-        "platform": setting.platform,
-        "provisioning": setting.provisioning,
-        "cpus": setting.size,
-        "host_cpus": setting.host_cpus,
-        "chr": setting.chr,
-    }
-
-
-def _decomposition(of: Decomposition) -> dict[str, Any]:
-    return {
-        "application": of.application,
-        "platform": of.platform,
-        "provisioning": of.provisioning,
-        "host_cpus": of.host_cpus,
-        "standing": of.standing,
-        "refused": of.refused,
-        "pto": of.pto.to_json(),
-        "spare": None if of.spare is None else _key(of.spare),
-        "pso": [{**_key(part.setting), "ratio": part.ratio.to_json()} for part in of.pso],
-    }
-
-
-def _effect(of: Effect, throttled: Mapping[Setting, float]) -> dict[str, Any]:
-    seen = throttled.get(of.over[0]), throttled.get(of.under[0])
-    detectable = of.detectable if math.isfinite(of.detectable) else None
-    return {
-        "kind": of.kind,
-        "over": [_key(setting) for setting in of.over],
-        "under": [_key(setting) for setting in of.under],
-        "ratio": of.ratio.to_json(),
-        "detectable": detectable,
-        "meaning": of.meaning,
-        "throttled": None
-        if of.kind not in VARIED or None in seen
-        else dict(zip(("over", "under"), seen, strict=True)),
-    }
-
-
-def _curve(of: Curve | NoCurve) -> dict[str, Any]:
-    common = {
-        "application": of.application,
-        "platform": of.platform,
-        "provisioning": of.provisioning,
-        "host_cpus": of.host_cpus,
-    }
-    if isinstance(of, NoCurve):
-        return {**common, "why_none": of.why}
-    return {
-        **common,
-        "why_none": "",
-        "form": of.form,
-        "exponent": of.exponent,
-        "coefficients": list(of.coefficients),
-        "chosen": of.chosen,
-        "misfit": of.misfit,
-        "doubt": of.doubt,
-        "held_out": [
-            {
-                "cpus": held.size,
-                "predicted": held.predicted.to_json(),
-                "measured": held.measured.to_json(),
-                "inside": held.inside,
-            }
-            for held in of.held_out
-        ],
-    }
 
 
 def answer(cells: Sequence[CellResult]) -> str:

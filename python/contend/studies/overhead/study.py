@@ -183,10 +183,8 @@ class OverheadStudy(Study[Overhead]):
         seen = [effect.ratio.verdict != "no detectable effect" for effect in found.effects]
         return effect_headers(), list(zip(effect_rows(found), seen, strict=True))
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.overhead.schema import overhead
-
-        return {"overhead": overhead()}
+    def result_type(self) -> Any:
+        return results.Overheads
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("overhead", "Type and size"),)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from contend.advice.finding import Finding
-from contend.advice.rules import Cause, caused, explain
 from contend.document import CellResult
 from contend.platforms.bandwidth import period_text
 from contend.platforms.sizes import cpus_label
@@ -14,6 +13,7 @@ from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind
 from contend.studies.overhead.practices import direction
 from contend.studies.overhead.variants import Variant, of_setting
+from contend.studies.rules import Cause, caused, explain
 from contend.units import format_times
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}

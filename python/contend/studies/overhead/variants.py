@@ -33,7 +33,7 @@ def variant(name: str, of: SizedPlatform) -> Variant:
 
 
 def pairs(variants: Iterable[Variant]) -> Pairs:
-    """Which provisioning is divided by which, for each kind of effect.
+    """Pairs of provisionings, one divided by the other, for each kind of effect.
 
     A period is compared with the kernel's own, where that was measured, else with the longest: always the shorter over the
     longer. A burst with none, else the smallest. Pinning is of the most usual quota and of the packed set.
@@ -90,7 +90,7 @@ def throttled(cell: CellResult) -> float | None:
 
 
 def place_of(values: Values) -> SizedPlatform:
-    """What a cell of this study was measured on: each has one, which is checked where its plan is read."""
+    """The platform that a cell of this study was measured on: each has one, which is checked where its plan is read."""
     assert values.platform is not None
     return values.platform
 
@@ -101,7 +101,7 @@ def host_cpus(of: SizedPlatform, whole: int) -> int:
 
 
 def is_of(cell: CellResult, setting: Setting) -> bool:
-    """Whether a cell is the setting's."""
+    """True if a cell is the setting's."""
     wanted = setting.application, setting.platform, setting.provisioning
     found = tuple(cell.factors[key] for key in ("victim", "platform", "provisioning"))
     place = place_of(cell.values)

@@ -41,7 +41,7 @@ def decomposition_rows(found: Overheads) -> list[tuple[str, ...]]:
 
 
 def has_descriptions(found: Overheads) -> bool:
-    """Whether any of these rows is a description, which is marked *."""
+    """True if any of these rows is a description, which is marked *."""
     return any(of.standing != "claim" for of in _plain(found) if not of.refused)
 
 

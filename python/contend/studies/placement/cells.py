@@ -8,8 +8,8 @@ from typing import Any
 from contend.clouds.instances.before import creation_lines
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.studies.cell import Cell, Party
+from contend.studies.placement.conditions import condition_words, place_words
 from contend.studies.placement.model import NetworkPlacement
-from contend.testbed.placement.words import condition_words, place_words
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 
@@ -73,7 +73,7 @@ def _places(scenario: NetworkPlacement) -> Iterator[dict[str, str]]:
 
 
 def _of_run(scenario: NetworkPlacement) -> dict[str, str | int]:
-    """What every cell on a cloud has to know of the others: the instances of all are made at once."""
+    """Settings that every cell on a cloud needs of the others: the instances of all are made at once."""
     if not scenario.cloud:
         return {}
     spots = dict.fromkeys(Spot.read(p["host"][0] + p["subnet"][0]).short for p in _places(scenario))
@@ -90,7 +90,7 @@ def topology_of(scenario: NetworkPlacement) -> tuple[Topology, dict[str, Any]]:
 
 
 def instance_lines(scenario: NetworkPlacement) -> Iterator[str]:
-    """What a run on a cloud makes there, and the template where Heat makes it. Raises BadInput."""
+    """Lines on what a run on a cloud makes there, and the template where Heat makes it. Raises BadInput."""
     topology, parameters = topology_of(scenario)
     guests = topology.guests()
     made = [f"{len(guests)} instances ({', '.join(guest.role for guest in guests)})"]

@@ -1,4 +1,4 @@
-"""Whether pairs of instances can be had here, and which ways between hosts."""
+"""Checks that pairs of instances can be had here, and which ways between hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cells of a placement study say together: what a host, a subnet and an encapsulation between two ends change.
+"""Effects of a placement study's cells together: what a host, a subnet and an encapsulation between two ends change.
 
 Effects are ratios of geometric means over the other factor, formed within every block of the 2 × 2:
 
@@ -69,7 +69,7 @@ Table = Mapping[tuple[Conditions, Route, str], Values]
 
 
 def _product(of: Sequence[tuple[Values, float]], blocks: Sequence[int]) -> list[float]:
-    """By block, the product of values to their powers; NaN where one is missing."""
+    """The product, by block, of values to their powers; NaN where one is missing."""
     return [
         math.prod(values[block] ** power for values, power in of)
         if all(block in values for values, _ in of)
@@ -117,7 +117,7 @@ def _contrasts(by: Table, metric: str) -> Iterator[tuple[Kind, Conditions, str, 
 def _of_square(
     conditions: Conditions, encapsulation: str, within: list[Values | None], across: list[Values | None]
 ) -> Iterator[tuple[Kind, Conditions, str, Side, Side]]:
-    """Of a square that is not whole, what its pairs tell."""
+    """Effects of the pairs of a square that is not whole."""
     (w1, w2), (a1, a2) = within, across
     if a1 is not None or a2 is not None:
         pairs = [(a, w) for a, w in ((a1, w1), (a2, w2)) if a is not None and w is not None]
@@ -138,7 +138,7 @@ def _mean(
 
 
 def _added(by: Table, level: float, seed: int) -> Iterator[Added]:
-    """What routing, another host and an encapsulation add, where both sides were measured. All intervals hold together
+    """Effects of routing, another host and an encapsulation, where both sides were measured. All intervals hold together
     (Bonferroni)."""
     found = [
         (
@@ -203,7 +203,7 @@ def difference(over: Values, under: Values, own: float, level: float, seed: int)
 
 
 def _aggregates(measured: Sequence[Measured], by: Table, level: float) -> Iterator[Aggregate]:
-    """Of each place that several numbers of pairs were measured in, with the traffic that they were measured with."""
+    """Aggregates of each way that several numbers of pairs were measured in, with the traffic of the measurement."""
     rates = [m for m in measured if m.metric == "throughput"]
     many = {
         (m.conditions.traffic, m.place)

@@ -1,4 +1,4 @@
-"""What a placement study finds: what a different subnet, another host and an encapsulation cost, with what to do."""
+"""Findings of a placement study: what a different subnet, another host and an encapsulation cost, with what to do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.studies.overhead.practices import direction
+from contend.studies.placement.conditions import place_words
 from contend.studies.placement.result import Added, Effect, Kind, Placements, change, seconds
-from contend.testbed.placement.words import place_words
 
 _ADVICE: dict[Kind, str] = {
     "subnet": "put ends that talk much into one subnet: no router is between them then",
@@ -32,8 +32,10 @@ _UNITS = {
 
 
 def findings(found: Placements, repeat: str) -> tuple[Finding, ...]:
-    """What is worse beyond the interval at the first conditions; the largest loss of throughput first. repeat: repeats the
-    run."""
+    """Find what is worse beyond the interval at the first conditions, the largest loss of throughput first.
+
+    repeat: the command that repeats the run.
+    """
     drafts = sorted(_drafts(found, repeat), key=lambda draft: draft.estimate.value)
     return tuple(replace(draft, id=f"F{number}") for number, draft in enumerate(drafts, start=1))
 
@@ -53,7 +55,7 @@ def _drafts(found: Placements, repeat: str) -> Iterator[Finding]:
 
 
 def _is_slower(effects: list[Effect], added: Added) -> bool:
-    """Whether a finding on throughput tells of it already."""
+    """True if a finding on throughput tells of it already."""
     return any(
         e.kind == added.kind and e.metric == "throughput" and direction(e.ratio) == "lower" for e in effects
     )

@@ -21,7 +21,7 @@ _AT = {
 
 
 def pictures(found: Placements) -> list[tuple[Route, str, str]]:
-    """Of each place: itself, the way in words, and drawn. Colours are those of the plots. None of a cloud's: what its hosts
+    """Pictures of each way: itself, in words, and drawn. Colours are those of the plots. None of a cloud's: what its hosts
     have of switches and routers is not known here."""
     if found.ends != NAMESPACES:
         return []

@@ -10,18 +10,16 @@ import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Literal
 
 from contend.document import Level
 from contend.stats.estimate import Estimate
-from contend.testbed.placement.words import condition_words, place_words
-
-if TYPE_CHECKING:
-    from contend.stats.sustained import Usl
-    from contend.studies.overhead.practices import Practice
+from contend.stats.sustained import Usl
+from contend.studies.overhead.practices import Practice
+from contend.studies.placement.conditions import condition_words, place_words
+from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]
-KINDS: tuple[Kind, ...] = ("host", "subnet", "interaction", "encapsulation")
 GUESTS_CPU = "guests_cpu_per_gb"
 METRICS = ("throughput", "cpu_per_gb", GUESTS_CPU, "latency_p50", "latency_p99")
 """Of which effects are told. Others stand in the table. CPU time is of the whole machine where ends are namespaces, and
@@ -104,36 +102,38 @@ class Measured:
         return {block: math.exp(statistics.fmean(map(math.log, of))) for block, of in found.items()}
 
 
+def _label(of: Conditions | Route) -> str:
+    return of.label
+
+
+def _estimates(levels: Mapping[int, Level]) -> dict[int, Estimate]:
+    return {n: level.estimate for n, level in levels.items()}
+
+
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """encapsulation: of the cells between hosts."""
+class Effect(Shape):
+    """The effect of one factor: a ratio within blocks. Those of one metric hold together."""
 
     kind: Kind
-    metric: str
-    conditions: Conditions
-    encapsulation: str
+    metric: Annotated[str, Limits(enum=list(METRICS))]
+    conditions: Annotated[Conditions, Through(_label)]
+    encapsulation: Annotated[str, "of the cells between hosts"]
     ratio: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "metric": self.metric,
-            "conditions": self.conditions.label,
-            "encapsulation": self.encapsulation,
-            "ratio": self.ratio.to_json(),
-            "meaning": MEANINGS[self.kind],
-        }
+    @property
+    @computed
+    def meaning(self) -> str:
+        return MEANINGS[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """CPU time of the whole machine that a place adds for 10^9 bytes. what: routing, another host, vxlan …; over, under:
-    what is compared."""
+class Added(Shape):
+    """CPU time of the whole machine for 10^9 bytes that one place takes beyond another."""
 
-    what: str
-    conditions: Conditions
-    over: Route
-    under: Route
+    what: Annotated[str, "routing, another host, vxlan …"]
+    conditions: Annotated[Conditions, Through(_label)]
+    over: Annotated[Route, Through(_label)]
+    under: Annotated[Route, Through(_label)]
     seconds: Estimate
 
     @property
@@ -143,56 +143,53 @@ class Added:
             return "subnet"
         return "host" if self.over.host != self.under.host else "encapsulation"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "conditions": self.conditions.label,
-            "over": self.over.label,
-            "under": self.under.label,
-            "seconds": self.seconds.to_json(),
-        }
-
 
 @dataclass(frozen=True)
-class Aggregate:
-    """Throughput of all pairs together in one place, by their number. steps: over the next smaller number; knee: the number
-    from which on more pairs certainly add less than a twentieth, None where none was reached; law: fitted, None where these
-    numbers do not determine it."""
+class Aggregate(Shape):
+    """Throughput of all pairs together in one place, by their number."""
 
-    place: Route
-    levels: Mapping[int, Level]
-    over_one: Mapping[int, Estimate]
-    steps: Mapping[int, Estimate]
-    law: Usl | None = field(default=None, compare=False)
+    place: Annotated[Route, Through(_label)]
+    levels: Annotated[Mapping[int, Level], Through(_estimates)]
+    over_one: Annotated[Mapping[int, Estimate], Named("over_least"), "over that of the fewest pairs"]
+    steps: Annotated[Mapping[int, Estimate], "over that of the next fewer pairs"]
+    law: Annotated[Usl | None, HIDDEN] = field(default=None, compare=False)
+    """Fitted; None where these numbers do not determine it."""
 
     @property
-    def knee(self) -> int | None:
+    @computed
+    def knee(self) -> Count | None:
+        """pairs from which on more certainly add less than a twentieth; null: none reached"""
         numbers = sorted(self.levels)
         for smaller, larger in itertools.pairwise(numbers):
             if all(self.steps[n].high < MORE for n in numbers if n >= larger):
                 return smaller
         return None
 
-    def to_json(self) -> dict[str, Any]:
-        law = self.law
-        return {
-            "place": self.place.label,
-            "levels": {str(n): level.estimate.to_json() for n, level in self.levels.items()},
-            "over_least": {str(n): of.to_json() for n, of in self.over_one.items()},
-            "steps": {str(n): of.to_json() for n, of in self.steps.items()},
-            "knee": self.knee,
-            "contention": None if law is None else law.contention.to_json(),
-            "coherency": None if law is None else law.coherency.to_json(),
-            "peak": None if law is None else law.peak.to_json(),
-        }
+    @property
+    @computed
+    def contention(self) -> Estimate | None:
+        """of the universal scalability law, where so many numbers were measured"""
+        return None if self.law is None else self.law.contention
+
+    @property
+    @computed
+    def coherency(self) -> Estimate | None:
+        """of the same law"""
+        return None if self.law is None else self.law.coherency
+
+    @property
+    @computed
+    def peak(self) -> Estimate | None:
+        """of the same law"""
+        return None if self.law is None else self.law.peak
 
 
 @dataclass(frozen=True)
-class Placements:
-    """All of it. ends: what the instances are; claims: what others said, held against it."""
+class Placements(Shape):
+    """The cells of a placement study together."""
 
-    ends: str
-    measured: tuple[Measured, ...]
+    ends: Annotated[str, "what the instances are"]
+    measured: Annotated[tuple[Measured, ...], HIDDEN]
     effects: tuple[Effect, ...]
     added: tuple[Added, ...]
     aggregates: tuple[Aggregate, ...]
@@ -221,15 +218,6 @@ class Placements:
     def first(self) -> Conditions:
         """The conditions that findings and claims are about: the first protocol and message, fewest pairs."""
         return self.conditions[0]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "ends": self.ends,
-            "effects": [effect.to_json() for effect in self.effects],
-            "added": [added.to_json() for added in self.added],
-            "aggregates": [aggregate.to_json() for aggregate in self.aggregates],
-            "claims": [claim.to_json() for claim in self.claims],
-        }
 
 
 def answer(found: Placements) -> str:

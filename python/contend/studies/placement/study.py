@@ -21,10 +21,10 @@ from contend.studies.placement.words import conditions
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.engine.plan import Plan
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
+    from contend.studies.plan import Plan
 
 
 class PlacementStudy(Study[NetworkPlacement]):
@@ -98,10 +98,8 @@ class PlacementStudy(Study[NetworkPlacement]):
             return super().nothing_found(analysis, known=known)
         return "none: no place is shown to cost throughput or CPU time by 5 % or more."
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.placement.schema import placement
-
-        return {"placement": placement()}
+    def result_type(self) -> Any:
+        return results.Placements
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("placement", "Places"),)

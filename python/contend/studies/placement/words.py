@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from contend.report.words import NONE_MARK, percent
 from contend.stats.estimate import Estimate
+from contend.studies.placement.conditions import condition_words
 from contend.studies.placement.result import (
     GUESTS_CPU,
     MEANINGS,
@@ -21,7 +22,6 @@ from contend.studies.placement.result import (
     change_figures,
     seconds,
 )
-from contend.testbed.placement.words import condition_words
 from contend.units import format_value
 
 NAMESPACES = "namespaces of one machine"

@@ -1,4 +1,4 @@
-"""Which workloads go on one host: the assignment with the least slowdown, by a table of pairs."""
+"""Assignment of workloads to hosts with the least slowdown, by a table of pairs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Assignment:
 
 
 def slowdowns(table: Floats, groups: Groups) -> list[float]:
-    """Of every workload, in the order of the groups. table: (W, W) log slowdowns, a row a victim.
+    """Slowdown of every workload, in the order of the groups. table: (W, W) log slowdowns, a row a victim.
 
     Of several neighbours the logs add up: a pair's is measured or predicted, more than that is taken from pairs.
 
@@ -57,17 +57,17 @@ def assign(table: Floats, hosts: int, *, aim: Aim = "total", seed: int = 0) -> A
         costs = [_cost(table, groups, aim) for groups in every]
         best = every[min(range(len(every)), key=lambda i: (costs[i], every[i]))]
         means = statistics.fmean(statistics.fmean(slowdowns(table, groups)) for groups in every)
-        return _told(table, best, means, exact=True)
+        return _assignment(table, best, means, exact=True)
     rng = random.Random(f"{seed}/placement")
     starts = [_at_random(n, hosts, rng) for _ in range(STARTS)]
     best = min(
         (_descend(table, groups, hosts, aim) for groups in starts), key=lambda g: (_cost(table, g, aim), g)
     )
     drawn = (statistics.fmean(slowdowns(table, _at_random(n, hosts, rng))) for _ in range(DRAWN))
-    return _told(table, best, statistics.fmean(drawn), exact=False)
+    return _assignment(table, best, statistics.fmean(drawn), exact=False)
 
 
-def _told(table: Floats, groups: Groups, at_random: float, *, exact: bool) -> Assignment:
+def _assignment(table: Floats, groups: Groups, at_random: float, *, exact: bool) -> Assignment:
     each = slowdowns(table, groups)
     return Assignment(groups, statistics.fmean(each), max(each), at_random, exact)
 

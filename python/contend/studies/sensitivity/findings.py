@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from contend.advice.document import MeasuredMeans, PlacementDocument, PredictedMeans
 from contend.advice.finding import Evidence, Finding
 from contend.errors import BadInput
 from contend.studies.cell import party
@@ -40,32 +41,27 @@ class Placed:
         """Whether some host has more than two workloads, which nobody measured together."""
         return any(len(group) > 2 for group in self.assignment.groups)
 
-    def to_json(self, workloads: Sequence[str]) -> dict[str, Any]:
-        def finite(value: float) -> float | None:
-            return value if math.isfinite(value) else None
+    def document(self, workloads: Sequence[str]) -> PlacementDocument:
+        """Write it with the workloads' names."""
 
-        def of(groups: Sequence[Sequence[int]]) -> list[list[str]]:
+        def named(groups: Sequence[Sequence[int]]) -> list[list[str]]:
             return [[workloads[i] for i in group] for group in groups]
 
         best = self.best
-        return {
-            "hosts": self.hosts,
-            "aim": self.aim,
-            "assignment": of(self.assignment.groups),
-            "exact": self.assignment.exact,
-            "more_than_pairs": self.extrapolated,
-            "predicted": {
-                "mean": self.assignment.mean,
-                "worst": self.assignment.worst,
-                "random": self.assignment.random,
-            },
-            "measured": {
-                "mean": finite(self.measured),
-                "random": finite(self.measured_random),
-                "best": None if best is None else best.mean,
-                "best_assignment": None if best is None else of(best.groups),
-            },
-        }
+        return PlacementDocument(
+            self.hosts,
+            self.aim,
+            named(self.assignment.groups),
+            self.assignment.exact,
+            self.extrapolated,
+            PredictedMeans(self.assignment.mean, self.assignment.worst, self.assignment.random),
+            MeasuredMeans(
+                self.measured,
+                self.measured_random,
+                None if best is None else best.mean,
+                None if best is None else named(best.groups),
+            ),
+        )
 
 
 def findings(of: Sensitivities, scenario: Sensitivity) -> tuple[Finding, ...]:

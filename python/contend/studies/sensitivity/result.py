@@ -1,4 +1,4 @@
-"""What the cells of a forecast say together: curves, pressures, and the table of pairs, predicted beside measured.
+"""The cells of a forecast together: curves, pressures, and the table of pairs, predicted beside measured.
 
 The arithmetic is `contend.stats.sensitivity`'s; here are a run's comparisons put into its arrays, and its figures into words
 that reports and the advisor share.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
 from contend.studies.overhead.result import by_block
+from contend.text.shape import HIDDEN, Finite, Named, Shape, Through, computed
 
 if TYPE_CHECKING:
     from contend.document import CellResult
@@ -30,30 +31,30 @@ NO_PAIRS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One victim beside one neighbour. Estimates are slowdowns; measured: None where it was not."""
+class Pair(Shape):
+    """One victim beside one neighbour. Estimates are slowdowns."""
 
     victim: str
     neighbour: str
     cell: str
     predicted: Estimate
-    baseline: float  # what a row and a column effect say; NaN where they cannot
+    baseline: Annotated[Finite, "what a row and a column effect say"]
     measured: Estimate | None
-    held_out: bool
-    beyond: bool
-    """The neighbour presses harder than any injector did: the prediction is an extrapolation."""
-    parts: Mapping[str, float]
-    """What each resource by itself would slow, as a ratio."""
+    held_out: Annotated[bool, "nothing was fitted to it"]
+    beyond: Annotated[bool, Named("extrapolation"), "the neighbour presses harder than any injector did"]
+    parts: Annotated[Mapping[str, float], "by resource, what it alone would slow, as a ratio"]
 
     @property
+    @computed(before="parts")
     def resource(self) -> str:
-        """The one that slows most."""
+        """the one that slows most; empty where none does"""
         largest = max(self.parts, key=lambda name: self.parts[name], default="")
         return largest if self.parts.get(largest, 1.0) > 1.0 + 1e-9 else ""
 
     @property
+    @computed(before="extrapolation")
     def inside(self) -> bool | None:
-        """Whether the measured slowdown is in the predicted interval; None where one of the two is not known."""
+        """whether the measured slowdown is in the predicted interval; null where one of the two is not known"""
         if (
             self.measured is None
             or not math.isfinite(self.measured.value)
@@ -64,25 +65,92 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Sensitivities:
-    """Of all workloads. curves, scale: by (victim or resource's probe, injector's resource) the comparisons in the order of
-    the intensities; intensity: by (workload, resource), in % of the injector, above 100 beyond it, NaN without a scale."""
+class ErrorsDocument(Shape):
+    """Errors of both."""
+
+    forecast: Errors | None
+    baseline: Errors | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadCurve(Shape):
+    """A workload's slowdowns by intensity."""
+
+    workload: str
+    resource: str
+    slowdown: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDocument(Shape):
+    """A probe under its own injector."""
+
+    resource: str
+    slowdown: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PressureDocument(Shape):
+    """How hard a workload presses."""
+
+    workload: str
+    resource: str
+    intensity: Annotated[Finite, "% of the injector's that slows the probe as much; above 100 beyond it"]
+
+
+def _curves(of: Mapping[tuple[str, str], tuple[Estimate, ...]]) -> list[WorkloadCurve]:
+    return [WorkloadCurve(*key, estimates) for key, estimates in of.items()]
+
+
+def _scale(of: Mapping[str, tuple[Estimate, ...]]) -> list[ScaleDocument]:
+    return [ScaleDocument(resource, estimates) for resource, estimates in of.items()]
+
+
+def _pressure(of: Mapping[tuple[str, str], float]) -> list[PressureDocument]:
+    return [PressureDocument(*key, value) for key, value in of.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivities(Shape):
+    """Curves, pressures, and the table of pairs that they predict.
+
+    curves, scale: by (victim or resource's probe, injector's resource) the comparisons in the order of the intensities;
+    intensity: by (workload, resource), NaN without a scale.
+    """
 
     workloads: tuple[str, ...]
     resources: tuple[str, ...]
     intensities: tuple[float, ...]
     placement: str
-    forecast: Forecast
+    forecast: Annotated[Forecast, HIDDEN]
     pairs: tuple[Pair, ...]
-    curves: Mapping[tuple[str, str], tuple[Estimate, ...]]
-    scale: Mapping[str, tuple[Estimate, ...]]
-    intensity: Mapping[tuple[str, str], float]
+    curves: Annotated[Mapping[tuple[str, str], tuple[Estimate, ...]], Through(_curves)]
+    scale: Annotated[Mapping[str, tuple[Estimate, ...]], Through(_scale)]
+    intensity: Annotated[Mapping[tuple[str, str], float], Named("pressure"), Through(_pressure)]
     notes: tuple[str, ...]
 
     @property
+    @computed(before="pairs")
     def refused(self) -> str:
-        """Why this is a description; "" where it is a forecast."""
+        """why this is a description; empty for a forecast"""
         return self.forecast.refused
+
+    @property
+    @computed(before="pairs")
+    def covers(self) -> str:
+        """what the predicted intervals hold"""
+        return covers(self)
+
+    @property
+    @computed(before="pairs")
+    def errors(self) -> ErrorsDocument:
+        return ErrorsDocument(self.forecast.model_errors, self.forecast.baseline_errors)
+
+    @property
+    @computed(before="pairs")
+    def advantage(self) -> Estimate:
+        """of the forecast's |log error| over the baseline's"""
+        return self.forecast.advantage
 
     @property
     def held_out(self) -> tuple[Pair, ...]:
@@ -94,32 +162,6 @@ class Sensitivities:
     def logs(self, *, measured: bool = False) -> np.ndarray[Any, np.dtype[np.float64]]:
         """(W, W) log slowdowns, predicted or measured; NaN where there is none."""
         return self.forecast.measured if measured else self.forecast.predicted
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "workloads": list(self.workloads),
-            "resources": list(self.resources),
-            "intensities": list(self.intensities),
-            "placement": self.placement,
-            "refused": self.refused,
-            "covers": covers(self),
-            "errors": {"forecast": _errors(self.forecast.model_errors), "baseline": _errors(self.forecast.baseline_errors)},
-            "advantage": self.forecast.advantage.to_json(),
-            "pairs": [_pair(pair) for pair in self.pairs],
-            "curves": [
-                {"workload": name, "resource": resource, "slowdown": [e.to_json() for e in estimates]}
-                for (name, resource), estimates in self.curves.items()
-            ],
-            "scale": [
-                {"resource": resource, "slowdown": [e.to_json() for e in estimates]}
-                for resource, estimates in self.scale.items()
-            ],
-            "pressure": [
-                {"workload": name, "resource": resource, "intensity": _finite(value)}
-                for (name, resource), value in self.intensity.items()
-            ],
-            "notes": list(self.notes),
-        }  # fmt: skip
 
 
 def read(
@@ -257,7 +299,7 @@ def _notes(found: Forecast, workloads: tuple[str, ...], resources: tuple[str, ..
 
 
 def covers(of: Sensitivities) -> str:
-    """What the predicted intervals hold, in a sentence."""
+    """A sentence on what the predicted intervals hold."""
     level = of.forecast.level
     if not level:
         return "the doubt of resampled blocks only: no pair was measured that could tell how far off the curves are"
@@ -284,34 +326,3 @@ def answer(of: Sensitivities) -> str:
         f"Pairs can be forecast from curves and probes. Worst: {worst.victim} beside {worst.neighbour},"
         f" {worst.predicted.value:.2f} times; best: {best.victim} beside {best.neighbour}, {best.predicted.value:.2f}.{said}"
     )
-
-
-def _errors(of: Errors | None) -> dict[str, float] | None:
-    if of is None:
-        return None
-    return {
-        "median_points": of.median_points,
-        "worst_points": of.worst_points,
-        "median_log": of.median_log,
-        "worst_log": of.worst_log,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _pair(pair: Pair) -> dict[str, Any]:
-    return {
-        "victim": pair.victim,
-        "neighbour": pair.neighbour,
-        "cell": pair.cell,
-        "predicted": pair.predicted.to_json(),
-        "baseline": _finite(pair.baseline),
-        "measured": None if pair.measured is None else pair.measured.to_json(),
-        "held_out": pair.held_out,
-        "inside": pair.inside,
-        "extrapolation": pair.beyond,
-        "resource": pair.resource,
-        "parts": dict(pair.parts),
-    }

@@ -17,10 +17,10 @@ from contend.studies.sensitivity.model import Sensitivity
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.engine.plan import Plan
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
+    from contend.studies.plan import Plan
 
 
 class SensitivityStudy(Study[Sensitivity]):
@@ -83,7 +83,7 @@ class SensitivityStudy(Study[Sensitivity]):
         return () if result is None else placing.findings(result, scenario)
 
     def lines(self, scenario: Sensitivity, plan: Plan) -> Iterator[str]:
-        """Of hundreds, how many there are of each kind."""
+        """Lines of how many there are of each kind, where there are hundreds."""
         from contend.studies.sensitivity.words import cells_lines
 
         yield from cells_lines(plan)
@@ -100,7 +100,7 @@ class SensitivityStudy(Study[Sensitivity]):
         placed = placing.place(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
         return Advice(
             placing.claims(of, scenario, placed),
-            placement=placed.to_json(of.workloads),
+            placement=placed.document(of.workloads),
             title=f"On {placed.hosts} host{'s' if placed.hosts != 1 else ''}",
             lines=words.placed_lines(of, placed),
             about=words.placed_about(placed),
@@ -121,10 +121,8 @@ class SensitivityStudy(Study[Sensitivity]):
             return "none: no placement is advised by what is no forecast."
         return super().nothing_found(analysis, known=known)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.sensitivity.schema import sensitivity
-
-        return {"sensitivity": sensitivity()}
+    def result_type(self) -> Any:
+        return results.Sensitivities
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         title = "Description" if analysis.result.refused else "Forecast"

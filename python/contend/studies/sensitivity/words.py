@@ -12,7 +12,7 @@ from contend.stats.sensitivity import Errors
 from contend.studies.sensitivity.result import Pair, Sensitivities, covers
 
 if TYPE_CHECKING:
-    from contend.engine.plan import Plan
+    from contend.studies.plan import Plan
     from contend.studies.sensitivity.findings import Placed
 
 TITLE = "Forecast of pairs"
@@ -40,7 +40,7 @@ def title(of: Sensitivities) -> str:
 
 
 def verdict(of: Sensitivities) -> str:
-    """Whether it may be called a forecast, and by how much it is nearer."""
+    """A sentence on whether it may be called a forecast, and by how much it is nearer."""
     advantage = of.forecast.advantage
     told = "of the pairs held out, which nothing was fitted to"
     if math.isfinite(advantage.value):

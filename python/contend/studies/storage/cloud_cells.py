@@ -30,7 +30,6 @@ _ABOUT = {
     "networks": "one of the cloud's; empty: the run makes its own",
     "install": "cloud-init installs fio in the instances",
 }
-_RUN = "--run {work}/../.. --access {work}/../cloud-access.json --cloud '{cloud}'"
 
 
 def parameters(scenario: Storage, pool: Pool, *, first: bool) -> dict[str, Scalar]:
@@ -55,7 +54,6 @@ def workload(pool: Pool, size: int, passes: int, burning: float) -> Workload:
     """The catalogue's fio, in an instance. burning: bytes a second that a neighbour there has to move."""
     fio, pairs = load_workload("fio"), load_workload("network-placement-cloud")
     direct = pool.direct is not False
-    asked = "--ssh-config '{ssh_config}' --role {role} --pool '{pool}'"
     native = "{native} storage-cloud"
     of_run = {name: pairs.parameters[name] for name in _AS_PAIRS}
     of_run |= {name: of_run[name].model_copy(update={"about": about}) for name, about in _ABOUT.items()}
@@ -78,20 +76,13 @@ def workload(pool: Pool, size: int, passes: int, burning: float) -> Workload:
             "pool": Parameter(default=""),
         },
         prepare=(
-            f"{native} prepare {_RUN} --disks '{{disks}}' --neighbour-host {{neighbour_host}} --by {{by}}"
-            " --means {means} --zone '{zone}' --hosts '{hosts}' --image '{image}' --flavor '{flavor}' --user '{user}'"
-            " --networks '{networks}' --cidrs '{cidrs}' --external '{external}' --ssh-config '{ssh_config}'"
-            " --install {install} --within {within}",
-            f"{native} layout {_RUN} {asked} --out {{work}}/prepare.json"
-            f" --fio '{fio_words.layout(DEVICE, size, passes, direct)}'",
+            f"{native} prepare {{parameters}}",
+            f"{native} layout {{parameters}} {fio_words.layout(DEVICE, size, passes, direct)}",
         ),
-        run=(
-            f"{native} run {_RUN} {asked} --seconds {{seconds}} --out {{out}}/fio.json"
-            f" --fio '{fio_words.trial(DEVICE, direct)}'",
-        ),
-        finish=(f"{native} finish {_RUN}",),
+        run=(f"{native} run {{parameters}} {{seconds}}s {fio_words.trial(DEVICE, direct)}",),
+        finish=(f"{native} finish {{parameters}}",),
         neighbour=Neighbour(
-            run=f"{native} neighbour {_RUN} {asked} --out {{out}}/moved --fio '{fio_words.neighbour(DEVICE, direct)}'",
+            run=f"{native} neighbour {{parameters}} {fio_words.neighbour(DEVICE, direct)}",
             burning=burning,
             counter="moved",
         ),

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import login
 from contend.clouds.http import Api
 from contend.clouds.instances import volumes
 from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR
+from contend.clouds.login import login
 from contend.errors import BadInput
 from contend.studies.storage.model import Pool, Storage
 
@@ -135,6 +135,6 @@ def told(stood: Mapping[str, Any]) -> list[str]:
 
 
 def read_stood(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What `stood` gave, from the run's ledger; the last one of a run that was resumed."""
+    """Read what `stood` gave, from the run's ledger; the last one of a run that was resumed."""
     event = next((e for e in reversed(events) if e["event"] == "instances"), None)
     return {} if event is None else {key: event[key] for key in ("hosts", "emulated", "backends", "apart")}

@@ -1,11 +1,11 @@
-"""What a storage sweep is about to do: how many points, how many bytes, how long."""
+"""The size of a storage sweep to come: how many points, how many bytes, how long."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from contend.engine.duration import Needs, least_blocks
-from contend.engine.plan import Plan
+from contend.studies.needs import Needs, least_blocks
+from contend.studies.plan import Plan
 from contend.studies.storage import pools
 from contend.studies.storage.cloud_cells import instance_lines
 from contend.studies.storage.model import Storage
@@ -16,7 +16,7 @@ LAYOUT_BYTES_PER_S = 200e6  # of a plain disk, in sequence
 
 
 def needs(scenario: Storage, plan: Plan) -> Needs:
-    """What a sweep takes: laying the files out, the screening, a block of the cells that it will choose."""
+    """Reckon what a sweep takes: laying the files out, the screening, a block of the cells that it will choose."""
     focus = sum(len(table(scenario, pool)) for pool in scenario.named) + scenario.focus * len(scenario.pools)
     each_s = pools.pair_s(scenario)
     written = sum(2 * scenario.size * scenario.passes for pool in scenario.named if not pool.read_only)

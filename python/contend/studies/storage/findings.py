@@ -1,4 +1,4 @@
-"""What a neighbour costs on each pool, why as far as was recorded, and what to do, as findings."""
+"""Findings on what a neighbour costs on each pool, why as far as was recorded, and what to do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from contend.advice.finding import Evidence, Finding
-from contend.advice.rules import Cause, explain, percent
 from contend.document import Control
 from contend.probes.evidence import Observed
+from contend.studies.rules import Cause, explain, percent
 from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
 from contend.studies.storage.verdicts import levels, loss
 from contend.units import format_value
@@ -59,7 +59,7 @@ def _finding(id_: str, sweep: Sweep, of: Measured, repeat: str, *, alarm: bool) 
 def _why(
     pool: PoolSweep, of: Measured, trial_s: float
 ) -> tuple[tuple[Cause, ...], str, tuple[Evidence, ...]]:
-    """What this host's counters explain of it, in words, and those counters."""
+    """Causes by this host's counters, in words, and those counters."""
     causes = tuple(explain(of.iops))
     explained = min(1.0, sum(c.share for c in causes))
     words = "; ".join(c.told for c in causes) if causes else "no direct evidence says why"
@@ -69,7 +69,7 @@ def _why(
 
 
 def _at_ceiling(pool: PoolSweep, of: Measured, trial_s: float) -> tuple[str, tuple[Evidence, ...]]:
-    """Whether more requests outstanding bring more: at its ceiling a device does as much for one as for two. Its busy time
+    """Tell if more requests outstanding bring more: at its ceiling a device does as much for one as for two. Its busy time
     says nothing of that, where it serves many at once.
 
     The counters are of whole trials, in a part of which the measured fio sends requests. Alone the device rests for the

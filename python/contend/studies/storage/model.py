@@ -53,7 +53,7 @@ class Pool(Strict):
 
     @property
     def device(self) -> bool:
-        """Whether it is a block device."""
+        """True if it is a block device."""
         return bool(self.path) and Path(self.path).is_block_device()
 
     @property
@@ -132,7 +132,7 @@ class Storage(Scenario):
     @model_validator(mode="before")
     @classmethod
     def _of_a_cloud(cls, given: Any) -> Any:
-        """What is named is a volume type there."""
+        """Take a name on a cloud for a volume type."""
         if not isinstance(given, dict) or not given.get("cloud") or "pools" not in given:
             return given
         pools = _many(given["pools"])

@@ -83,7 +83,7 @@ def fits(scenario: Storage, rows: Iterable[Row]) -> tuple[Fits, ...]:
 
 
 def _measured(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:
-    """By victim, alone and beside: IOPS and p99."""
+    """IOPS and p99 by victim, alone and beside."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for row in rows:
         if row["phase"] != "screening" or row["status"] != "ok":

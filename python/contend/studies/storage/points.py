@@ -107,7 +107,7 @@ class Coding:
         )
 
     def at(self, point: Point) -> tuple[float, ...]:
-        """Of any point, also between levels."""
+        """Code any point, also between levels."""
         values = (point.block, point.depth, point.engine, point.read, point.pattern)
         return tuple(self._one(number, value) for number, value in enumerate(values))
 
@@ -120,7 +120,7 @@ class Coding:
         return 0.0 if low == high else 2 * (here - low) / (high - low) - 1
 
     def inside(self, point: Point) -> bool:
-        """Whether a point lies within what was varied, where the surface says something."""
+        """True if a point lies within what was varied, where the surface says something."""
         values = (point.block, point.depth, point.engine, point.read, point.pattern)
         known = point.engine in self.levels[2] and point.pattern in self.levels[4]
         fixed = all(len(of) > 1 or value == of[0] for of, value in zip(self.levels, values, strict=True))
@@ -128,7 +128,7 @@ class Coding:
 
     @property
     def factors(self) -> tuple[tuple[float, ...], ...]:
-        """Of each factor the coded values of its levels."""
+        """The coded values of each factor's levels."""
         return tuple(
             tuple(self._one(number, level) for level in levels) for number, levels in enumerate(self.levels)
         )
@@ -156,7 +156,7 @@ class Screened:
 
 
 def screened(scenario: Storage, seed: int) -> Screened:
-    """Which points the screening measures, in which order. The same seed gives the same."""
+    """The points that the screening measures, in which order. The same seed gives the same."""
     from contend.stats.screening import screening, terms
 
     groups: dict[tuple[int, ...], list[Pool]] = {}
@@ -191,7 +191,7 @@ def least_points(scenario: Storage) -> int:
 
 
 def neighbours_point(scenario: Storage, point: Point) -> Point:
-    """What the neighbour does beside a point, where it is fio too: the same, less what `neighbour` says otherwise."""
+    """The neighbour's work beside a point, where it is fio too: the same, less what `neighbour` says otherwise."""
     ref = scenario.neighbour
     if ref is None or ref.workload != "fio":
         return point

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
-from contend.ledger import Ledger
 from contend.platforms.base import Role
 from contend.platforms.procfs import unescaped
 from contend.probes.snapshot import device_of
+from contend.store.ledger import Ledger
 from contend.studies.base import Laid
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.cloud_cells import AROUND_S
@@ -119,7 +119,7 @@ def _existing(path: Path) -> Path:
 
 
 def takes_direct(directory: Path) -> bool:
-    """Whether a file there can be opened past the page cache. By a file without a name: nothing is left of it."""
+    """True if a file there can be opened past the page cache. By a file without a name: nothing is left of it."""
     try:
         os.close(os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600))
         return True
@@ -185,7 +185,7 @@ def pair_s(scenario: Storage) -> float:
 
 
 def check(scenario: Storage, runs: Path | None = None) -> None:
-    """Whether the pools take what is asked of them. Raises CannotHonour; makes nothing. runs: where an own pool would be."""
+    """Check that the pools take what is asked. Raises CannotHonour; makes nothing. runs: where an own pool would be."""
     if scenario.cloud:
         check_cloud(scenario)
         return
@@ -276,7 +276,7 @@ def lay_out(
 
 
 def _remove(place: Path, ledger: Ledger) -> None:
-    """What is ours there: the two files, and their directory. What cannot be removed stays in the ledger."""
+    """Remove what is the run's there: the two files, and their directory. What cannot be removed stays in the ledger."""
     for role in FILES:
         with suppress(OSError):
             (place / role).unlink(missing_ok=True)
@@ -302,7 +302,7 @@ def whole_device(path: Path) -> str | None:
 
 
 def preconditioned(work: Path) -> Iterator[dict[str, Any]]:
-    """What laying out took, of each file: bytes written and seconds, as fio has it."""
+    """Costs of laying out each file: bytes written and seconds, as fio has it."""
     for told in sorted(work.glob("*/prepare.json")):
         try:
             text = told.read_text(encoding="utf-8")
@@ -366,7 +366,7 @@ def shared(found: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[
 
 
 def size_words(scenario: Storage) -> str:
-    """What a run writes before it measures anything."""
+    """Words for what a run writes before it measures anything."""
     written = sum(2 * scenario.size for pool in scenario.named if not pool.read_only)
     what = "volumes" if scenario.cloud else "files"
     return (

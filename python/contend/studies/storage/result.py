@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from contend.document import CellResult
 from contend.probes.evidence import Observations, Observed
@@ -18,21 +18,62 @@ from contend.store.cells import PlannedCell, by_id
 from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
 from contend.studies.storage.points import Point, asked_s, full, table
+from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, computed
 
 Row = Mapping[str, Any]
 IOPS, LATENCY = "iops", "latency_p99"
 WHY = (TABLE, EFFECT, UNSURE)
 
 
+def _label(point: Point) -> str:
+    return point.label
+
+
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One victim measured in blocks: what a neighbour on its pool does to it. why: it was."""
+class Change(Shape):
+    """The change of IOPS: beside over alone less 1."""
+
+    value: Finite
+    low: Finite
+    high: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Shape):
+    """One load on one pool, measured in blocks without and with the neighbour."""
 
     pool: str
-    point: Point
-    why: str
-    iops: CellResult
-    latency: CellResult | None
+    point: Annotated[Point, Through(_label)]
+    why: Annotated[str, Limits(enum=list(WHY))]
+    iops: Annotated[CellResult, HIDDEN]
+    latency: Annotated[CellResult | None, HIDDEN]
+
+    @property
+    @computed
+    def alone(self) -> float:
+        """IOPS"""
+        return self.iops.baseline.estimate.value
+
+    @property
+    @computed
+    def beside(self) -> float:
+        """IOPS"""
+        return self.iops.treatment.estimate.value
+
+    @property
+    @computed
+    def changed(self) -> Annotated[Change, Named("change")]:
+        return Change(*self.change)
+
+    @property
+    @computed
+    def verdict(self) -> str:
+        return self.iops.estimate.verdict
+
+    @property
+    @computed
+    def slowdown(self) -> Estimate:
+        return self.iops.estimate
 
     @property
     def change(self) -> tuple[float, float, float]:
@@ -40,66 +81,128 @@ class Measured:
         e = self.iops.estimate
         return 1 / e.value - 1, 1 / e.high - 1, 1 / e.low - 1 if e.low > 0 else math.inf
 
-    def to_json(self) -> dict[str, Any]:
-        value, low, high = (v if math.isfinite(v) else None for v in self.change)
-        return {
-            "pool": self.pool,
-            "point": self.point.label,
-            "why": self.why,
-            "alone": self.iops.baseline.estimate.value,
-            "beside": self.iops.treatment.estimate.value,
-            "change": {"value": value, "low": low, "high": high},
-            "verdict": self.iops.estimate.verdict,
-            "slowdown": self.iops.estimate.to_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """Two pools at one point. serves: IOPS of the second over those of the first, alone; suffers: the second's slowdown by a
-    neighbour over the first's."""
+class Between(Shape):
+    """Two pools at one load."""
 
     first: str
     second: str
-    point: Point
-    serves: Estimate
-    suffers: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "first": self.first,
-            "second": self.second,
-            "point": self.point.label,
-            "serves": self.serves.to_json(),
-            "suffers": self.suffers.to_json(),
-        }
+    point: Annotated[Point, Through(_label)]
+    serves: Annotated[Estimate, "IOPS of the second over those of the first, alone"]
+    suffers: Annotated[Estimate, "the second's slowdown over the first's"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """One point of a surface: what the fit says, with the interval of its mean. measured: NaN where it was not."""
+class Levels(Shape):
+    """A point by the levels of its factors."""
 
-    point: Point
+    block_size: str
+    depth: str
+    engine: str
+    read: str
+    pattern: str
+
+
+def _levels(point: Point) -> Levels:
+    return Levels(**point.factors)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot(Shape):
+    """The fit at one point, with the interval of its mean; IOPS or s."""
+
+    point: Annotated[Point, Through(_levels), FLAT]
     value: float
     low: float
     high: float
-    measured: float
+    measured: Annotated[Finite, "by the screening, alone; null: this point was not"]
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceDocument(Shape):
+    """One metric at one mix."""
+
+    metric: Annotated[str, Limits(enum=[IOPS, LATENCY])]
+    mix: str
+    spots: Sequence[Spot]
+
+
+@dataclass(frozen=True, slots=True)
+class FitDocument(Shape):
+    """A response surface: a description, no verdict."""
+
+    n: Annotated[Count, "points"]
+    df: Count
+    order: Annotated[str, "what the model holds"]
+    missed: Annotated[float, "median error factor less 1 at points left out in turn"]
+    explained: Annotated[float, "share of the variance of such points that is predicted"]
+
+
+@dataclass(frozen=True, slots=True)
+class DesignDocument(Shape):
+    """The design of the screening."""
+
+    points: Annotated[Count | None, OPTIONAL] = None
+    d_efficiency: Annotated[
+        float | None, OPTIONAL, "precision of the fit, a point, against the full factorial"
+    ] = None
+    largest_aliasing: Annotated[float | None, OPTIONAL, "largest correlation of two factors"] = None
+
+
+def _facts(known: Mapping[str, Any]) -> dict[str, str | bool]:
+    return {name: fact if isinstance(fact, bool) else str(fact) for name, fact in known.items()}
+
+
+def _design(of: Mapping[str, Any]) -> DesignDocument:
+    return DesignDocument(**of)
+
+
+def _by_size(ceiling: Mapping[int, float]) -> dict[int, float]:
+    return dict(sorted(ceiling.items()))
 
 
 @dataclass(frozen=True)
-class PoolSweep:
-    """One pool: what it is, its screening and its fits. facts: of environment.json; ceiling: by block size, the most IOPS
-    of the device under it in any trial."""
+class PoolSweep(Shape):
+    """One pool: what it is, the screening's design and fits."""
 
     name: str
-    facts: Mapping[str, Any]
-    fits: Fits
-    every: tuple[Point, ...]
-    screened: int
-    design: Mapping[str, Any]
-    ceiling: Mapping[int, float]
-    ceiling_bytes: float
-    level: float
+    facts: Annotated[Mapping[str, Any], Through(_facts)]
+    fits: Annotated[Fits, HIDDEN]
+    every: Annotated[tuple[Point, ...], HIDDEN]
+    screened: Count
+    design: Annotated[Mapping[str, Any], Through(_design)]
+    ceiling: Annotated[
+        Mapping[int, float],
+        Through(_by_size),
+        "by block size in bytes, the most IOPS of the device in any trial",
+    ]
+    ceiling_bytes: Annotated[float, Named("ceiling_bytes_per_s")]
+    level: Annotated[float, HIDDEN]
+
+    @property
+    @computed(before="screened")
+    def full_factorial(self) -> Count:
+        """points that can be measured"""
+        return len(self.every)
+
+    @property
+    @computed(before="ceiling")
+    def qualities(self) -> Annotated[Mapping[str, FitDocument], Named("fits")]:
+        return {
+            name: FitDocument(fit.n, fit.df, fit.order, fit.missed, fit.explained)
+            for name, fit in self.kinds.items()
+        }
+
+    @property
+    @computed(before="ceiling")
+    def surfaces(self) -> list[SurfaceDocument]:
+        return [
+            SurfaceDocument(metric, mix, spots)
+            for metric in (IOPS, LATENCY)
+            for mix in self.mixes
+            if (spots := self.surface(metric, mix))
+        ]
 
     @property
     def mixes(self) -> list[str]:
@@ -138,60 +241,81 @@ class PoolSweep:
         seen = {p: iops / beside for p, iops, _, beside in self.fits.points}
         return max((self._spot(fit, point, seen) for point in self.every), key=lambda spot: spot.value)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "facts": {k: v if isinstance(v, bool) else str(v) for k, v in self.facts.items()},
-            "full_factorial": len(self.every),
-            "screened": self.screened,
-            "design": dict(self.design),
-            "fits": {name: _quality(fit) for name, fit in self.kinds.items()},
-            "surfaces": [
-                {
-                    "metric": metric,
-                    "mix": mix,
-                    "spots": [_spot(spot) for spot in self.surface(metric, mix)],
-                }
-                for metric in (IOPS, LATENCY)
-                for mix in self.mixes
-                if self.surface(metric, mix)
-            ],
-            "ceiling": {str(block): value for block, value in sorted(self.ceiling.items())},
-            "ceiling_bytes_per_s": self.ceiling_bytes,
-        }
+
+@dataclass(frozen=True, slots=True)
+class Rounds(Shape):
+    """Rounds."""
+
+    done: Count
+    planned: Count
 
 
-def _quality(fit: Surface) -> dict[str, Any]:
-    return {"n": fit.n, "df": fit.df, "order": fit.order, "missed": fit.missed, "explained": fit.explained}
+@dataclass(frozen=True, slots=True)
+class Preconditioned(Shape):
+    """One file, before anything was measured."""
+
+    file: str
+    written_bytes: Count
+    seconds: float
 
 
-def _spot(spot: Spot) -> dict[str, Any]:
-    return {
-        **spot.point.factors,
-        "value": spot.value,
-        "low": spot.low,
-        "high": spot.high,
-        "measured": spot.measured if math.isfinite(spot.measured) else None,
-    }
+@dataclass(frozen=True, slots=True)
+class CloudDocument(Shape):
+    """The cloud, and where its instances and volumes were."""
+
+    name: str
+    hosts: Annotated[Mapping[str, str] | None, OPTIONAL, "of the two instances"] = None
+    emulated: Annotated[bool | None, OPTIONAL, "whether the CPU of an instance is"] = None
+    backends: Annotated[Mapping[str, str] | None, OPTIONAL, "by pool, where it is told"] = None
+    apart: Annotated[
+        Mapping[str, str] | None,
+        OPTIONAL,
+        "by pool, the backend of the neighbour's volume where that is another",
+    ] = None
+
+
+def _rounds(done_and_planned: tuple[int, int]) -> Rounds:
+    return Rounds(*done_and_planned)
+
+
+def _preconditioned(files: Sequence[Mapping[str, Any]]) -> list[Preconditioned]:
+    return [Preconditioned(**file) for file in files]
+
+
+def _shared(devices: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+    return dict(devices)
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A storage sweep. rounds: of the screening, done and planned; trial_s: for how long each trial sends requests; cloud:
-    whose volumes the pools are, "" for pools of this host; stood: where its instances were."""
+class Sweep(Shape):
+    """A storage sweep."""
 
+    mix: Annotated[str, "of the table"]
+    rounds: Annotated[tuple[int, int], Named("screening"), Through(_rounds)]
+    neighbour: str
     pools: tuple[PoolSweep, ...]
     measured: tuple[Measured, ...]
     between: tuple[Between, ...]
-    mix: str  # of the table
-    rounds: tuple[int, int]
-    neighbour: str
-    preconditioned: tuple[Mapping[str, Any], ...]
-    washout_s: float
-    shared: tuple[tuple[str, tuple[str, ...]], ...]  # devices under several pools
-    trial_s: float
-    cloud: str = ""
-    stood: Mapping[str, Any] = field(default_factory=dict)
+    preconditioned: Annotated[tuple[Mapping[str, Any], ...], Through(_preconditioned)]
+    washout_s: Annotated[float, "median pause after a neighbour"]
+    shared: Annotated[
+        tuple[tuple[str, tuple[str, ...]], ...],
+        Named("shared_devices"),
+        Through(_shared),
+        "pools by the device, or the cloud's backend, that they share",
+    ]
+    trial_s: Annotated[float, HIDDEN]
+    """For how long each trial sends requests."""
+    cloud: Annotated[str, HIDDEN] = ""
+    """Whose volumes the pools are; "" for pools of this host."""
+    stood: Annotated[Mapping[str, Any], HIDDEN] = field(default_factory=dict)
+    """Where its instances were."""
+
+    @property
+    @computed
+    def where(self) -> Annotated[CloudDocument | None, Named("cloud")]:
+        """whose volumes the pools are; null: pools of the host"""
+        return CloudDocument(self.cloud, **self.stood) if self.cloud else None
 
     @property
     def table(self) -> list[Measured]:
@@ -199,20 +323,6 @@ class Sweep:
 
     def pool(self, name: str) -> PoolSweep:
         return next(pool for pool in self.pools if pool.name == name)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "mix": self.mix,
-            "screening": {"done": self.rounds[0], "planned": self.rounds[1]},
-            "neighbour": self.neighbour,
-            "pools": [pool.to_json() for pool in self.pools],
-            "measured": [m.to_json() for m in self.measured],
-            "between": [b.to_json() for b in self.between],
-            "preconditioned": [dict(told) for told in self.preconditioned],
-            "washout_s": self.washout_s,
-            "shared_devices": {device: list(names) for device, names in self.shared},
-            "cloud": {"name": self.cloud, **self.stood} if self.cloud else None,
-        }
 
 
 def read(
@@ -266,12 +376,12 @@ def read(
         if planned[row["cell"]].values.neighbours and "washout_ns" in row.get("overhead", {})
     ]
     return Sweep(
-        tuple(found),
-        tuple(measured),
-        tuple(_between(scenario, rows, planned, int(plan["seed"]))),
         table(scenario, scenario.named[0])[0].mix,
         (len({row["block"] for row in screening}), int(plan["screening"]["rounds"])),
         _neighbour_words(scenario),
+        tuple(found),
+        tuple(measured),
+        tuple(_between(scenario, rows, planned, int(plan["seed"]))),
         tuple({k: e[k] for k in ("file", "written_bytes", "seconds")} for e in events if e["event"] == "preconditioned"),
         statistics.median(washed) if washed else 0.0,
         (*(shared(facts) if facts else ()), *cloud_pools.shared(stood)),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.document import Layout
-from contend.ledger import Ledger
 from contend.store.directory import Row
+from contend.store.ledger import Ledger
 from contend.studies.base import Laid, OnRecord, Screening, Study
 from contend.studies.cell import Cell
 from contend.studies.storage import plan as plans
@@ -21,11 +21,11 @@ from contend.studies.storage.model import Storage
 
 if TYPE_CHECKING:
     from contend.document import Analysis
-    from contend.engine.duration import Needs
-    from contend.engine.plan import Plan
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
+    from contend.studies.needs import Needs
+    from contend.studies.plan import Plan
 
 
 class StorageStudy(Study[Storage]):
@@ -110,10 +110,8 @@ class StorageStudy(Study[Storage]):
         told = "none: no pool is detectably slowed by a neighbour on it."
         return told if known else super().nothing_found(analysis, known=known)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.storage.schema import sweep
-
-        return {"sweep": sweep()}
+    def result_type(self) -> Any:
+        return results.Sweep
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("surfaces", "Response surfaces"),)

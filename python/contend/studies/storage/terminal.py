@@ -28,7 +28,7 @@ def show_sweep(
         )
     line()
     line("By pool", "bold")
-    for words in told.said(sweep):
+    for words in told.neighbour_words(sweep):
         line(words, "", 2, 2)
     line()
     line("Response surfaces (described by a fit; * was measured too)", "bold")

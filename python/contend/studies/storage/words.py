@@ -18,7 +18,7 @@ NAMES = {IOPS: "IOPS", LATENCY: "p99 latency"}
 
 
 def about(sweep: Sweep) -> str:
-    """What the table is."""
+    """A line on what the table is."""
     return f"Alone and beside {sweep.neighbour}; Δ % with intervals that hold together"
 
 
@@ -41,7 +41,7 @@ def _row(m: Measured) -> tuple[str, ...]:
     return m.pool, m.point.label, f"{alone} → {beside}", f"{change(m)}{mark}", p99, m.why
 
 
-def said(sweep: Sweep) -> list[str]:
+def neighbour_words(sweep: Sweep) -> list[str]:
     """Verdicts by pool, and what they do not say."""
     found = verdicts(sweep)
     if len(sweep.pools) == 1:
@@ -58,7 +58,7 @@ def said(sweep: Sweep) -> list[str]:
 
 
 def screening(sweep: Sweep) -> list[str]:
-    """What the screening was, in sentences, then pool by pool."""
+    """Lines on the screening, in sentences, then pool by pool."""
     done, planned = sweep.rounds
     told = [
         f"Screening: {done} of {planned} rounds, each one point on every pool, alone and beside. What follows from it is a"
@@ -124,7 +124,7 @@ def short(spot: Spot, metric: str) -> str:
 
 
 def pools(sweep: Sweep) -> list[str]:
-    """What each pool is, and how it was treated."""
+    """Lines on each pool and how it was treated."""
     told = []
     for pool in sweep.pools:
         of = pool.facts

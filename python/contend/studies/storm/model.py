@@ -47,7 +47,7 @@ class Storm(Scenario):
 
     @property
     def local(self) -> bool:
-        """Whether its machines are made on this host."""
+        """True if its machines are made on this host."""
         return self.cloud == LOCAL
 
     @property

@@ -11,9 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from contend.clouds.storm.beside import (
+from contend.contention.scaling import Key, Scaling, scale
+from contend.contention.scaling import Storm as Batch
+from contend.errors import BadInput
+from contend.stats.compare import compare
+from contend.stats.estimate import Estimate
+from contend.stats.levels import level
+from contend.stats.scaling import StormTimes, load_of
+from contend.store.cells import PlannedCell
+from contend.store.directory import Row, RunDirectory
+from contend.store.documents import documents
+from contend.store.rows import wrong_storm
+from contend.studies.storm.beside import (
     Serving,
     Stamps,
     Traced,
@@ -23,16 +34,7 @@ from contend.clouds.storm.beside import (
     stamps_of,
     traced,
 )
-from contend.contention.scaling import Key, Scaling, scale
-from contend.contention.scaling import Storm as Batch
-from contend.errors import BadInput
-from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
-from contend.stats.levels import level
-from contend.stats.scaling import StormTimes, load_of
-from contend.store.cells import PlannedCell
-from contend.store.directory import Row, RunDirectory, documents
-from contend.store.rows import wrong_storm
+from contend.text.shape import HIDDEN, Count, Named, Shape, Through, computed
 
 Document = Mapping[str, Any]
 FILE = "storm.json"
@@ -54,70 +56,110 @@ FIGURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """All counted storms of one cell. Times in s; `cpu` is CPU seconds a boot by role, `phases` a mean server's, to
-    ACTIVE, and where all guests have answered to that."""
+class Size(Shape):
+    """All counted storms of one size on one network."""
 
     cell: str
-    n: int
+    n: Count
     network: str
-    storms: int
-    levels: Mapping[str, Estimate]
-    phases: Mapping[str, float]
-    cpu: Mapping[str, float]
-    failed: int
-    counts: Mapping[str, Estimate]
-    """Statements and messages a boot, by `contend.clouds.counters`; empty where nobody counts them."""
-    serving: Serving | None
-    """Of the guests, where they were asked."""
+    storms: Count
+    levels: Annotated[
+        Mapping[str, Estimate], "of one storm's figures, s: median, p90, max, makespan, accepted …"
+    ]
+    phases: Annotated[
+        Mapping[str, float],
+        Named("phases_s"),
+        "of a mean server, from due to ACTIVE; `guest`: from there to its answer, if all answered",
+    ]
+    cpu: Annotated[
+        Mapping[str, float], Named("cpu_s_per_boot"), "by role; empty where the cloud runs elsewhere"
+    ]
+    failed: Count
+    counts: Annotated[
+        Mapping[str, Estimate],
+        Named("counts_per_boot"),
+        "by the cloud's own counters, without the background and the polls: statements, `statements of NAME`, commits,"
+        " messages …; empty where they cannot be read",
+    ]
+    serving: Annotated[Serving | None, "null where guests were not asked"]
 
     @property
     def cpu_per_boot(self) -> float | None:
         """CPU seconds of all services; None where the cloud runs elsewhere."""
         return sum(self.cpu.values()) if self.cpu else None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "cell": self.cell,
-            "n": self.n,
-            "network": self.network,
-            "storms": self.storms,
-            "levels": {name: estimate.to_json() for name, estimate in self.levels.items()},
-            "phases_s": dict(self.phases),
-            "cpu_s_per_boot": dict(self.cpu),
-            "failed": self.failed,
-            "counts_per_boot": {name: estimate.to_json() for name, estimate in self.counts.items()},
-            "serving": None if self.serving is None else self.serving.to_json(),
-        }
+
+@dataclass(frozen=True, slots=True)
+class GrowthDocument(Shape):
+    """The batch law of the sizes on one network; median, p90 and makespan, ns."""
+
+    network: str
+    start: Mapping[str, Estimate]
+    per_server: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworksDocument(Shape):
+    """One size on two networks: ratio of medians within blocks."""
+
+    n: Count
+    baseline: str
+    treatment: str
+    estimate: Estimate
+
+
+def _growth_documents(by_network: Mapping[str, Scaling]) -> list[GrowthDocument]:
+    return [
+        GrowthDocument(
+            network,
+            {name: line.start for name, line in of.law.lines.items()},
+            {name: line.slope for name, line in of.law.lines.items()},
+        )
+        for network, of in by_network.items()
+    ]
+
+
+def _network_documents(by_size: Mapping[int, tuple[str, str, Estimate]]) -> list[NetworksDocument]:
+    return [NetworksDocument(n, *of) for n, of in by_size.items()]
 
 
 @dataclass(frozen=True)
-class Storms:
-    """Every size, the growth by network, and what went wrong on the way."""
+class Storms(Shape):
+    """The storms of a storm study together."""
 
     sizes: tuple[Size, ...]
-    growth: Mapping[str, Scaling]
-    networks: Mapping[int, tuple[str, str, Estimate]]
+    growth: Annotated[Mapping[str, Scaling], Through(_growth_documents)]
+    networks: Annotated[Mapping[int, tuple[str, str, Estimate]], Through(_network_documents)]
     """By size: the ratio of medians of the second network to the first, where there are two."""
-    problems: Mapping[str, int]
-    requests: Mapping[str, int]
-    counted: tuple[Mapping[str, float], Mapping[str, float]]
+    problems: Annotated[
+        Mapping[str, Count], "machines that did not come to what was awaited, by what their maker said"
+    ]
+    requests: Annotated[Mapping[str, Count], "requests, and what went wrong with them"]
+    counted: Annotated[tuple[Mapping[str, float], Mapping[str, float]], HIDDEN]
     """Statements and messages of a second in which nothing was asked for, and of one poll."""
-    disagree: int
-    """Servers whose own stamps contradict what the client saw."""
-    awaited: str = "ACTIVE"
-    """What a storm waits for."""
-    platform: str = "bare"
-    """What machines of this host were: `container (podman)`, `micro-VM (emulated)`; `bare` for a cloud's servers."""
-
+    disagree: Annotated[Count, "servers whose own stamps contradict what the client saw"]
+    awaited: Annotated[str, "what a storm waits for: ACTIVE, served"] = "ACTIVE"
+    platform: Annotated[
+        str, "what machines of this host were, emulated or not; `bare` for a cloud's servers"
+    ] = "bare"
     stamps: Stamps | None = None
-    """What nova's notifications add, where they were heard."""
     traced: Traced | None = None
-    """What the services' own traces say of a boot."""
-    cpus: int = 0
+    cpus: Annotated[int, HIDDEN] = 0
     """Of this host; 0 where that is not on record."""
-    noun: str = "server"
+    noun: Annotated[str, HIDDEN] = "server"
     """What one of them is called."""
+
+    @property
+    @computed(before="disagree")
+    def background_per_s(self) -> Mapping[str, float]:
+        """what the counters count while nothing is asked for"""
+        return self.counted[0]
+
+    @property
+    @computed(before="disagree")
+    def per_poll(self) -> Mapping[str, float]:
+        """and for one of our polls"""
+        return self.counted[1]
 
     @property
     def local(self) -> bool:
@@ -127,32 +169,6 @@ class Storms:
     @cached_property
     def has_cpu(self) -> bool:
         return any(size.cpu for size in self.sizes)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "sizes": [size.to_json() for size in self.sizes],
-            "growth": [
-                {
-                    "network": network,
-                    "start": {name: line.start.to_json() for name, line in of.law.lines.items()},
-                    "per_server": {name: line.slope.to_json() for name, line in of.law.lines.items()},
-                }
-                for network, of in self.growth.items()
-            ],
-            "networks": [
-                {"n": n, "baseline": first, "treatment": second, "estimate": estimate.to_json()}
-                for n, (first, second, estimate) in self.networks.items()
-            ],
-            "problems": dict(self.problems),
-            "requests": dict(self.requests),
-            "background_per_s": dict(self.counted[0]),
-            "per_poll": dict(self.counted[1]),
-            "disagree": self.disagree,
-            "awaited": self.awaited,
-            "platform": self.platform,
-            "stamps": None if self.stamps is None else self.stamps._asdict(),
-            "traced": None if self.traced is None else self.traced.to_json(),
-        }
 
 
 def read(

@@ -34,7 +34,7 @@ class StormStudy(Study[Storm]):
 
             check(scenario.parameters, scenario.network)
         else:
-            from contend.clouds.access import find
+            from contend.clouds.login import find
 
             find(scenario.cloud)
 
@@ -77,10 +77,8 @@ class StormStudy(Study[Storm]):
 
         return storm_plots(report.analysis.result)
 
-    def schema(self) -> Mapping[str, Any]:
-        from contend.studies.storm.schema import storms
-
-        return {"storms": storms()}
+    def result_type(self) -> Any:
+        return results.Storms
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("storms", "Storms"),)

@@ -1,4 +1,4 @@
-"""What a storm study says, in a terminal."""
+"""A storm study in a terminal."""
 
 from __future__ import annotations
 

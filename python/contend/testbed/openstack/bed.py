@@ -97,7 +97,7 @@ class Bed:
     @property
     def venv(self) -> Path:
         """The environment that OpenStack is installed in, or will be."""
-        return install.place(self.release)
+        return install.environment_folder(self.release)
 
     @property
     def python(self) -> Path:
@@ -118,7 +118,7 @@ class Bed:
 
     @property
     def libvirt(self) -> Path:
-        """Of the bed's own, where there is one."""
+        """Directory of the bed's own libvirt, where there is one."""
         return self.data / "libvirt"
 
     @property
@@ -129,7 +129,7 @@ class Bed:
         return f"http://127.0.0.1:{self.ports[service]}"
 
     def database(self, name: str) -> str:
-        """What SQLAlchemy is told. Each database has a user of its own, by which its statements are counted."""
+        """URL for SQLAlchemy. Each database has a user of its own, by which its statements are counted."""
         return f"mysql+pymysql://{name}:{self.password}@127.0.0.1:{self.ports['mariadb']}/{name}"
 
     @property
@@ -199,7 +199,7 @@ class Bed:
         return {pid: service for pid, service in found.items() if pid not in spare}
 
     def _sessions(self) -> dict[int, str]:
-        """Of those remembered, in which the bed's processes may still live, by their leader's pid.
+        """Remembered sessions in which the bed's processes may still live, by their leader's pid.
 
         A pid is not given away while it is that of a session; that of an empty one may be.
         """
@@ -213,7 +213,7 @@ class Bed:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody accepts connections there."""
+    """True if somebody accepts connections there."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -83,7 +83,7 @@ def furnish(
 
 
 def _volume_type(cloud: Any, name: str, iops: int) -> None:
-    """Of a backend. Its limit holds for volumes that are attached from now on."""
+    """Make the volume type of a backend. Its limit holds for volumes that are attached from now on."""
     storage = cloud.block_storage
     made = storage.find_type(name) or storage.create_type(
         name=name, extra_specs={"volume_backend_name": name}

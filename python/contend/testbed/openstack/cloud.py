@@ -147,7 +147,7 @@ def _guests(bed: Bed, shape: Shape, say: Callable[[str], None]) -> list[guest.Gu
 
 
 def variables(bed: Bed) -> dict[str, str]:
-    """What clients need to find the bed, and what reads its counters; no secrets."""
+    """Variables that clients need to find the bed, and what reads its counters; no secrets."""
     counting = broker.metrics_url(bed.root / "rabbitmq")
     return {
         "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml),
@@ -211,7 +211,7 @@ class _Starter:
     def __call__(self, service: Service) -> None:
         now = time.monotonic()
         environment = {**self._environment, **service.environment}
-        changed = patched.place(self._bed, self._patches, service.name)
+        changed = patched.patched_folder(self._bed, self._patches, service.name)
         # The recorder's own first, if there is one.
         found = (of.get("PYTHONPATH", "") for of in (self._environment, service.environment))
         paths = [*filter(None, found), *([str(changed)] if changed else [])]
@@ -311,7 +311,7 @@ def _script(bed: Bed, what: str, told: Mapping[str, object], environment: Mappin
 
 
 def _record(bed: Bed, shape: Shape, traced: Traced | None, took_s: float) -> None:
-    """What runs, for who reads results of it later."""
+    """Record what runs, for who reads results of it later."""
     told = {
         "schema_version": 1,
         "up_at": datetime.now(UTC).isoformat(timespec="seconds"),

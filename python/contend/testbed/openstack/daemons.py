@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from contend.errors import HostFailed
+from contend.files import last_line
 from contend.platforms import procfs
 from contend.testbed import children
 from contend.testbed.openstack.bed import Bed
@@ -62,17 +63,13 @@ def wait(bed: Bed, services: Sequence[str], ready: Callable[[], bool], what: str
 
 def last_words(bed: Bed, service: str) -> str:
     """The last line of its log."""
-    try:
-        lines = (bed.logs / f"{service}.log").read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return "it said nothing"
-    return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+    return last_line(bed.logs / f"{service}.log")
 
 
 def run(
     bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str], told: str | None = None
 ) -> str:
-    """What it printed; `told` is its standard input. Raises HostFailed if it fails."""
+    """Run a command and return its output; `told` is its standard input. Raises HostFailed if it fails."""
     done = bed.members.run(
         list(command),
         {**environment, **bed.mark(what)},
@@ -127,7 +124,7 @@ def end(bed: Bed, chosen: Callable[[str], bool]) -> None:
 
 
 def base_environment(bed: Bed) -> dict[str, str]:
-    """Of every process: no variables of the caller that OpenStack's programs would read."""
+    """Environment of every process: no variables of the caller that OpenStack's programs would read."""
     kept = {
         name: value
         for name, value in os.environ.items()

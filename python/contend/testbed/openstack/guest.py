@@ -1,4 +1,4 @@
-"""What real guests of the bed boot: a kernel of this host, and an initramfs that takes its address and serves.
+"""Kernel and initramfs of the bed's real guests: the initramfs takes its address and serves.
 
 The guest's init reads its address and its name from the config drive, listens on port 22, answers HTTP on port 80, and
 says so on the console. A word `silent=PATTERN` of the kernel's command line (the image's property os_command_line) keeps
@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend.clouds.local.guest import kernels, modules_of
 from contend.errors import CannotHonour
-from contend.platforms.guests import busybox, drivers
+from contend.platforms.guests import busybox, drivers, kernels
 from contend.platforms.guests.boot import COMMAND_LINE
 from contend.platforms.guests.cpio import Node, archive
 from contend.testbed.openstack import guest_tools
@@ -60,7 +59,7 @@ while :; do $b sleep 1000000; done
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What glance is given of it. `digest`: of its content."""
+    """A guest's image as glance has it. `digest`: of its content."""
 
     kernel: Path
     initramfs: Path
@@ -116,9 +115,9 @@ def _busybox() -> bytes:
 
 def _kernel(more: tuple[str, ...] = ()) -> tuple[Path, dict[str, bytes]]:
     """The first one whose drivers are there too."""
-    for kernel in kernels():
+    for kernel in kernels.readable():
         try:
-            return kernel, drivers.load(modules_of(kernel), (*_DRIVERS, *more))
+            return kernel, drivers.load(kernels.modules_of(kernel), (*_DRIVERS, *more))
         except CannotHonour:
             continue
     raise CannotHonour(

@@ -1,4 +1,4 @@
-"""What guests that are logged in to have besides: an SSH server, and iperf3 and a Python, or fio, all of this host's.
+"""Tools of guests that are logged in to: an SSH server, and iperf3 and a Python, or fio, all of this host's.
 
 Programs come with the libraries that the loader names, and Python with the modules that it has loaded once what the guest's
 side of a pair imports is there: a few megabytes, where a distribution's image would be hundreds.
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import CannotHonour
+from contend.platforms.guests import respond
 from contend.platforms.guests.cpio import Node
-from contend.testbed.placement import respond
 
 USER = "root"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The system's own: that of a virtual environment, which may run this, has its modules elsewhere.
 _PYTHON = "/usr/bin/python3"
-_PLACES = {"dropbear": Path("/usr/sbin")}
+_FOLDERS = {"dropbear": Path("/usr/sbin")}
 _ELSEWHERE = Path("/usr/bin")
 _IMPORTS = re.compile(r"^(?:import|from) ([a-z_]+)", re.MULTILINE)
 # Modules go without their sources: a compiled one beside its source has to be of the same time, and the archive has none.
@@ -71,7 +71,7 @@ STORAGE = Image("guest-fio", 512, {"dropbear": "dropbear-bin", "fio": "fio"}, py
 def lacks(image: Image = NETWORK) -> str:
     """Why this host cannot make such a guest; "" where it can."""
     for program, package in image.programs.items():
-        if _found(program) is None:
+        if _which(program) is None:
             return f"{program} was not found (apt-get install {package})"
     if image.python and not Path(_PYTHON).exists():
         return f"{_PYTHON} was not found (apt-get install python3-minimal)"
@@ -79,7 +79,7 @@ def lacks(image: Image = NETWORK) -> str:
 
 
 def nodes(image: Image, links: tuple[str, ...]) -> Iterator[Node]:
-    """Of the archive. links: names of busybox's applets. Raises CannotHonour."""
+    """Nodes of the archive. links: names of busybox's applets. Raises CannotHonour."""
     if why := lacks(image):
         raise CannotHonour(
             f"a guest to log in to cannot be made: {why}", hint=why.partition("(")[2].rstrip(")")
@@ -104,10 +104,10 @@ def nodes(image: Image, links: tuple[str, ...]) -> Iterator[Node]:
 
 def _files(image: Image) -> Iterator[tuple[Path | bytes, Path]]:
     """(file or its content, where it is in the guest)."""
-    found = {name: _found(name) for name in image.programs}
+    found = {name: _which(name) for name in image.programs}
     programs = [(Path(_PYTHON).resolve(), Path(_PYTHON))] if image.python else []
     programs += [
-        (file, _PLACES.get(name, _ELSEWHERE) / name) for name, file in found.items() if file is not None
+        (file, _FOLDERS.get(name, _ELSEWHERE) / name) for name, file in found.items() if file is not None
     ]
     libraries: set[Path] = set()
     for program, where in programs:
@@ -123,7 +123,7 @@ def _files(image: Image) -> Iterator[tuple[Path | bytes, Path]]:
         yield library, library
 
 
-def _found(program: str) -> Path | None:
+def _which(program: str) -> Path | None:
     found = shutil.which(program, path=PATH)
     return Path(found) if found else None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms.guests import virsh
 from contend.testbed import virt
 from contend.testbed.openstack import guest, network
 from contend.testbed.openstack.bed import Bed
@@ -36,12 +36,12 @@ def need(bed: Bed) -> None:
 
 
 def _bound(venv: Path) -> bool:
-    """Whether the module is installed beside Nova."""
+    """True if the module is installed beside Nova."""
     return any(venv.glob("lib/python3*/site-packages/libvirt.py"))
 
 
 def make(bed: Bed) -> None:
-    """What the daemon and Nova's driver want to find."""
+    """Make what the daemon and Nova's driver want to find."""
     virt.make(bed.libvirt)
     python = bed.libvirt / "python"
     python.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def make(bed: Bed) -> None:
 
 
 def console(bed: Bed, server: str) -> bytes:
-    """What a server's guest has written; b"" for nothing yet."""
+    """The output of a server's guest so far; b"" for nothing yet."""
     with contextlib.suppress(FileNotFoundError):
         for path in bed.data.glob(f"nova/virt-*/instances/{server}/console.log"):
             return path.read_bytes()
@@ -61,7 +61,5 @@ def console(bed: Bed, server: str) -> bytes:
 
 
 def domains(bed: Bed) -> list[str]:
-    """Of the bed's libvirt, whatever their state."""
-    words = ["virsh", "--connect", virt.uri(bed.libvirt), "list", "--all", "--name"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.split()
+    """Domains of the bed's libvirt, whatever their state."""
+    return virsh.ask(virt.uri(bed.libvirt), "list", "--all", "--name").out.split()

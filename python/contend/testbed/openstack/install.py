@@ -37,7 +37,7 @@ class Driver(api.MechanismDriver):
 _ENTRY = "[neutron.ml2.mechanism_drivers]\ncontend_testbed = contend_testbed_ml2:Driver\n"
 
 
-def place(release: str = RELEASES[0]) -> Path:
+def environment_folder(release: str = RELEASES[0]) -> Path:
     """Where the environment of this interpreter and these versions lies, whether or not it has been made.
 
     `$CONTEND_OPENSTACK_PACKAGES`, else below XDG_CACHE_HOME.
@@ -50,8 +50,8 @@ def place(release: str = RELEASES[0]) -> Path:
 
 
 def install(log: Path, release: str = RELEASES[0]) -> bool:
-    """Whether there was anything to do: 200 packages, 600 MB. Output goes to `log`. Raises HostFailed."""
-    venv = place(release)
+    """Install 200 packages, 600 MB; True if there was anything to do. Output goes to `log`. Raises HostFailed."""
+    venv = environment_folder(release)
     if (venv / _STAMP).exists():
         return False
     venv.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def install(log: Path, release: str = RELEASES[0]) -> bool:
 
 
 def versions(release: str = RELEASES[0]) -> dict[str, str]:
-    """Of OpenStack's services.
+    """Versions of OpenStack's services.
 
     >>> sorted(versions())
     ['cinder', 'glance', 'keystone', 'neutron', 'nova', 'openstack-heat', 'openstack-placement']

@@ -17,8 +17,9 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import names, procfs
+from contend.platforms import procfs
 from contend.platforms.network import NETNS_DIRECTORY
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def link(bed: Bed) -> str:
 
 
 def inside(bed: Bed) -> list[str]:
-    """What runs the command behind it there, with the /sys of there."""
+    """Words that run the command behind them there, with the /sys of there."""
     return ["ip", "netns", "exec", namespace(bed)]
 
 
 def seen(bed: Bed) -> list[str]:
-    """What runs the command behind it in the host's network, but with the /sys of there: Nova looks for its taps in it."""
+    """Words that run a command in the host's network, but with the /sys of there: Nova looks for its taps in it."""
     back = 'exec 9</proc/self/ns/net && exec ip netns exec "$0" nsenter --net=/proc/self/fd/9 "$@"'
     return ["sh", "-c", back, namespace(bed)]
 
@@ -75,7 +76,7 @@ def agent(bed: Bed) -> list[str]:
 
 
 def make(bed: Bed) -> None:
-    """What is not there of it yet. Raises CannotHonour where the host has a route of its own to the bed's subnet."""
+    """Make what is missing of it. Raises CannotHonour where the host has a route of its own to the bed's subnet."""
     subnet = ipaddress.IPv4Network(bed.subnet)
     mine = link(bed)
     for route in _routes():
@@ -113,7 +114,7 @@ def end(bed: Bed) -> None:
 
 
 def left(bed: Bed) -> list[str]:
-    """What there is of it on this host: the link, the namespace."""
+    """List what is left of it on this host: the link, the namespace."""
     found = [link(bed)] if _has(link(bed)) else []
     return found + ([namespace(bed)] if (NETNS_DIRECTORY / namespace(bed)).exists() else [])
 
@@ -164,7 +165,7 @@ def _number(bed: Bed) -> str:
 
 
 def _has(*words: str) -> bool:
-    """Whether there is that link, the last of the words."""
+    """True if there is that link, the last of the words."""
     *where, name = words
     return _run("ip", *where, "link", "show", name, check=False).returncode == 0
 

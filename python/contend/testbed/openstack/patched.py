@@ -19,7 +19,7 @@ _NAMED = re.compile(r"^\+\+\+ b/(\w+)/", re.MULTILINE)
 
 
 def packages(patch: str) -> set[str]:
-    """What a unified diff changes, by the first part of its paths (`+++ b/nova/compute/manager.py`).
+    """The packages that a unified diff changes, by the first part of its paths (`+++ b/nova/compute/manager.py`).
 
     >>> packages("--- a/nova/x.py\\n+++ b/nova/x.py\\n@@ …")
     {'nova'}
@@ -28,12 +28,12 @@ def packages(patch: str) -> set[str]:
 
 
 def digest(patches: Sequence[str], service: str) -> str:
-    """Of the patches that concern that service, known by its name (`nova-compute-fake-1` is nova's); "" of none."""
+    """Digest of the patches of that service, known by its name (`nova-compute-fake-1` is nova's); "" without any."""
     told = [text for text in _texts(patches) if service.partition("-")[0] in packages(text)]
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16] if told else ""
 
 
-def place(bed: Bed, patches: Sequence[str], service: str) -> Path | None:
+def patched_folder(bed: Bed, patches: Sequence[str], service: str) -> Path | None:
     """A directory for the service's module search path, made where it is not yet; None where no patch concerns it.
 
     Raises BadInput for a patch that does not fit.

@@ -1,4 +1,4 @@
-"""What services have told their databases: that they live, what room there is."""
+"""Reports of services to their databases: that they live, what room there is."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wait(bed: Bed, when: Mapping[str, float | None], environment: Mapping[str, s
 
 
 def undiscovered(bed: Bed, environment: Mapping[str, str]) -> bool:
-    """Whether there are computes that the cell does not know."""
+    """True if there are computes that the cell does not know."""
     query = (
         "select count(*) from nova.compute_nodes n left join nova_api.host_mappings m on m.host = n.host"
         " where n.deleted = 0 and m.id is null;"

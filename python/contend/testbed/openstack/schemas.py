@@ -25,7 +25,7 @@ def nova_manage(bed: Bed) -> list[str]:
 
 
 def make(bed: Bed, environment: Mapping[str, str]) -> bool:
-    """Whether there was anything to do. Raises HostFailed."""
+    """True if there was anything to do. Raises HostFailed."""
     stamps = bed.data / "made"
     stamps.mkdir(parents=True, exist_ok=True)
     etc = bed.etc

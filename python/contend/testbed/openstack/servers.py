@@ -1,4 +1,4 @@
-"""What OpenStack stands on: MariaDB and RabbitMQ, the bed's own, on the loopback device."""
+"""Servers below OpenStack: MariaDB and RabbitMQ, the bed's own, on the loopback device."""
 
 from __future__ import annotations
 

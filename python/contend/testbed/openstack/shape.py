@@ -84,7 +84,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a bed is asked to be. Raises BadInput for what no bed can be.
+    """The shape of a bed. Raises BadInput for what no bed can be.
 
     >>> Shape(computes=0)
     Traceback (most recent call last):
@@ -101,7 +101,7 @@ class Shape:
     threads: str = "native"
     """What nova's services run on: "native" threads, or "eventlet"."""
     notifications: bool = False
-    """Whether nova sends its versioned notifications, with changes of state among them."""
+    """True if nova sends its versioned notifications, with changes of state among them."""
     backends: tuple[str, ...] = ()
     """Of volumes that guests can write to: NAME, or NAME=IOPS for the most of each volume."""
     without: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class Shape:
 
     @property
     def virtual(self) -> list[str]:
-        """Of them, those whose guests are real."""
+        """The computes whose guests are real."""
         return [f"virt-{number}" for number in range(1, self.libvirt + 1)]
 
     @property
@@ -170,7 +170,7 @@ class Service:
     port: int | None = None
 
     def digest(self, files: Mapping[str, str], traced: str = "") -> str:
-        """Of all that it is started with: with another one it has to be started anew."""
+        """Digest of all that it is started with: with another one it has to be started again."""
         told = [self.command, [files[name] for name in self.reads], sorted(self.environment.items()), traced]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
@@ -207,7 +207,7 @@ def _api(bed: Bed, name: str) -> Service:
 
 
 def arguments(bed: Bed, name: str) -> list[str]:
-    """Of an API's application, as if it were a program."""
+    """Arguments of an API's application, as if it were a program."""
     reads, variables = _READS[name]
     return [name, *([] if variables else ["--config-file", str(bed.etc / reads[0])])]
 

@@ -1,4 +1,4 @@
-"""What a bed stands at: its services, their processes, and whether they answer or report."""
+"""State of a bed: its services, their processes, and whether they answer or report."""
 
 from __future__ import annotations
 

@@ -51,28 +51,28 @@ def need() -> None:
         )
 
 
-def place(bed: Bed) -> Path:
-    """Of the backends' directories."""
+def backends_folder(bed: Bed) -> Path:
+    """Directory of the backends."""
     return bed.data / "volumes"
 
 
 def environment(bed: Bed) -> dict[str, str]:
-    """By which cinder-volume finds the driver."""
+    """Variables by which cinder-volume finds the driver."""
     return {"PYTHONPATH": str((bed.etc / FILE).parent)}
 
 
 def sections(bed: Bed, backends: Iterable[str]) -> str:
-    """Of cinder.conf, behind all that it has."""
+    """Sections of cinder.conf, behind all that it has."""
     return "".join(
         f"[{name}]\nvolume_driver = {MODULE}.Driver\nvolume_backend_name = {name}\n"
-        f"contend_place = {place(bed) / name}\n"
+        f"contend_place = {backends_folder(bed) / name}\n"
         for name in backends
     )
 
 
 def left(bed: Bed, block: Path = _BLOCK) -> dict[str, Path]:
     """Loop devices of this host behind which volumes of the bed are: device → file."""
-    found, below = {}, f"{place(bed).resolve()}/"
+    found, below = {}, f"{backends_folder(bed).resolve()}/"
     for told in sorted(block.glob("loop*/loop/backing_file")):
         try:
             file = told.read_text(encoding="utf-8").strip().removesuffix(" (deleted)")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from contend.platforms import names
+from contend import names
 
 Encapsulation = Literal["none", "vxlan", "ovs"]
 Where = Literal["same", "different"]
@@ -78,7 +78,7 @@ class Layout:
     encapsulation: Encapsulation
 
     def name(self, role: str) -> str:
-        """Of a namespace.
+        """Name of a namespace.
 
         >>> Layout("r", "vxlan").name("ha")[-4:]
         '-1ha'
@@ -87,7 +87,7 @@ class Layout:
         return f"{names.PREFIX}-{names.short_hash(self.run)}-{number}{role}"
 
     def owns(self, namespace: str) -> bool:
-        """Whether a namespace is of this bed.
+        """True if a namespace is of this bed.
 
         >>> of = Layout("r", "none")
         >>> [of.owns(of.name(role)) for role in ("ha", "r", "i3b1", "s")], of.owns(Layout("r", "ovs").name("ha"))
@@ -101,7 +101,7 @@ class Layout:
         return self.name(HOST_A), self.name(HOST_B), self.name(ROUTER)
 
     def ends(self, pair: int, host: Where, subnet: Where) -> Ends:
-        """Of the pair of that number, from 1. The client is always the same: on host a, in subnet 1."""
+        """Ends of the pair of that number, from 1. The client is always the same: on host a, in subnet 1."""
         return Ends(Instance(self.name(f"i{pair}c"), "a", 1, pair, "c"), self._server(pair, host, subnet))
 
     def _server(self, pair: int, host: Where, subnet: Where) -> Instance:

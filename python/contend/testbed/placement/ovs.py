@@ -18,8 +18,8 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import network
 from contend.platforms.network import namespace_path
+from contend.platforms.programs import find_command
 from contend.testbed.placement.layout import BRIDGE, HOST_A, HOST_B, ROUTER_PORTS, WAY, Layout
-from contend.workloads.install import find_command
 
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")
 _SCHEMA = "vswitch.ovsschema"
@@ -28,7 +28,7 @@ _UP_S = 10.0
 
 
 def missing() -> str:
-    """What of it is not on this host; "" where all is."""
+    """The part that is missing on this host; "" where nothing is."""
     absent = [name for name in PROGRAMS if find_command(name) is None]
     return f"{', '.join(absent)} not found" if absent else ""
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.errors import CannotHonour, HostFailed
+from contend.files import NO_OUTPUT
 from contend.platforms import procfs
 from contend.testbed import children
 from contend.testbed.members import Members
@@ -34,7 +35,6 @@ MARK = "CONTEND_RABBIT"
 USER = "contend"
 # Whatever is declared in this virtual host is mirrored to all nodes.
 MIRRORED = "mirrored"
-SIZES = (1, 3)
 _UP_S = 180.0
 _STATE = "bed.json"
 _COOKIE = ".erlang.cookie"
@@ -53,13 +53,13 @@ class Bed:
     mirrors: bool
 
     def url(self, vhost: str = "/") -> str:
-        """Of all nodes, as oslo.messaging takes it. It holds the password: for environments, never for arguments."""
+        """URL of all nodes, as oslo.messaging takes it. It holds the password: for environments, never for arguments."""
         hosts = ",".join(f"{USER}:{self.password}@127.0.0.1:{port}" for port in self.ports)
         return f"rabbit://{hosts}/{'' if vhost == '/' else vhost}"
 
     @property
     def answers(self) -> bool:
-        """Whether every node does."""
+        """True if every node does."""
         return all(node.answers(port) for port in self.ports)
 
     def servers(self) -> list[int]:
@@ -126,7 +126,7 @@ def pids(place: Path) -> set[int]:
 
 
 def ports(bed: Bed) -> list[node.Ports]:
-    """Of its nodes."""
+    """Ports of its nodes."""
     told = json.loads((bed.place / _STATE).read_text(encoding="utf-8"))
     return [node.Ports(**one) for one in told["nodes"]]
 
@@ -271,13 +271,13 @@ def _check_cluster(place: Path, program: Path, ports: list[node.Ports]) -> None:
 
 
 def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
-    """What rabbitmqctl says of that node. Raises HostFailed if it refuses."""
+    """Ask rabbitmqctl of that node. Raises HostFailed if it refuses."""
     settings = node.environment(place, place, ports)
     command = [str(program.with_name("rabbitmqctl")), "--node", ports.name, *words]
     done = members(place).run(command, settings, cwd=place, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else 'nothing'}")
+        raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else NO_OUTPUT}")
     return str(done.stdout)
 
 

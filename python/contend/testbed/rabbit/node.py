@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import HostFailed
+from contend.files import last_line
 from contend.testbed import children
 from contend.testbed.members import Members
 
@@ -22,7 +23,7 @@ _SERVERS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/libexec/rabbitmq/bin/
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Of AMQP, of Erlang's port mapper, and of the traffic between nodes."""
+    """Ports of AMQP, of Erlang's port mapper, and of the traffic between nodes."""
 
     amqp: int
     mapper: int
@@ -30,7 +31,7 @@ class Ports:
 
     @property
     def name(self) -> str:
-        """Of the node: two on one host have different ports."""
+        """Name of the node: two on one host have different ports."""
         return f"contend-{self.amqp}@localhost"
 
 
@@ -44,13 +45,13 @@ def server() -> Path | None:
 
 
 def version(program: Path) -> tuple[int, ...]:
-    """Of the server, as its directory is named: (3, 10, 8); empty where that does not say."""
+    """Version of the server, as its directory is named: (3, 10, 8); empty where that does not say."""
     found = re.search(r"rabbitmq_server-(\d+(?:\.\d+)*)", str(program.resolve()))
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def environment(home: Path, place: Path, ports: Ports) -> dict[str, str]:
-    """Of the node whose data lie in `place`. home: holds the cookie, which nodes of one cluster share.
+    """Environment of the node whose data lie in `place`. home: holds the cookie, which nodes of one cluster share.
 
     Variables of the run that started it go along: what is listed is listed as that run's.
     """
@@ -95,13 +96,12 @@ def wait(process: subprocess.Popen[bytes], place: Path, port: int, limit_s: floa
     while not answers(port):
         if process.poll() is not None or time.monotonic() > deadline:
             how = "did not answer in time" if process.poll() is None else f"ended with {process.returncode}"
-            said = (place / "broker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise HostFailed(f"the broker {how}", hint=f"it said: {said[-1] if said else 'nothing'}")
+            raise HostFailed(f"the broker {how}", hint=f"it said: {last_line(place / 'broker.log')}")
         time.sleep(0.1)
 
 
 def answers(port: int) -> bool:
-    """Whether an AMQP server is there."""
+    """True if an AMQP server is there."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
             # It listens before it answers: on a wrong greeting it says which one it wants.

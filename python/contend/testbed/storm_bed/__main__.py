@@ -44,12 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _up(lab: Path, given: argparse.Namespace) -> int:
-    storms.check()
-    url = broker.url(lab)
-    if url is None:
-        broker.stop(lab)
-        url = broker.start(lab)
-    print(url)
+    print(storms.up(lab))
     return 0
 
 

@@ -29,17 +29,17 @@ def members(lab: Path) -> Members:
 
 def url(lab: Path) -> str | None:
     """Where that laboratory's broker answers; None if it does not."""
-    port = _told(lab, "port")
+    port = _number(lab, "port")
     return f"rabbit://guest:guest@127.0.0.1:{port}/" if port and node.answers(port) else None
 
 
 def metrics_url(lab: Path) -> str | None:
     """Where it tells what it has counted; None if it was not started so."""
-    port = _told(lab, "metrics")
+    port = _number(lab, "metrics")
     return f"http://127.0.0.1:{port}/" if port else None
 
 
-def _told(lab: Path, what: str) -> int:
+def _number(lab: Path, what: str) -> int:
     try:
         return int(json.loads((lab / _STATE).read_text(encoding="utf-8"))[what])
     except (OSError, ValueError, KeyError):
@@ -75,7 +75,7 @@ def start(lab: Path, *, metrics: bool = False) -> str:
 
 
 def _counting(lab: Path, port: int) -> dict[str, str]:
-    """What to add to its environment for its plugin that tells its global counters, and nothing of each connection: to
+    """Variables to add to its environment for its plugin that tells its global counters, and nothing of each connection: to
     keep those would cost every message something."""
     plugins, settings = lab / "enabled_plugins", lab / "advanced.config"
     plugins.write_text("[rabbitmq_prometheus].\n", encoding="ascii")

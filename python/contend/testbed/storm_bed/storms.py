@@ -40,6 +40,16 @@ def check() -> None:
         )
 
 
+def up(lab: Path) -> str:
+    """The URL of the laboratory's broker, which is started unless it is up. Raises CannotHonour, HostFailed."""
+    check()
+    url = broker.url(lab)
+    if url is None:
+        broker.stop(lab)
+        url = broker.start(lab)
+    return url
+
+
 def storm(lab: Path, options: Storm) -> dict[str, Any]:
     """Run one storm over the laboratory's broker, which is brought up for it if it is down, and then taken down.
 
@@ -50,7 +60,7 @@ def storm(lab: Path, options: Storm) -> dict[str, Any]:
 
 
 def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
-    """What users and metrics read of a storm; in seconds, the boots' own stamps beside it in ns."""
+    """Summary of a storm for users and metrics; in seconds, the boots' own stamps beside it in ns."""
     boots = told["boots"]
     times = sorted((boot["answered_ns"] - boot["due_ns"]) / 1e9 for boot in boots)
     makespan_ns = max(boot["answered_ns"] for boot in boots) - min(boot["due_ns"] for boot in boots)

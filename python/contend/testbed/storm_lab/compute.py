@@ -29,7 +29,7 @@ class ConductorAPI:
 
 
 class ResourceTracker:
-    """What of this host is taken. One lock for all of it, as nova's."""
+    """The claims on this host. One lock for all of it, as nova's."""
 
     def __init__(self, options: Storm, conductor: ConductorAPI) -> None:
         self._options, self._conductor = options, conductor
@@ -88,7 +88,7 @@ class Hypervisor:
 
 
 class Compute:
-    """What the driver may call."""
+    """The calls that the driver may make."""
 
     def __init__(self, options: Storm, conductor: ConductorAPI) -> None:
         self._conductor = conductor

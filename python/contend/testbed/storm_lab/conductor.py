@@ -83,7 +83,7 @@ class Database:
 
 
 class Conductor:
-    """What compute services may call."""
+    """The calls that compute services may make."""
 
     def __init__(self, options: Storm, directory: Path) -> None:
         self._directory = directory

@@ -1,4 +1,4 @@
-"""What a storm is made of: every duration, size and switch. Times are milliseconds, as the names say."""
+"""Options of a storm: every duration, size and switch. Times are milliseconds, as the names say."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Storm:
 
     @classmethod
     def parse(cls, words: Iterable[str]) -> Storm:
-        """Of words like `jobs=20`. Raises ValueError with what is wrong.
+        """Parse words like `jobs=20`. Raises ValueError with what is wrong.
 
         >>> Storm.parse(["jobs=8", "send_noops=false"]).send_noops
         False

@@ -1,4 +1,4 @@
-"""What each process of the service does first: `python bin/ROLE.py URL EXCHANGE OPTIONS [HOST]`."""
+"""The start of each process of the service: `python bin/ROLE.py URL EXCHANGE OPTIONS [HOST]`."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def attach(place: str, root: str, main: bool) -> None:
             from contend.trace import attached
         except BaseException as error:
             raise RuntimeError(f"contend cannot be loaded there: {type(error).__name__}: {error}") from error
-        attached.record(place, control, known)
+        attached.record(place, control, known, say=say, start_thread=start_thread)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not see it
         with contextlib.suppress(OSError):  # nobody is there to be told
             say(place, {"state": "failed", "error": str(error), "hint": getattr(error, "hint", "")})

@@ -17,7 +17,7 @@ def _begin() -> None:
 
 
 def _program_own() -> None:
-    """What Python would have imported in this file's place."""
+    """Run what Python would have imported in this file's place."""
     ours = sys.modules["sitecustomize"]
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100

@@ -42,7 +42,7 @@ _FROM_THE_BEGINNING = (
 
 
 def use_digests(asked: Mapping[str, Any]) -> None:
-    """Of the arguments of calls, by the recording's key; or none, if it was asked for none."""
+    """Digest arguments of calls by the recording's key; or none, if it was asked for none."""
     trace_digest_key(bytes.fromhex(asked["key"]) if asked["digests"] else None)
 
 

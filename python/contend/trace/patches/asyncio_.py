@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Generator
 from types import ModuleType
@@ -12,10 +13,11 @@ from contend.trace.patches.waiting import (
     CONDITION,
     LOCK,
     SEMAPHORE,
-    let_go,
+    counted,
     made,
     method,
     queue_waits,
+    releases,
     waits_of,
 )
 
@@ -27,7 +29,7 @@ def patch_locks(module: ModuleType) -> None:
     made(module.Event, lambda _event: Waits(CONDITION))
     for held in (module.Lock, module.Semaphore):
         _awaits(held, "acquire", lambda waits: waits.acquired)
-        method(held, "release")(_release)
+        method(held, "release")(releases)
     for passed in (module.Condition, module.Event):
         _awaits(passed, "wait", lambda waits: waits.passed)
 
@@ -36,8 +38,8 @@ def patch_queues(module: ModuleType) -> None:
     made(module.Queue, queue_waits)
     for name in ("put", "get"):
         _awaits(module.Queue, name, lambda waits: waits.passed)
-    method(module.Queue, "put_nowait")(_counted("put"))
-    method(module.Queue, "get_nowait")(_counted("got"))
+    method(module.Queue, "put_nowait")(functools.partial(counted, "put"))
+    method(module.Queue, "get_nowait")(functools.partial(counted, "got"))
 
 
 def _awaits(owner: Any, name: str, end: Callable[[Waits], Callable[[int], None]]) -> None:
@@ -78,25 +80,3 @@ def _steps(coroutine: Any, waits: Waits, end: Callable[[int], None]) -> Generato
     except BaseException:
         waits.gave_up(token)
         raise
-
-
-def _release(original: Callable[..., Any]) -> Callable[..., Any]:
-    def release(self: Any) -> None:
-        let_go(self)
-        original(self)
-
-    return release
-
-
-def _counted(event: str) -> Callable[..., Any]:
-    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
-        def move(self: Any, /, *args: Any, **options: Any) -> Any:
-            result = original(self, *args, **options)
-            waits = waits_of(self)
-            if waits is not None:
-                getattr(waits, event)(self.qsize())
-            return result
-
-        return move
-
-    return replace

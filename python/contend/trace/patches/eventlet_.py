@@ -15,13 +15,14 @@ from contend.trace.patches.waiting import (
     CONDITION,
     LOCK,
     SEMAPHORE,
+    counted,
     held_by,
-    let_go,
     made,
     method,
     name_of,
     passing,
     queue_waits,
+    releases,
     waits_of,
 )
 
@@ -42,7 +43,7 @@ def patch_semaphores(module: ModuleType) -> None:
 
 def patch_locks(module: ModuleType) -> None:
     # As its own: not by way of Semaphore.release.
-    _releases(module.Lock)
+    method(module.Lock, "release")(releases)
 
 
 def _waits(semaphore: Any) -> Waits | None:
@@ -53,7 +54,7 @@ def _waits(semaphore: Any) -> Waits | None:
 
 
 def is_part() -> bool:
-    """Whether what is being made now is nobody's lock but a part of a condition, a thread or a semaphore."""
+    """True if what is being made now is nobody's lock but a part of a condition, a thread or a semaphore."""
     frame = sys._getframe(1)
     while True:
         code = frame.f_code
@@ -87,17 +88,7 @@ def record(owner: Any, free: Callable[[Any], bool]) -> None:
 
         return acquire
 
-    _releases(owner)
-
-
-def _releases(owner: Any) -> None:
-    @method(owner, "release")
-    def _release(original: Callable[..., Any]) -> Callable[..., Any]:
-        def release(self: Any, /, *args: Any, **options: Any) -> Any:
-            let_go(self)
-            return original(self, *args, **options)
-
-        return release
+    method(owner, "release")(releases)
 
 
 def patch_queues(module: ModuleType) -> None:
@@ -107,19 +98,6 @@ def patch_queues(module: ModuleType) -> None:
     passing(queue, "put", lambda self, item, block=True, timeout=None: block and self.full())
     for name, event in (("get", "got"), ("put", "put")):
         method(queue, name)(functools.partial(counted, event))
-
-
-def counted(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that moves an item, with the length after it."""
-
-    def move(self: Any, /, *args: Any, **options: Any) -> Any:
-        result = original(self, *args, **options)
-        waits = waits_of(self)
-        if waits is not None:
-            getattr(waits, event)(self.qsize())
-        return result
-
-    return move
 
 
 def patch_events(module: ModuleType) -> None:

@@ -9,8 +9,17 @@ from types import ModuleType
 from typing import Any
 
 from contend._native import Waits
-from contend.trace.patches.eventlet_ import counted, is_part, record
-from contend.trace.patches.waiting import CONDITION, LOCK, SEMAPHORE, made, method, passing, queue_waits
+from contend.trace.patches.eventlet_ import is_part, record
+from contend.trace.patches.waiting import (
+    CONDITION,
+    LOCK,
+    SEMAPHORE,
+    counted,
+    made,
+    method,
+    passing,
+    queue_waits,
+)
 
 
 def _derive(module: ModuleType, name: str) -> Any:

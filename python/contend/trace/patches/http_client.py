@@ -11,8 +11,8 @@ from typing import Any
 from contend._native import TraceSpan as Span
 from contend._native import Waits, trace_digest, trace_on
 from contend.trace import flow, locks
-from contend.trace.patches.http_names import asked, asked_whole
 from contend.trace.patches.http_names import flow as known_by
+from contend.trace.patches.http_names import requested, requested_whole
 
 # A library above http.client has a span open that tells of the request.
 _told: ContextVar[bool] = ContextVar("contend_http_told", default=False)
@@ -21,7 +21,7 @@ _told: ContextVar[bool] = ContextVar("contend_http_told", default=False)
 def _request(
     name: str, asked: tuple[Any, ...], body: object, call: Callable[..., Any], *args: Any, **options: Any
 ) -> Any:
-    """A call that is one request, `asked` by method and address, from its connection to the answer's head or more."""
+    """A call that is one request, `requested` by method and address, from its connection to the answer's head or more."""
     told = {"sent_bytes": len(body)} if isinstance(body, (bytes, bytearray, str)) else {}
     told |= _digest(*asked, body)
     before = _told.set(True)
@@ -61,7 +61,7 @@ def patch_urllib3(module: ModuleType) -> None:
     def urlopen(self: Any, method: Any, url: Any, body: Any = None, *args: Any, **options: Any) -> Any:
         if not trace_on():
             return original(self, method, url, body, *args, **options)
-        name = asked(method, self.host, self.port, url)
+        name = requested(method, self.host, self.port, url)
         return _request(name, (method, url), body, original, self, method, url, body, *args, **options)
 
     pool.urlopen = urlopen
@@ -89,7 +89,7 @@ def patch_requests(module: ModuleType) -> None:
     def send(self: Any, request: Any, **options: Any) -> Any:
         if not trace_on():
             return original(self, request, **options)
-        with Span(f"requests {asked_whole(request.method, request.url)}"):
+        with Span(f"requests {requested_whole(request.method, request.url)}"):
             return original(self, request, **options)
 
     session.send = send
@@ -104,7 +104,7 @@ def patch_urllib(module: ModuleType) -> None:
     def do_open(self: Any, http_class: Any, req: Any, **options: Any) -> Any:
         if not trace_on():
             return original(self, http_class, req, **options)
-        name = f"HTTP {asked_whole(req.get_method(), req.full_url)}"
+        name = f"HTTP {requested_whole(req.get_method(), req.full_url)}"
         asked_for = (req.get_method(), req.full_url)
         return _request(name, asked_for, req.data, original, self, http_class, req, **options)
 
@@ -140,7 +140,7 @@ def patch_standard(module: ModuleType) -> None:
             return answer(self, *args, **options)
         # A body went out before, in parts: of a request that may have one it is not known.
         same = _digest(*told) if told[0] in ("GET", "HEAD") else {}
-        with Span(asked(told[0], self.host, self.port, told[1]), kind="remote", **same) as span:
+        with Span(requested(told[0], self.host, self.port, told[1]), kind="remote", **same) as span:
             response = answer(self, *args, **options)
             span.end(**_answer(response))
             return response

@@ -1,4 +1,4 @@
-"""What HTTP requests are called: method, host and path, ids folded; never a query, a user or a password."""
+"""Names of HTTP requests: method, host and path, ids folded; never a query, a user or a password."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _kept(segment: str) -> str:
 
 
 def served(method: str, path: str) -> str:
-    """Of a request that comes in.
+    """Name of a request that comes in.
 
     >>> served("GET", "/users/17")
     'GET /users/*'
@@ -47,10 +47,10 @@ def served(method: str, path: str) -> str:
     return name
 
 
-def asked(method: object, host: object, port: object, url: object) -> str:
-    """Of a request that goes out to that host; `url` a path or whole.
+def requested(method: object, host: object, port: object, url: object) -> str:
+    """Name of a request that goes out to that host; `url` a path or whole.
 
-    >>> asked("GET", "db.example", 8080, "/items/3?key=secret")
+    >>> requested("GET", "db.example", 8080, "/items/3?key=secret")
     'HTTP GET db.example:8080/items/*'
     """
     text = str(url)
@@ -60,10 +60,10 @@ def asked(method: object, host: object, port: object, url: object) -> str:
     return f"HTTP {_method(method)} {where}{folded(path)}"
 
 
-def asked_whole(method: object, url: object) -> str:
+def requested_whole(method: object, url: object) -> str:
     """Method, host and path.
 
-    >>> asked_whole("GET", "http://me:secret@db.example:8080/items/3?key=secret")
+    >>> requested_whole("GET", "http://me:secret@db.example:8080/items/3?key=secret")
     'GET db.example:8080/items/*'
     """
     rest = re.split(r"[?#]", str(url).partition("://")[2], maxsplit=1)[0]
@@ -78,7 +78,7 @@ def _method(method: object) -> str:
 
 
 def flow(client: tuple[str, int], port: object) -> str | None:
-    """What both ends of a connection over the loopback device know it by; None for others."""
+    """The key by which both ends know a connection over the loopback device; None for others."""
     address = client[0]
     if not (address.startswith("127.") or address == "::1"):
         return None

@@ -40,7 +40,7 @@ def step_back() -> None:
 
 
 def go_on() -> None:
-    """What the monkey patch has left alone is ours again, but for locks that would not be green then."""
+    """Take back what the monkey patch has left alone, but for locks that would not be green then."""
     for (_, name), (module, original, ours) in _replaced.items():
         if getattr(module, name) is original and not (greens.active() and name in _LOCKS):
             setattr(module, name, ours)

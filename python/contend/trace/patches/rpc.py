@@ -67,7 +67,7 @@ def _asks(original: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 
 def patch_server(module: Any) -> None:
-    """What is served, from the message to its reply."""
+    """Trace what is served, from the message to its reply."""
     server = module.RPCServer
     original = server._process_incoming
 

@@ -19,7 +19,7 @@ _REMOTE, _STATEMENT = 5, 6  # of trace_wrap
 
 
 def patch_engines(module: Any) -> None:
-    """What an engine's dialect asks of its driver, whatever class it is of; a pool is called by what it connects to."""
+    """Trace what an engine's dialect asks of its driver, of any class; a pool is called by what it connects to."""
     original = module.create_engine
 
     @functools.wraps(original)

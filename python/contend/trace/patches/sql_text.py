@@ -1,4 +1,4 @@
-"""What is said of a statement: its text without any value, on one line, and a short title."""
+"""Words for a statement: its text without any value, on one line, and a short title."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def without_values(statement: str, dialect: str = "") -> str:
 
 
 def title(text: str) -> str:
-    """Of such a text: long lists of columns as …, and no longer than a line.
+    """Title of such a text: long lists of columns as …, and no longer than a line.
 
     >>> title("SELECT " + ", ".join(f"t.column_{n}" for n in range(20)) + " FROM t WHERE t.id = ?")
     'SELECT … FROM t WHERE t.id = ?'

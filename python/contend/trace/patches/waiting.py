@@ -1,4 +1,4 @@
-"""What the patches of locks share: a `Waits` in each lock, and methods in the place of a class's own."""
+"""Parts that the patches of locks share: a `Waits` in each lock, and methods in the place of a class's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTRIBUTE = "_contend_waits"
 
 
 def queue_waits(queue: Any) -> Waits:
-    """Of a queue of any library: its order is that of the class it derives from, which all of them call alike."""
+    """Waits of a queue of any library: its order is that of the class it derives from, which all of them call alike."""
     classes = {of.__name__ for of in type(queue).__mro__}
     kind = LIFO_QUEUE if "LifoQueue" in classes else PRIORITY_QUEUE if "PriorityQueue" in classes else QUEUE
     return Waits(kind)
@@ -67,6 +67,29 @@ def method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[...
         return replace
 
     return put
+
+
+def releases(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that releases what it is of."""
+
+    def release(self: Any, /, *args: Any, **options: Any) -> Any:
+        let_go(self)
+        return original(self, *args, **options)
+
+    return release
+
+
+def counted(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that moves an item, with the length after it."""
+
+    def move(self: Any, /, *args: Any, **options: Any) -> Any:
+        result = original(self, *args, **options)
+        waits = waits_of(self)
+        if waits is not None:
+            getattr(waits, event)(self.qsize())
+        return result
+
+    return move
 
 
 def passing(owner: Any, name: str, waits_now: Callable[..., bool]) -> None:

@@ -5,27 +5,30 @@ from __future__ import annotations
 import importlib
 import sys
 
+_HERE = "contend.workloads.generators"
 GENERATORS = {
-    "pace": "contend.workloads.generators.pace",
-    "pulse": "contend.workloads.generators.pulse",
-    "pressure-probe": "contend.workloads.generators.pressure_probe",
-    "burst": "contend.workloads.generators.burst",
-    "download": "contend.workloads.generators.download",
-    "download-glance": "contend.workloads.generators.download_glance",
-    "download-server": "contend.workloads.generators.download_server",
-    "operations": "contend.workloads.generators.operations",
-    "boot-storm": "contend.workloads.generators.boot",
-    "boot-storm-local": "contend.workloads.generators.boot_local",
-    "control-plane-growth": "contend.workloads.generators.growth",
-    "network-placement": "contend.workloads.generators.placement",
-    "network-placement-cloud": "contend.workloads.generators.placement_cloud",
-    "storage-cloud": "contend.workloads.generators.storage_cloud",
-    "terasort-cluster": "contend.workloads.generators.terasort_cluster",
-    "jenkins-build": "contend.workloads.generators.jenkins_build",
-    "rpc": "contend.workloads.generators.rpc",
-    "rpc-failures": "contend.workloads.generators.rpc_failures",
-    "storm-lab": "contend.testbed.storm_bed.__main__",
+    "pace": f"{_HERE}.pace:main",
+    "pulse": f"{_HERE}.pulse:main",
+    "pressure-probe": f"{_HERE}.pressure_probe:main",
+    "burst": f"{_HERE}.burst:main",
+    "image-download": f"{_HERE}.download:main",
+    "image-download-glance": f"{_HERE}.download_glance:main",
+    "operations": f"{_HERE}.operations:main",
+    "boot-storm": f"{_HERE}.boot:main",
+    "boot-storm-local": f"{_HERE}.boot_local:main",
+    "control-plane-growth": f"{_HERE}.growth:main",
+    "network-placement": f"{_HERE}.placement:main",
+    "network-placement-cloud": f"{_HERE}.placement_cloud:main",
+    "storage-cloud": f"{_HERE}.storage_cloud:main",
+    "terasort-cluster": f"{_HERE}.terasort_cluster:main",
+    "jenkins-build": f"{_HERE}.jenkins_build:main",
+    "rpc": f"{_HERE}.rpc:main",
+    "rpc-elsewhere": f"{_HERE}.rpc:elsewhere",
+    "rpc-serialising": f"{_HERE}.rpc:serialising_alone",
+    "rpc-failures": f"{_HERE}.rpc_failures:main",
+    "storm-lab": f"{_HERE}.storm_lab:main",
 }
+"""By name, `module:function`: takes the arguments after the name, returns the exit code."""
 
 
 def main(arguments: list[str]) -> int:
@@ -34,8 +37,8 @@ def main(arguments: list[str]) -> int:
         print(f"error: no such generator\n  hint: known: {', '.join(GENERATORS)}", file=sys.stderr)
         return 2
     sys.argv[0] = arguments[0]
-    generator = importlib.import_module(GENERATORS[arguments[0]])
-    return int(generator.main(arguments[1:]))
+    module, _, function = GENERATORS[arguments[0]].partition(":")
+    return int(getattr(importlib.import_module(module), function)(arguments[1:]))
 
 
 if __name__ == "__main__":

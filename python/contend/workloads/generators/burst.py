@@ -1,4 +1,4 @@
-"""Many users ask a web server for one page at once: `python -m contend.workloads.generators.burst URL --requests N …`.
+"""`burst run`: many users ask a web server for one page at once.
 
 The load is a maintained tool's: ApacheBench, since it is of Apache's own project, counts every way to fail, and is one
 process of C that takes little from a server on the same host; or JMeter, where there is one. Prints one JSON document
@@ -8,45 +8,55 @@ connection to the last byte. A burst in which a request fails is no measurement:
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.errors import BadInput, ContendError, TrialFailed
+from contend.errors import BadInput, TrialFailed
+from contend.workloads.generators import verbs
 from contend.workloads.generators.loaders import call, summary
-from contend.workloads.generators.telling import failed
+from contend.workloads.parameters_file import Placeholders
 
 SCHEMA_VERSION = 1
 # A page that takes longer has failed; a thousand users of one CPU wait a minute for the last one.
 TIMEOUT_S = 900
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="burst", description="Many users at once on an HTTP server.")
-    parser.add_argument("url", help="http://HOST:PORT/PATH")
-    parser.add_argument("--requests", type=int, required=True, help="users, who ask once each")
-    parser.add_argument("--loader", default="ab", help="ab, jmeter, or the path of ApacheJMeter.jar")
-    parser.add_argument("--plan", type=Path, help="JMeter: the test plan, which holds the same URL and users")
-    parser.add_argument("--out", type=Path, required=True, help="directory for what the tool writes")
-    return parser
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload wordpress. loader: ab, jmeter, or the path of ApacheJMeter.jar; workers: the server's."""
+
+    requests: int
+    workers: int
+    loader: str
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Load the server; the result as it is printed. Raises BadInput for a loader that is none, TrialFailed."""
-    if options.loader == "ab":
-        return with_ab(options.url, options.requests, options.out)
-    if options.loader == "jmeter":
-        return with_jmeter(["jmeter"], options.plan, options.requests, options.out)
-    if options.loader.endswith(".jar"):
-        return with_jmeter(["java", "-jar", options.loader], options.plan, options.requests, options.out)
-    raise BadInput(
-        f"'loader: {options.loader}' is no loader", hint="ab, jmeter, or the path of ApacheJMeter.jar"
-    )
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0 if every request was answered, 1 if not, 2 for bad input."""
+    return verbs.run(arguments, Parameters, {"run": _run})
+
+
+def _run(given: Parameters, at: Placeholders) -> None:
+    """Load the server. Raises BadInput for a loader that is none, TrialFailed."""
+    plan = at.work / "burst.jmx"  # which holds the same URL and users
+    if given.loader == "ab":
+        told = with_ab(f"http://{at.address}:{at.port}/", given.requests, at.out)
+    elif given.loader == "jmeter":
+        told = with_jmeter(["jmeter"], plan, given.requests, at.out)
+    elif given.loader.endswith(".jar"):
+        told = with_jmeter(["java", "-jar", given.loader], plan, given.requests, at.out)
+    else:
+        raise BadInput(
+            f"'loader: {given.loader}' is no loader", hint="ab, jmeter, or the path of ApacheJMeter.jar"
+        )
+    text = json.dumps(told, indent=1, allow_nan=False) + "\n"
+    (at.out / "burst.json").write_text(text, encoding="utf-8")
+    sys.stdout.write(text)
 
 
 def with_ab(url: str, requests: int, out: Path) -> dict[str, Any]:
@@ -78,9 +88,7 @@ def with_ab(url: str, requests: int, out: Path) -> dict[str, Any]:
     return _result(version[1] if version else "ab", requests, failed, response_s, float(took[1]))
 
 
-def with_jmeter(command: Sequence[str], plan: Path | None, requests: int, out: Path) -> dict[str, Any]:
-    if plan is None:
-        raise BadInput("JMeter needs a test plan", hint="--plan FILE")
+def with_jmeter(command: Sequence[str], plan: Path, requests: int, out: Path) -> dict[str, Any]:
     log, times = out / "jmeter.log", out / "jmeter.csv"
     times.unlink(missing_ok=True)
     settings = [
@@ -125,19 +133,3 @@ def _result(
         "took_s": took_s,
         "throughput_per_s": requests / max(took_s, 0.001),
     }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 if every request was answered, 1 if not, 2 for bad input."""
-    options = _parser().parse_args(arguments)
-    try:
-        text = json.dumps(run(options), indent=1, allow_nan=False) + "\n"
-        (options.out / "burst.json").write_text(text, encoding="utf-8")
-        sys.stdout.write(text)
-    except ContendError as error:
-        return failed(error)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

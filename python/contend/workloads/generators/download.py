@@ -1,4 +1,4 @@
-"""Downloads of one image by one client, all at once: `python -m contend.workloads.generators download …`.
+"""Downloads of one image by one client, all at once: what the workload image-download runs.
 
 Prints one JSON document: wall time, what the clients' processes used (user, system, most memory of one) and, where the
 server is on this host, what its processes used meanwhile; all together and per 10^9 bytes. The clients are started
@@ -7,7 +7,6 @@ and waited for here, so that this interpreter's own time is not in their figures
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -15,22 +14,22 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contend.errors import ContendError, TrialFailed
-from contend.fetch.clients import CLIENTS, Command, Task, command_of
-from contend.units import parse_fraction
-from contend.workloads.generators.download_server import HTTPS_PORT
-from contend.workloads.generators.telling import failed
+from contend.errors import TrialFailed
+from contend.units import parse_fraction, parse_size_bytes
+from contend.workloads.downloads.clients import Command, Task, command_of, put_program
+from contend.workloads.generators import download_server, verbs
+from contend.workloads.parameters_file import Placeholders
 
 SCHEMA_VERSION = 1
 _SAID_BYTES = 400
 
 
 class Used(NamedTuple):
-    """Of one client: its exit code and what it used."""
+    """Usage of one client: its exit code and what it used."""
 
     code: int
     user_s: float
@@ -38,38 +37,72 @@ class Used(NamedTuple):
     max_rss_bytes: int
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="download", description="One image, k times at once.")
-    parser.add_argument("--client", required=True, choices=[*CLIENTS])
-    parser.add_argument("--place", type=Path, required=True, help="what download-server made")
-    parser.add_argument("--port", type=int, required=True, help="where nginx speaks HTTP")
-    parser.add_argument("--scheme", choices=["http", "https"], default="http")
-    parser.add_argument("--to", choices=["nothing", "file"], default="nothing")
-    parser.add_argument("--checksum", choices=["none", "sha512"], default="none")
-    parser.add_argument("--at-once", type=int, default=1)
-    parser.add_argument("--cpu-max", default="", help="of clients that keep to a limit")
-    parser.add_argument("--programs", default="", help="the directory of what was built for clients")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--for-ever", action="store_true", help="again and again, until it is stopped")
-    return parser
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload image-download."""
+
+    client: str
+    scheme: str
+    to: str
+    checksum: str
+    size: str
+    at_once: int
+    cpu_max: str
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
-    """All downloads at once; the result as it is printed. Raises BadInput, TrialFailed."""
-    about = json.loads((options.place / "about").read_text(encoding="utf-8"))
-    port = options.port
-    if options.scheme == "https":
-        port = int((options.out / HTTPS_PORT).read_text(encoding="utf-8"))
-    task = Task(
-        base=f"{options.scheme}://127.0.0.1:{port}",
-        authority=str(options.place / "certificate.pem") if options.scheme == "https" else "",
-        sha512=about["os_hash_value"] if options.checksum == "sha512" else "",
-        cpu_max=parse_fraction(options.cpu_max) if options.cpu_max else None,
-        programs=options.programs,
+def main(arguments: list[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    return verbs.run(
+        arguments,
+        Parameters,
+        {"client": build, "make": _make, "serve": _serve, "run": _run, "neighbour": _neighbour},
     )
-    pids = server_pids(options.out / "nginx.pid")
+
+
+def build(given: Parameters, at: Placeholders) -> None:
+    """Build what a client needs, kept between runs. Raises CannotHonour, HostFailed."""
+    put_program(given.client, at.work, at.cache)
+
+
+def _place(given: Parameters, at: Placeholders) -> Path:
+    """Folder of what is served, the same for all variants of the run."""
+    return at.work.parent / f"image-{given.size}"
+
+
+def _make(given: Parameters, at: Placeholders) -> None:
+    download_server.make(_place(given, at), parse_size_bytes(given.size))
+
+
+def _serve(given: Parameters, at: Placeholders) -> None:
+    download_server.serve(_place(given, at), at.work / "image-download.conf", at.port, at.out)
+
+
+def _run(given: Parameters, at: Placeholders) -> None:
+    print(json.dumps(_once(given, at)))
+
+
+def _neighbour(given: Parameters, at: Placeholders) -> None:
+    while True:
+        _once(given, at)
+
+
+def _once(given: Parameters, at: Placeholders) -> dict[str, Any]:
+    """All downloads at once; the result as it is printed. Raises BadInput, TrialFailed."""
+    place = _place(given, at)
+    about = json.loads((place / "about").read_text(encoding="utf-8"))
+    port = at.port
+    if given.scheme == "https":
+        port = int((at.out / download_server.HTTPS_PORT).read_text(encoding="utf-8"))
+    task = Task(
+        base=f"{given.scheme}://127.0.0.1:{port}",
+        authority=str(place / "certificate.pem") if given.scheme == "https" else "",
+        sha512=about["os_hash_value"] if given.checksum == "sha512" else "",
+        cpu_max=parse_fraction(given.cpu_max) if given.cpu_max else None,
+        programs=str(at.work),
+    )
+    pids = server_pids(at.out / "nginx.pid")
     server = (lambda: server_cpu_s(pids)) if pids else None
-    return trial(options.client, task, about["size"], options.to, options.at_once, options.out, server)
+    return trial(given.client, task, about["size"], given.to, given.at_once, at.out, server)
 
 
 def trial(
@@ -111,7 +144,7 @@ def result(
     server_s: float | None,
     proxy_s: float | None = None,
 ) -> dict[str, Any]:
-    """What is printed; nothing of a server that is elsewhere. A proxy stands by itself, and in the sum with the server.
+    """The document to print; no server that is elsewhere. A proxy stands by itself, and in the sum with the server.
 
     >>> result("curl", 2 * 10**9, 1.0, [Used(0, 0.5, 0.5, 9)], 1.0)["both_cpu_s_per_gb"]
     1.0
@@ -195,20 +228,3 @@ def server_cpu_s(pids: Sequence[int]) -> float:
     for pid in pids:
         spent += int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[0])
     return spent / 1e9
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    try:
-        while True:
-            done = run(options)
-            if not options.for_ever:
-                break
-    except ContendError as error:
-        return failed(error)
-    print(json.dumps(done))
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""`download-glance make | run | remove`: what the workload image-download-glance runs, on a cloud's own Glance.
+"""`image-download-glance client | make | run | remove`: downloads from a cloud's own Glance.
 
 The image is random, of the run's own, announced in its ledger before it is made, and uploaded once for all variants.
 Clients get its URL at the cloud's endpoint and a token, on their stdin. Where Glance's processes are on this host, what
@@ -9,29 +9,37 @@ the trial (`download_proxy`), whose time stands by itself.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import Access, kept, login
+from contend.clouds.access import Access
 from contend.clouds.http import Api
+from contend.clouds.login import kept, login
 from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
 from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
-from contend.fetch.clients import CLIENTS, Task
-from contend.ledger import path_of
+from contend.store.state import ledger_of
 from contend.units import parse_fraction, parse_size_bytes
-from contend.workloads.generators import download_proxy, verbs
+from contend.workloads.downloads.clients import Task
+from contend.workloads.generators import download, download_proxy, verbs
 from contend.workloads.generators.download import trial
+from contend.workloads.parameters_file import Placeholders
 
 SERVICES = ("image",)
 _IMAGE = KINDS["image"]
 _TIMEOUT_S = 60.0  # of a silent Glance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(download.Parameters):
+    """Those of the workload image-download-glance."""
+
+    cloud: str
 
 
 class RandomBytes:
@@ -57,48 +65,62 @@ class RandomBytes:
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    return verbs.run(_parser(), arguments)
+    return verbs.run(
+        arguments, Parameters, {"client": download.build, "make": _make, "run": _run, "remove": _remove}
+    )
 
 
-def _access(given: argparse.Namespace) -> Access:
+def _access(given: Parameters, at: Placeholders) -> Access:
     """The run's token."""
-    return kept(given.access, given.cloud, SERVICES)
+    return kept(at.work.parent / "glance-access.json", given.cloud, SERVICES)
 
 
-def _make(given: argparse.Namespace) -> None:
+def _image(given: Parameters, at: Placeholders) -> Path:
+    """File of what is known of the image, one for all variants of the run."""
+    return at.work.parent / f"glance-{given.size}.json"
+
+
+def _tls(at: Placeholders) -> Path:
+    """Directory of the proxy's certificate, one for all variants of the run."""
+    return at.work.parent / "glance-tls"
+
+
+def _make(given: Parameters, at: Placeholders) -> None:
     """Upload the image, unless another variant of the run has; what a proxy needs, where one is asked for."""
+    size = _size(given.size)
     if given.scheme == download_proxy.SCHEME:
-        download_proxy.refuse_https(_access(given).endpoint("image"))
-        download_proxy.prepare(given.tls)
-    known = _about(given.image)
+        download_proxy.refuse_https(_access(given, at).endpoint("image"))
+        download_proxy.prepare(_tls(at))
+    image = _image(given, at)
+    known = _about(image)
     if known is not None and known["sha512"]:
         return
-    access = _access(given)
+    access = _access(given, at)
     authority_of(access)
-    _remove(given)  # what an earlier attempt left half-way
-    name = unique_name(given.run.resolve().name, f"image-{given.size}")
+    _remove(given, at)  # what an earlier attempt left half-way
+    name = unique_name(at.run.name, f"image-{size}")
     api = Api(access, lambda: login(given.cloud, services=SERVICES), connections=1)
     try:
-        with _record(given, access) as record:
+        with _record(at.run, access) as record:
             wanted = {"disk_format": "raw", "container_format": "bare", "visibility": "private"}
             made = Cloud(api, record.run).create(record, _IMAGE, name, wanted)
-        about = {"id": str(made["id"]), "name": name, "size": given.size, "sha512": ""}
-        given.image.write_text(json.dumps(about), encoding="utf-8")  # so that `remove` knows of it
-        content = RandomBytes(given.size)
+        about = {"id": str(made["id"]), "name": name, "size": size, "sha512": ""}
+        image.write_text(json.dumps(about), encoding="utf-8")  # so that `remove` knows of it
+        content = RandomBytes(size)
         upload(access, str(about["id"]), content)
         told = api.request("GET", "image", f"{_IMAGE.path}/{made['id']}").json()
     finally:
         api.close()
-    if told.get("status") != "active" or told.get("size") != given.size:
+    if told.get("status") != "active" or told.get("size") != size:
         raise HostFailed(
-            f"glance has {told.get('size')} of {given.size} bytes, and calls the image '{told.get('status')}'",
+            f"glance has {told.get('size')} of {size} bytes, and calls the image '{told.get('status')}'",
             hint="its log says why",
         )
-    given.image.write_text(json.dumps({**about, "sha512": content.sha512.hexdigest()}), encoding="utf-8")
+    image.write_text(json.dumps({**about, "sha512": content.sha512.hexdigest()}), encoding="utf-8")
 
 
 def _about(image: Path) -> dict[str, Any] | None:
-    """What is known of the image; None while there is none. sha512: "" until all of it is there."""
+    """Ask what is known of the image; None while there is none. sha512: "" until all of it is there."""
     try:
         told: dict[str, Any] = json.loads(image.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -132,8 +154,8 @@ def upload(access: Access, image: str, content: RandomBytes) -> None:
         )
 
 
-def _run(given: argparse.Namespace) -> None:
-    access, about = _access(given), _about(given.image)
+def _run(given: Parameters, at: Placeholders) -> None:
+    access, about = _access(given, at), _about(_image(given, at))
     if about is None:
         raise TrialFailed("there is no image to download", hint="the run's `prepare` uploads it")
     task = Task(
@@ -143,16 +165,18 @@ def _run(given: argparse.Namespace) -> None:
         image=about["id"],
         token=access.token,
         cpu_max=parse_fraction(given.cpu_max) if given.cpu_max else None,
-        programs=given.programs,
+        programs=str(at.work),
     )
     size, server = about["size"], glance_cpu(access)
     if given.scheme == download_proxy.SCHEME:
-        with download_proxy.before(task.base, given.tls, given.conf, given.out) as proxy:
+        with download_proxy.before(
+            task.base, _tls(at), at.work / "image-download-proxy.conf", at.out
+        ) as proxy:
             task = replace(task, base=proxy.base, authority=proxy.authority)
-            told = trial(given.client, task, size, given.to, given.at_once, given.out, server, proxy.cpu_s)
+            told = trial(given.client, task, size, given.to, given.at_once, at.out, server, proxy.cpu_s)
             download_proxy.check_passed(proxy, size * given.at_once)
     else:
-        told = trial(given.client, task, size, given.to, given.at_once, given.out, server)
+        told = trial(given.client, task, size, given.to, given.at_once, at.out, server)
     print(json.dumps(told))
 
 
@@ -181,27 +205,27 @@ def authority_of(access: Access) -> str:
     return access.verify
 
 
-def _remove(given: argparse.Namespace) -> None:
+def _remove(given: Parameters, at: Placeholders) -> None:
     """Once for all variants. What cannot be removed stays in the ledger, for `contend destroy`."""
-    about = _about(given.image)
+    image = _image(given, at)
+    about = _about(image)
     if about is None:
         return
-    access = _access(given)
+    access = _access(given, at)
     api = Api(access, lambda: login(given.cloud, services=SERVICES), connections=1)
     try:
-        with _record(given, access) as record:
+        with _record(at.run, access) as record:
             _, late = Cloud(api, record.run).remove(_IMAGE, (about["name"],))
             if late:
                 raise TrialFailed(f"the image cannot be removed: {next(iter(late.values()))}")
             record.removed(_IMAGE, (about["name"],))
     finally:
         api.close()
-    given.image.unlink()
+    image.unlink()
 
 
-def _record(given: argparse.Namespace, access: Access) -> Record:
-    run: Path = given.run.resolve()
-    return Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config)
+def _record(run: Path, access: Access) -> Record:
+    return Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config)
 
 
 def _size(text: str) -> int:
@@ -209,32 +233,3 @@ def _size(text: str) -> int:
     if size < 1:
         raise BadInput(f"an image of {text} is none", hint="--set parameters.size=512M")
     return size
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="download-glance", description="Downloads from a cloud's Glance.")
-    verbs = parser.add_subparsers(required=True, metavar="make | run | remove")
-    make = verbs.add_parser("make", help="upload the image")
-    make.add_argument("--size", type=_size, required=True)
-    make.set_defaults(run_verb=_make)
-    one = verbs.add_parser("run", help="one trial")
-    one.add_argument("--client", required=True, choices=[*CLIENTS])
-    one.add_argument("--conf", type=Path, help="of the proxy, to be filled in")
-    one.add_argument("--to", choices=["nothing", "file"], default="nothing")
-    one.add_argument("--checksum", choices=["none", "sha512"], default="none")
-    one.add_argument("--at-once", type=int, default=1)
-    one.add_argument("--cpu-max", default="", help="of clients that keep to a limit")
-    one.add_argument("--programs", default="", help="the directory of what was built for clients")
-    one.add_argument("--out", type=Path, required=True)
-    one.set_defaults(run_verb=_run)
-    for verb in (make, one):
-        verb.add_argument("--scheme", choices=["cloud", download_proxy.SCHEME], default="cloud")
-        verb.add_argument("--tls", type=Path, help="directory of the proxy's certificate, shared by the run")
-    remove = verbs.add_parser("remove", help="remove the image")
-    remove.set_defaults(run_verb=_remove)
-    for verb in (make, one, remove):
-        verb.add_argument("--cloud", default="")
-        verb.add_argument("--access", type=Path, required=True, help="file of the token, shared by the run")
-        verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
-        verb.add_argument("--image", type=Path, required=True, help="what is known of it, shared by the run")
-    return parser

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from contend.errors import CannotHonour, HostFailed, TrialFailed
+from contend.platforms.programs import find_command
 from contend.units import format_value
 from contend.workloads.generators.download import server_cpu_s, server_pids
 from contend.workloads.generators.download_server import certify
-from contend.workloads.install import find_command
 
 SCHEME = "tls-proxy"  # the value of the workload's parameter
 _PID, _LOG = "proxy.pid", "proxy.log"

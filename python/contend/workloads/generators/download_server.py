@@ -1,11 +1,7 @@
-"""What nginx serves to `image-download`: a random image, Glance's answers about it, and a certificate of its own.
-
-And what is built for its clients.
-"""
+"""Files that nginx serves to `image-download`: a random image, Glance's answers about it, and a certificate of its own."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import json
@@ -13,13 +9,12 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from contend.errors import ContendError, HostFailed
-from contend.fetch.clients import IMAGE_ID, put_program
-from contend.units import format_value, parse_size_bytes
-from contend.workloads.generators.telling import failed
+from contend.errors import HostFailed
+from contend.units import format_value
+from contend.workloads.downloads.clients import IMAGE_ID
 
 HTTPS_PORT = "https-port"  # a file of the trial: which port nginx speaks TLS on
 _PIECE = 1 << 20
@@ -95,41 +90,16 @@ def configuration(text: str, place: Path, http: int, https: int) -> str:
     return text
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: that of the error where there is one."""
-    try:
-        return _main(arguments)
-    except ContendError as error:
-        return failed(error)
+def serve(place: Path, conf: Path, http: int, out: Path) -> NoReturn:
+    """Become nginx, which serves what `make` made on port `http`, by TLS on the one that HTTPS_PORT names.
 
-
-def _main(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="download-server", description=__doc__)
-    parser.add_argument("verb", choices=["client", "make", "serve"])
-    parser.add_argument("--place", type=Path, required=True)
-    parser.add_argument("--size", type=parse_size_bytes, default=0)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--conf", type=Path)
-    parser.add_argument("--client", default="", help="what has to be built for")
-    parser.add_argument("--cache", type=Path, help="what was built is kept here between runs")
-    options = parser.parse_args(arguments)
-    if options.verb == "client":
-        put_program(options.client, options.place, options.cache)
-        return 0
-    if options.verb == "make":
-        make(options.place, options.size)
-        return 0
+    conf: the catalogue's image-download.conf; out: directory for what nginx writes.
+    """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         https = taken.getsockname()[1]
-    (options.out / HTTPS_PORT).write_text(str(https), encoding="utf-8")
-    text = configuration(options.conf.read_text(encoding="utf-8"), options.place, options.port, https)
-    conf = options.out / "nginx.conf"
-    conf.write_text(text, encoding="utf-8")
+    (out / HTTPS_PORT).write_text(str(https), encoding="utf-8")
+    filled = out / "nginx.conf"
+    filled.write_text(configuration(conf.read_text(encoding="utf-8"), place, http, https), encoding="utf-8")
     # As root, workers keep root's identity: another user could not read what lies below a private directory.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
-    return os.execvp("nginx", ["nginx", "-p", str(options.out), "-c", str(conf), "-e", "stderr", *user])
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    os.execvp("nginx", ["nginx", "-p", str(out), "-c", str(filled), "-e", "stderr", *user])

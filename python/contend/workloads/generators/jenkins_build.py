@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -16,17 +16,30 @@ from contend.elsewhere import builds
 from contend.elsewhere.builds import KIND, Build, Job
 from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.ledger import Record, path_of
 from contend.platforms import obedience
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
+from contend.workloads.parameters_file import Placeholders
 
-NAME = "jenkins-build"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload jenkins-build."""
+
+    job: str
+    values: str
+    within: float
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    return verbs.interruptible(_parser(), arguments)
+    return verbs.interruptible(
+        arguments,
+        Parameters,
+        {"prepare": _prepare, "run": _run, "neighbour": _neighbour, "finish": _finish},
+    )
 
 
 def _parameters(text: str) -> dict[str, str]:
@@ -43,31 +56,32 @@ def _parameters(text: str) -> dict[str, str]:
         ) from None
 
 
-def _prepare(given: argparse.Namespace) -> None:
+def _prepare(given: Parameters, at: Placeholders) -> None:
     if not given.job:
         raise BadInput("no job is named", hint="parameters: {job: NAME}, or FOLDER/NAME")
     Job(given.job).check(_parameters(given.values))
 
 
-def _run(given: argparse.Namespace) -> None:
+def _run(given: Parameters, at: Placeholders) -> None:
     job = Job(given.job)
-    with _record(given) as record:
-        build = _once(given, job, record, given.out.name)
+    with _record(at.run) as record:
+        build = _once(given, at, job, record, at.out.name)
     told = {"schema_version": 1, **build._asdict(), "whole_s": build.whole_s}
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "build.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (at.out / "build.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def _neighbour(given: argparse.Namespace) -> None:
+def _neighbour(given: Parameters, at: Placeholders) -> None:
     job = Job(given.job)
-    with _record(given) as record, Working(given.out / "working") as working:
+    with _record(at.run) as record, Working(at.out / "working") as working:
         for number in itertools.count():
-            _once(given, job, record, f"{given.out.name} {number}", working.tell)
+            _once(given, at, job, record, f"{at.out.name} {number}", working.tell)
 
 
-def _once(given: argparse.Namespace, job: Job, record: Record, of: str, goes_on: GoesOn = unheard) -> Build:
+def _once(
+    given: Parameters, at: Placeholders, job: Job, record: Record, of: str, goes_on: GoesOn = unheard
+) -> Build:
     """Raises HostFailed where the build fails; stops it where it is not waited for."""
-    name = f"{given.work.name} {of}"
+    name = f"{at.work.name} {of}"
     record.intend(KIND, (name,), job=job.name, url=job.url)
     queued = job.ask_for(_parameters(given.values))
     try:
@@ -87,40 +101,17 @@ def _once(given: argparse.Namespace, job: Job, record: Record, of: str, goes_on:
     return build
 
 
-def _record(given: argparse.Namespace) -> Record:
-    run: Path = given.run.resolve()
-    return Record(path_of(run), run.name)
+def _record(run: Path) -> Record:
+    return Record(ledger_of(run), run.name)
 
 
-def _finish(given: argparse.Namespace) -> None:
+def _finish(given: Parameters, at: Placeholders) -> None:
     """Stop what a trial of this party that was killed has left."""
-    run: Path = given.run.resolve()
-    standing = obedience.judge(run)
+    standing = obedience.judge(at.run)
     if isinstance(standing, obedience.ReadOnly):
         return
-    with _record(given) as record:
+    with _record(at.run) as record:
         for row in standing.left():
-            if row["kind"] == KIND and str(row["name"]).startswith(f"{given.work.name} "):
+            if row["kind"] == KIND and str(row["name"]).startswith(f"{at.work.name} "):
                 builds.remove(row)
                 record.removed(KIND, (str(row["name"]),))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=NAME, description="A job of a Jenkins, built.")
-    subparsers = parser.add_subparsers(required=True, metavar="prepare | run | neighbour | finish")
-    for name, act, about in (
-        ("prepare", _prepare, "look whether it can be built"),
-        ("run", _run, "build it once"),
-        ("neighbour", _neighbour, "again and again"),
-        ("finish", _finish, "stop what is left"),
-    ):
-        verb = subparsers.add_parser(name, help=about)
-        verb.set_defaults(run_verb=act)
-        verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
-        verb.add_argument("--work", type=Path, required=True, help="the party's directory in its run")
-        verb.add_argument("--job", required=True, help="its name; FOLDER/NAME where it is in a folder")
-        verb.add_argument("--values", default="", help="parameters of the build, like TARGET=vmlinux&JOBS=4")
-        if act in (_run, _neighbour):
-            verb.add_argument("--out", type=Path, required=True)
-            verb.add_argument("--within", type=float, default=3600.0, help="seconds that a build may take")
-    return parser

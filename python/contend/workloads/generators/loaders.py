@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import TrialFailed
+from contend.files import NO_OUTPUT
 
 
 def call(argv: Sequence[str], said: Path) -> str:
-    """What the tool printed, which is in `said` too; other files that it writes go beside that. Raises TrialFailed when
+    """Run a tool and return its output, which is in `said` too; its other files go beside it. Raises TrialFailed when
     it cannot be started or fails."""
     # A socket for every user.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -30,7 +31,7 @@ def call(argv: Sequence[str], said: Path) -> str:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     text = said.read_text(encoding="utf-8", errors="replace")
     if code != 0:
-        lines = text.strip().splitlines() or ["it said nothing"]
+        lines = text.strip().splitlines() or [NO_OUTPUT]
         word = next((line for line in lines if line.lower().startswith("error")), lines[-1])
         raise TrialFailed(f"{argv[0]} ended with exit status {code}: {word[:300]}", hint=f"see {said}")
     return text

@@ -1,8 +1,7 @@
-"""What generators share whose work is in instances of a cloud: the run's things, made once, kept in a file, removed."""
+"""Parts of generators whose work is in instances of a cloud: the run's things, made once, kept in a file, removed."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 import time
@@ -12,43 +11,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.clouds.access import kept, login
 from contend.clouds.http import Api
 from contend.clouds.instances import heat, made, placed, reach
 from contend.clouds.instances.placed import Placed
-from contend.clouds.instances.topology import MEANS, Topology
+from contend.clouds.instances.topology import Topology
 from contend.clouds.instances.volumes import Held
+from contend.clouds.login import kept, login
 from contend.clouds.openstack import Cloud, Record, unique_name
 from contend.errors import BadInput, ContendError, HostFailed
-from contend.ledger import path_of
+from contend.store.state import ledger_of
 from contend.workloads.generators.boot import server_of
+from contend.workloads.parameters_file import Placeholders
 
 STATE, TEMPLATE, KEY = "instances.json", "stack.yaml", "key"
 USER_PROPERTY = "os_admin_user"
 """The property in which an image names its user (glance's common image properties)."""
 
 
-def home(given: argparse.Namespace) -> Path:
-    """Of what the run knows of its instances; parties share it."""
-    run: Path = given.run.resolve()
-    return run / "work" / "instances"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """Parameters of what makes the instances of a run, where, and how they are reached."""
+
+    cloud: str
+    by: str
+    means: str
+    zone: str
+    hosts: str
+    image: str
+    flavor: str
+    user: str
+    networks: str
+    cidrs: str
+    external: str
+    ssh_config: str
+    install: bool
+    within: float
+
+
+def home(at: Placeholders) -> Path:
+    """Folder of what the run knows of its instances; its workloads share it."""
+    return at.run / "work" / "instances"
 
 
 @contextmanager
-def cloud_of(given: argparse.Namespace) -> Iterator[tuple[Cloud, Record]]:
-    """The run's cloud, logged in to once, and its ledger."""
-    run: Path = given.run.resolve()
-    services: tuple[str, ...] = given.services
+def cloud_of(cloud: str, at: Placeholders, services: tuple[str, ...]) -> Iterator[tuple[Cloud, Record]]:
+    """The run's cloud, logged in to once for all, and its ledger. services: those that are needed of it."""
+    run, file = at.run, at.work.parent / "cloud-access.json"
 
     def renew() -> Any:
-        fresh = login(given.cloud, services=services)
-        fresh.save(given.access)
+        fresh = login(cloud, services=services)
+        fresh.save(file)
         return fresh
 
-    access = kept(given.access, given.cloud, services)
+    access = kept(file, cloud, services)
     api = Api(access, renew)
     try:
-        with Record(path_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
+        with Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
             yield Cloud(api, run.name), record
     finally:
         api.close()
@@ -56,16 +74,16 @@ def cloud_of(given: argparse.Namespace) -> Iterator[tuple[Cloud, Record]]:
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of a run's instances. prefix: of their names; user: of the instances."""
+    """The kept record of a run's instances. prefix: of their names; user: of the instances."""
 
     prefix: str
     user: str
     guests: Mapping[str, Placed]
     volumes: Mapping[str, Held]
 
-    def way(self, given: argparse.Namespace) -> reach.Way:
+    def way(self, given: Making, at: Placeholders) -> reach.Way:
         """How they are reached."""
-        return reach.Way(self.user, home(given) / KEY, given.ssh_config)
+        return reach.Way(self.user, home(at) / KEY, given.ssh_config)
 
     def write(self, path: Path) -> None:
         """Whole, or not at all."""
@@ -105,21 +123,23 @@ HostFailed."""
 
 
 def prepare(
-    given: argparse.Namespace,
+    given: Making,
+    at: Placeholders,
     topology: Topology,
     reached: Reached,
     before: Callable[[Api], None] = lambda api: None,
+    services: tuple[str, ...] = made.SERVICES,
 ) -> None:
     """Make the run's instances, unless another cell of it has. before: checks what the cloud has to have, first.
 
     Raises BadInput, RequestFailed, HostFailed, with nothing left of it.
     """
-    place = home(given)
+    place = home(at)
     if (place / STATE).exists():
         return
     place.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    with cloud_of(given) as (cloud, record):
+    with cloud_of(given.cloud, at, services) as (cloud, record):
         before(cloud.api)
         user = given.user or image_user(cloud.api, given.image)
         server = server_of(cloud.api, given.image, given.flavor, "none")
@@ -129,7 +149,7 @@ def prepare(
         try:
             if given.by == "heat":
                 text = heat.text(heat.template(topology, prefix, record.run))
-                (given.run.resolve() / TEMPLATE).write_text(text, encoding="utf-8")
+                (at.run / TEMPLATE).write_text(text, encoding="utf-8")
                 found = maker.by_heat(wanted)
             else:
                 found = maker.by_requests(wanted)
@@ -161,10 +181,16 @@ def image_user(api: Api, image: str) -> str:
     return user
 
 
-def still_there(given: argparse.Namespace, state: State, roles: Sequence[str]) -> Mapping[str, Placed]:
+def still_there(
+    given: Making,
+    at: Placeholders,
+    state: State,
+    roles: Sequence[str],
+    services: tuple[str, ...] = made.SERVICES,
+) -> Mapping[str, Placed]:
     """These instances as the cloud has them now, on the hosts where they were when the run began. Raises HostFailed."""
     names = {f"{state.prefix}-{role}": role for role in roles}
-    with cloud_of(given) as (cloud, _):
+    with cloud_of(given.cloud, at, services) as (cloud, _):
         found = {names[str(i["name"])]: placed.read(i) for i in cloud.find(made.SERVER, names)}
     if gone := sorted(set(names.values()) - set(found)):
         raise HostFailed(f"the cloud has no instance {gone[0]} any more", hint="who removed it?")
@@ -181,12 +207,12 @@ def not_moved(state: State, found: Mapping[str, Placed]) -> None:
         )
 
 
-def finish(given: argparse.Namespace) -> None:
+def finish(given: Making, at: Placeholders, services: tuple[str, ...] = made.SERVICES) -> None:
     """Remove all that the run has on the cloud. Idempotent. Raises HostFailed for what stays."""
-    place = home(given)
+    place = home(at)
     if not place.exists():
         return
-    with cloud_of(given) as (cloud, record):
+    with cloud_of(given.cloud, at, services) as (cloud, record):
         left = made.remove(cloud, record)
     for name in (STATE, KEY):
         (place / name).unlink(missing_ok=True)
@@ -195,32 +221,3 @@ def finish(given: argparse.Namespace) -> None:
         raise HostFailed(
             f"{len(left)} of what was made cannot be removed: {name}: {why}", hint="contend destroy"
         )
-
-
-def add_run(verb: argparse.ArgumentParser, services: tuple[str, ...] = made.SERVICES) -> None:
-    """Options by which a verb finds the run and its cloud, of which it needs those services."""
-    verb.set_defaults(services=services)
-    verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
-    verb.add_argument("--access", type=Path, required=True, help="file of the token, shared by the run")
-    verb.add_argument("--cloud", default="")
-
-
-def add_means(verb: argparse.ArgumentParser) -> None:
-    """Options of a topology."""
-    verb.add_argument("--means", choices=MEANS, default=MEANS[0], help="what places instances")
-    for option in ("--zone", "--hosts", "--networks", "--cidrs", "--external"):
-        verb.add_argument(option, default="")
-    verb.add_argument("--install", choices=("true", "false"), default="false")
-
-
-def add_ssh(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--ssh-config", default="", help="an OpenSSH client configuration")
-
-
-def add_making(verb: argparse.ArgumentParser) -> None:
-    """Options of what makes the instances."""
-    verb.add_argument("--by", choices=("requests", "heat"), default="requests")
-    verb.add_argument("--image", default="")
-    verb.add_argument("--flavor", default="")
-    verb.add_argument("--user", default="", help="of the instances")
-    verb.add_argument("--within", type=float, default=540.0, help="seconds")

@@ -1,4 +1,4 @@
-"""Clients of a Cassandra node: `python -m contend.workloads.generators.operations --what load|measure …`.
+"""`operations load | measure | neighbour`: clients of a Cassandra node.
 
 `load` makes the rows and does the operations that go before the measured ones; `measure` does the measured ones, prints
 one JSON document (and leaves it in OUT/operations.json): which tool it was, and the response times. Each client waits
@@ -7,86 +7,127 @@ for its answer before its next operation. An operation that fails is not tried a
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from contend.errors import ContendError, TrialFailed
+from contend.errors import TrialFailed
+from contend.workloads.generators import verbs
 from contend.workloads.generators.loaders import call
-from contend.workloads.generators.telling import failed
+from contend.workloads.parameters_file import Placeholders
 
 SCHEMA_VERSION = 1
+NEIGHBOUR = 100_000
+"""Operations that a neighbour does before it looks whether they failed."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="operations", description="Clients of a Cassandra node.")
-    parser.add_argument("--what", choices=("load", "measure"), required=True)
-    parser.add_argument("--address", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--loader", choices=("latte", "cassandra-stress"), required=True)
-    parser.add_argument(
-        "--work", type=Path, required=True, help="latte: where bin/latte and operations.rn are"
-    )
-    parser.add_argument("--rows", type=int, required=True)
-    parser.add_argument("--threads", type=int, required=True, help="clients")
-    parser.add_argument("--writes", type=int, required=True, help="per cent of the operations")
-    parser.add_argument("--operations", type=int, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="directory for what the tool writes")
-    return parser
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload cassandra. heap and server: the node's."""
+
+    operations: int
+    threads: int
+    writes: int
+    rows: int
+    warmup: int
+    heap: int
+    server: str
+    loader: str
 
 
-def with_latte(options: argparse.Namespace) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One call of a loader. what: load, which makes the rows first, or measure; many: operations."""
+
+    what: str
+    many: int
+    given: Parameters
+    at: Placeholders
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0 if every operation was answered, 1 if not, 2 for bad input."""
+    return verbs.run(arguments, Parameters, {"load": _load, "measure": _measure, "neighbour": _neighbour})
+
+
+def _load(given: Parameters, at: Placeholders) -> None:
+    _done(Load("load", given.warmup, given, at))
+
+
+def _measure(given: Parameters, at: Placeholders) -> None:
+    text = json.dumps(_done(Load("measure", given.operations, given, at)), indent=1, allow_nan=False) + "\n"
+    (at.out / "operations.json").write_text(text, encoding="utf-8")
+    sys.stdout.write(text)
+
+
+def _neighbour(given: Parameters, at: Placeholders) -> None:
+    _done(Load("load", NEIGHBOUR, given, at))
+    while True:
+        _done(Load("measure", NEIGHBOUR, given, at))
+
+
+def _done(load: Load) -> dict[str, Any]:
+    return with_latte(load) if load.given.loader == "latte" else with_stress(load)
+
+
+def with_latte(load: Load) -> dict[str, Any]:
     """The result of the operations; of `load` too, where it is the one of those that go before."""
-    latte, script = str(options.work / "bin" / "latte"), str(options.work / "operations.rn")
-    node = f"{options.address}:{options.port}"
-    given = ["-P", f"rows={options.rows}", "-P", f"writes={options.writes}"]
-    report = options.out / f"latte-{options.what}.json"
+    given, at = load.given, load.at
+    latte, script = str(at.work / "bin" / "latte"), str(at.work / "operations.rn")
+    node = f"{at.address}:{at.port}"
+    rows = ["-P", f"rows={given.rows}", "-P", f"writes={given.writes}"]
+    report = at.out / f"latte-{load.what}.json"
     report.unlink(missing_ok=True)
-    if options.what == "load":
-        call([latte, "schema", *given, script, node], options.out / "latte-schema.txt")
-        call([latte, "load", "-q", *given, script, node], options.out / "latte-load.txt")
+    if load.what == "load":
+        call([latte, "schema", *rows, script, node], at.out / "latte-schema.txt")
+        call([latte, "load", "-q", *rows, script, node], at.out / "latte-load.txt")
     # On one thread: its clients are tasks, and take no more than a part of a CPU.
-    load = ["-q", "-t", "1", "-p", str(options.threads), "-d", str(options.operations), "--retries", "0"]
-    said = options.out / f"latte-{options.what}.txt"
-    call([latte, "run", *load, *given, "-o", str(report), script, node], said)
-    version = call([latte, "--version"], options.out / "latte-version.txt").split()
+    words = ["-q", "-t", "1", "-p", str(given.threads), "-d", str(load.many), "--retries", "0"]
+    said = at.out / f"latte-{load.what}.txt"
+    call([latte, "run", *words, *rows, "-o", str(report), script, node], said)
+    version = call([latte, "--version"], at.out / "latte-version.txt").split()
     try:
         told = json.loads(report.read_text(encoding="utf-8"))
         result, latency = told["result"], told["result"]["cycle_latency"]
         values = [p["value"] / 1000 for p in latency["percentiles"]]
-        at = dict(zip(told["percentiles"], values, strict=True))
+        value = dict(zip(told["percentiles"], values, strict=True))
         return _result(
             f"latte {version[-1]}",
-            options.operations,
-            max(int(result["error_count"]), options.operations - int(result["cycle_count"])),
-            {"mean": latency["mean"]["value"] / 1000, "p50": at[50.0], "p99": at[99.0], "max": at[100.0]},
+            load.many,
+            max(int(result["error_count"]), load.many - int(result["cycle_count"])),
+            {
+                "mean": latency["mean"]["value"] / 1000,
+                "p50": value[50.0],
+                "p99": value[99.0],
+                "max": value[100.0],
+            },
             float(result["elapsed_time_s"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrialFailed(f"latte's report cannot be read: {error!r}", hint=f"see {report}") from error
 
 
-def with_stress(options: argparse.Namespace) -> dict[str, Any]:
-    at = ["-node", options.address, "-port", f"native={options.port}", "-rate", f"threads={options.threads}"]
-    if options.what == "load":
-        rows = [f"n={options.rows}", "cl=ONE", "no-warmup", "-pop", f"seq=1..{options.rows}"]
-        call(["cassandra-stress", "write", *rows, *at], options.out / "stress-write.txt")
-    ratio = f"ratio(write={options.writes},read={100 - options.writes})"
-    kind = ["mixed", ratio] if 0 < options.writes < 100 else ["write" if options.writes else "read"]
+def with_stress(load: Load) -> dict[str, Any]:
+    given, out = load.given, load.at.out
+    node = ["-node", load.at.address, "-port", f"native={load.at.port}", "-rate", f"threads={given.threads}"]
+    if load.what == "load":
+        rows = [f"n={given.rows}", "cl=ONE", "no-warmup", "-pop", f"seq=1..{given.rows}"]
+        call(["cassandra-stress", "write", *rows, *node], out / "stress-write.txt")
+    ratio = f"ratio(write={given.writes},read={100 - given.writes})"
+    kind = ["mixed", ratio] if 0 < given.writes < 100 else ["write" if given.writes else "read"]
     asked = [
         *kind,
-        f"n={options.operations}",
+        f"n={load.many}",
         "cl=ONE",
         "no-warmup",
         "-pop",
-        f"dist=UNIFORM(1..{options.rows})",
+        f"dist=UNIFORM(1..{given.rows})",
     ]
-    said = options.out / f"stress-{options.what}.txt"
-    text = call(["cassandra-stress", *asked, *at], said)
+    said = out / f"stress-{load.what}.txt"
+    text = call(["cassandra-stress", *asked, *node], said)
 
     def figure(name: str) -> float:
         found = re.search(rf"^{name}\s*:\s*([\d.,]+)", text, re.MULTILINE | re.IGNORECASE)
@@ -102,10 +143,10 @@ def with_stress(options: argparse.Namespace) -> dict[str, Any]:
     }
     return _result(
         "cassandra-stress",
-        options.operations,
+        load.many,
         int(figure("Total errors")),
         {name: figure(label) / 1000 for name, label in seconds.items()},
-        options.operations / figure("Op rate"),
+        load.many / figure("Op rate"),
     )
 
 
@@ -125,21 +166,3 @@ def _result(
         "took_s": took_s,
         "throughput_per_s": operations / took_s,
     }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 if every operation was answered, 1 if not, 2 for bad input."""
-    options = _parser().parse_args(arguments)
-    try:
-        result = with_latte(options) if options.loader == "latte" else with_stress(options)
-        if options.what == "measure":
-            text = json.dumps(result, indent=1, allow_nan=False) + "\n"
-            (options.out / "operations.json").write_text(text, encoding="utf-8")
-            sys.stdout.write(text)
-    except ContendError as error:
-        return failed(error)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,26 +5,40 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import BadInput
-from contend.ledger import Record, path_of
+from contend.platforms.guests.respond import Protocol
+from contend.platforms.programs import find_command
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.testbed.placement.bed import Bed, beds
-from contend.testbed.placement.layout import ENCAPSULATIONS, MOST_PAIRS, Layout
-from contend.testbed.placement.respond import LEAST
-from contend.units import parse_duration_ns, parse_size_bytes
+from contend.testbed.placement.layout import Encapsulation, Layout, Where
 from contend.workloads.generators import verbs
-from contend.workloads.install import find_command
+from contend.workloads.parameters_file import Placeholders
 
 MOST_DATAGRAM = 65507
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload network-placement."""
+
+    host: Where
+    subnet: Where
+    encapsulation: Encapsulation
+    protocol: Protocol
+    message: int
+    pairs: int
+    rate: float
+
+
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    return verbs.interruptible(_parser(), arguments)
+    return verbs.interruptible(arguments, Parameters, {"prepare": _prepare, "run": _run, "finish": _finish})
 
 
 def check(protocol: str, message: int, encapsulation: str, host: str) -> None:
@@ -40,86 +54,52 @@ def check(protocol: str, message: int, encapsulation: str, host: str) -> None:
         )
 
 
-def _bed(given: argparse.Namespace, record: Record) -> Bed:
-    return Bed(Layout(record.run, given.encapsulation), _place(given), record)
-
-
 def home(work: Path) -> tuple[str, Path]:
     """The run that a party's directory is of, and its directory; without a run, the directory for itself."""
     work = work.resolve()
     run = work.parent.parent
-    return (run.name, run) if path_of(run).exists() else (str(work), work)
+    return (run.name, run) if ledger_of(run).exists() else (str(work), work)
 
 
-def _place(given: argparse.Namespace) -> Path:
-    _, directory = home(given.work)
+def _place(work: Path) -> Path:
+    _, directory = home(work)
     return directory / "work" / "placement"
 
 
-def _record(given: argparse.Namespace) -> Record:
-    run, directory = home(given.work)
-    return Record(path_of(directory), run)
+def _record(work: Path) -> Record:
+    run, directory = home(work)
+    return Record(ledger_of(directory), run)
 
 
-def _prepare(given: argparse.Namespace) -> None:
+def _prepare(given: Parameters, at: Placeholders) -> None:
     check(given.protocol, given.message, given.encapsulation, given.host)
-    with _record(given) as record:
-        bed = _bed(given, record)
+    with _record(at.work) as record:
+        bed = Bed(Layout(record.run, given.encapsulation), _place(at.work), record)
         bed.up(list(bed.layout.instances(given.pairs, given.host, given.subnet)))
 
 
-def _finish(given: argparse.Namespace) -> None:
-    with _record(given) as record:
-        for bed in beds(record.run, _place(given), record):
+def _finish(given: Parameters, at: Placeholders) -> None:
+    with _record(at.work) as record:
+        for bed in beds(record.run, _place(at.work), record):
             bed.down()
 
 
-def _run(given: argparse.Namespace) -> None:
-    from contend.testbed.placement import trial
+def _run(given: Parameters, at: Placeholders) -> None:
+    from contend.workloads.drivers.placement import trial
 
-    layout = Layout(home(given.work)[0], given.encapsulation)
+    layout = Layout(home(at.work)[0], given.encapsulation)
+    ends = [layout.ends(number, given.host, given.subnet) for number in range(1, given.pairs + 1)]
     pairs = [
-        trial.places(layout.ends(number, given.host, given.subnet)) for number in range(1, given.pairs + 1)
+        (
+            trial.InNamespace(of.client.namespace, of.client.address),
+            trial.InNamespace(of.server.namespace, of.server.address),
+        )
+        for of in ends
     ]
-    seconds = parse_duration_ns(given.duration) / 1e9 / 2
     # Parties of a run share its namespaces, and may send at once.
-    port = 20_000 + 2 * (zlib.crc32(given.work.name.encode()) % 10_000)
-    asked = trial.Traffic(given.protocol, given.message, seconds, given.rate, given.seed, port)
-    told = trial.run(pairs, asked, given.out.parent, str(find_command("iperf3") or "iperf3"))
-    given.out.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="network-placement", description="Pairs of instances over hosts and subnets."
+    port = 20_000 + 2 * (zlib.crc32(at.work.name.encode()) % 10_000)
+    asked = trial.Traffic(given.protocol, given.message, at.seconds / 2, given.rate, at.seed, port)
+    told = trial.run(pairs, asked, at.out, str(find_command("iperf3") or "iperf3"))
+    (at.out / "placement.json").write_text(
+        json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8"
     )
-    subparsers = parser.add_subparsers(required=True, metavar="prepare | run | finish")
-    for name, act, about in (
-        ("prepare", _prepare, "make the namespaces"),
-        ("run", _run, "a trial"),
-        ("finish", _finish, "remove what the run made"),
-    ):
-        verb = subparsers.add_parser(name, help=about)
-        verb.set_defaults(run_verb=act)
-        verb.add_argument("--work", type=Path, required=True, help="the party's directory in its run")
-        if act is _finish:
-            continue
-        verb.add_argument("--host", choices=("same", "different"), default="same")
-        verb.add_argument("--subnet", choices=("same", "different"), default="same")
-        verb.add_argument("--encapsulation", choices=ENCAPSULATIONS, default="none")
-        verb.add_argument("--pairs", type=int, choices=range(1, MOST_PAIRS + 1), metavar="N", default=1)
-        verb.add_argument("--protocol", choices=("tcp", "udp"), default="tcp")
-        verb.add_argument("--message", type=_size, default=1400, help="bytes")
-        if act is _run:
-            verb.add_argument("--for", dest="duration", default="2s", help="both halves together")
-            verb.add_argument("--rate", type=float, default=500.0, help="requests a second of each pair")
-            verb.add_argument("--seed", type=int, default=0)
-            verb.add_argument("--out", type=Path, required=True, help="the trial's document goes here")
-    return parser
-
-
-def _size(text: str) -> int:
-    found = parse_size_bytes(text)
-    if found < LEAST:
-        raise argparse.ArgumentTypeError(f"at least {LEAST} bytes")
-    return found

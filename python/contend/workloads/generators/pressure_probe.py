@@ -1,4 +1,4 @@
-"""Small victims, one a resource, that tell how hard a neighbour presses: `… pressure-probe RESOURCE --for S --out FILE`.
+"""Small victims, one a resource, that tell how hard a neighbour presses.
 
 Each does one thing over and over, counts it by time, and uses little of anything else: cpu hashes what fits into the first
 cache; memory copies what does not fit into the last; disk reads blocks at random past the page cache; network sends over
@@ -7,24 +7,29 @@ loopback to itself; lock passes a byte between two processes, which takes two sw
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
+import math
 import mmap
 import os
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from contend.errors import HostFailed
+from contend.workloads.generators import verbs
+from contend.workloads.parameters_file import Placeholders
 
 COPIED = 64 * 2**20
 BLOCK = 4096
 FILE = 64 * 2**20
 MESSAGE = 16 * 1024
+DATA = "data"  # in {work}: the file that the disk probe reads
 BATCH_S = 0.002  # between two looks at the clock
 
 Step = Callable[[], object]
@@ -108,7 +113,7 @@ PROBES = {"cpu": cpu, "memory": memory, "disk": disk, "network": network, "lock"
 
 
 def prepare(data: Path) -> None:
-    """What the disk probe reads, on the disk: holes would be answered faster."""
+    """Write what the disk probe reads, on the disk: holes would be answered faster."""
     with data.open("wb") as file:
         for _ in range(FILE // 2**20):
             file.write(os.urandom(2**20))
@@ -131,30 +136,42 @@ def rate(step: Step, seconds: float) -> tuple[float, int]:
     return done / spent, done
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="pressure-probe", description="A small victim of one resource.")
-    parser.add_argument("resource", choices=[*PROBES, "prepare"])
-    parser.add_argument("--data", type=Path, required=True, help="the file that the disk probe reads")
-    parser.add_argument("--for", dest="seconds", type=float, default=0.5, help="seconds (default 0.5)")
-    parser.add_argument("--out", type=Path, help="where the figures go, as JSON")
-    given = parser.parse_args(arguments)
-    try:
-        if given.resource == "prepare":
-            prepare(given.data)
-            return 0
-        with PROBES[given.resource](given.data) as step:
-            per_s, done = rate(step, given.seconds)
-    except OSError as error:
-        hint = "reading past the page cache needs a file system of a disk; --runs DIR names one"
-        print(f"error: {error.strerror}: {error.filename or given.resource}\n  hint: {hint}", file=sys.stderr)
-        return 1
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload pressure-probe."""
+
+    resource: str
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: that of the error where there is one."""
+    return verbs.run(arguments, Parameters, {"prepare": _prepare, "run": _run, "neighbour": _neighbour})
+
+
+def _prepare(given: Parameters, at: Placeholders) -> None:
+    with _told(given):
+        prepare(at.work / DATA)
+
+
+def _run(given: Parameters, at: Placeholders) -> None:
+    with _told(given), PROBES[given.resource](at.work / DATA) as step:
+        per_s, done = rate(step, at.seconds)
     text = json.dumps({"resource": given.resource, "rate": per_s, "done": done}) + "\n"
-    if given.out is None:
-        sys.stdout.write(text)
-    else:
-        given.out.write_text(text, encoding="utf-8")
-    return 0
+    (at.out / "probe.json").write_text(text, encoding="utf-8")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _neighbour(given: Parameters, at: Placeholders) -> None:
+    with _told(given), PROBES[given.resource](at.work / DATA) as step:
+        rate(step, math.inf)
+
+
+@contextmanager
+def _told(given: Parameters) -> Iterator[None]:
+    """Raises HostFailed for what the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise HostFailed(
+            f"{error.strerror}: {error.filename or given.resource}",
+            hint="reading past the page cache needs a file system of a disk; --runs DIR names one",
+        ) from error

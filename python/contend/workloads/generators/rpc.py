@@ -1,4 +1,4 @@
-"""`{native} rpc prepare | run | finish`: calls over RabbitMQ, between ends that are processes of their own.
+"""`rpc`, `rpc-elsewhere`, `rpc-serialising`: calls over RabbitMQ, between ends that are processes of their own.
 
 The broker is brought up by hand on this host, one node or a cluster of three, once for all who share the directory; or
 it is the user's, named by the URL in CONTEND_TRANSPORT_URL, and nothing of ours stays on it.
@@ -6,22 +6,21 @@ it is the user's, named by the URL in CONTEND_TRANSPORT_URL, and nothing of ours
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from contend.errors import BadInput, CannotHonour, ContendError
+from contend.errors import BadInput, CannotHonour
 from contend.testbed.rabbit import bed
-from contend.testbed.rpc import remote, serialising, trial
-from contend.testbed.rpc.options import SERIALISERS, URL, End
-from contend.units import parse_duration_ns
-from contend.workloads.generators.telling import failed
+from contend.workloads.drivers.rpc import native, remote, serialising, trial
+from contend.workloads.drivers.rpc.options import URL, End
+from contend.workloads.generators import verbs
+from contend.workloads.parameters_file import Placeholders
 
 # Of each broker: nodes, virtual host, whether its queues are quorum queues.
 BROKERS = {
@@ -31,50 +30,99 @@ BROKERS = {
     "quorum": (3, "/", True),
 }
 ELSEWHERE = "elsewhere"
-LIBRARIES = ("oslo", "native", "bare")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serialising:
+    """Those of the workload rpc-serialising."""
+
+    envelope: bool
+    serialiser: str
+    kind: str
+    callers: int
+    payload: str
+    answer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere(Serialising):
+    """Those of the workload rpc-elsewhere."""
+
+    library: str
+    executor: str
+    pairs: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(Elsewhere):
+    """Those of the workload rpc."""
+
+    broker: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: that of the error where there is one."""
-    return act(_parser().parse_args(arguments))
+    """The workload rpc. The exit code: that of the error where there is one."""
+    return verbs.interruptible(
+        arguments,
+        Parameters,
+        {
+            "prepare": lambda given, at: prepare(given.broker, at),
+            "run": _run,
+            "finish": lambda given, at: finish(given.broker, at),
+        },
+    )
 
 
-def act(given: argparse.Namespace) -> int:
-    """What was asked for; the exit code: that of the error where there is one, which is told.
-
-    SIGTERM, by which a trial is ended, is an interrupt: what is on a broker is removed first.
-    """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        given.act(given)
-    except ContendError as error:
-        return failed(error)
-    except KeyboardInterrupt:
-        return 130
-    return 0
+def elsewhere(arguments: Sequence[str]) -> int:
+    """The workload rpc-elsewhere: a broker of the user's, which is asked first whether we are welcome."""
+    return verbs.interruptible(
+        arguments,
+        Elsewhere,
+        {
+            "prepare": lambda given, at: remote.check(_url()),
+            "run": lambda given, at: _run(Parameters(broker=ELSEWHERE, **asdict(given)), at),
+        },
+    )
 
 
-def prepare(given: argparse.Namespace) -> None:
-    """Bring the broker up, or ask the user's whether we are welcome."""
-    if given.broker == ELSEWHERE:
-        remote.check(_url())
-    else:
-        broker_of(given)
+def serialising_alone(arguments: Sequence[str]) -> int:
+    """The workload rpc-serialising: what serialising takes is told, in place of the second load."""
+
+    def run(given: Serialising, at: Placeholders) -> None:
+        whole = Parameters(
+            broker="one", library="oslo", executor="threads", pairs=1, rate=0.0, **asdict(given)
+        )
+        _run(whole, at, traced=True)
+
+    return verbs.interruptible(
+        arguments,
+        Serialising,
+        {
+            "prepare": lambda given, at: prepare("one", at),
+            "run": run,
+            "finish": lambda given, at: finish("one", at),
+        },
+    )
 
 
-def finish(given: argparse.Namespace) -> None:
-    """Take it down, where it is ours."""
-    if given.broker != ELSEWHERE:
-        bed.down(place_of(given))
+def prepare(broker: str, at: Placeholders) -> None:
+    """Bring the broker up, unless it is."""
+    broker_of(broker, at)
 
 
-def _run(given: argparse.Namespace) -> None:
+def finish(broker: str, at: Placeholders) -> None:
+    """Take it down."""
+    bed.down(place_of(broker, at))
+
+
+def _run(given: Parameters, at: Placeholders, *, traced: bool = False) -> None:
     library = "oslo" if given.library == "oslo" else "native"
     need(_modules(given, library))
     if library == "native":
-        need_driver()
+        native.program()
     _check(given)
-    broker, quorum, remove = _elsewhere() if given.broker == ELSEWHERE else _own(given)
+    broker, quorum, remove = _elsewhere() if given.broker == ELSEWHERE else _own(given.broker, at)
     end = End(
         role="",
         library=library,
@@ -95,13 +143,13 @@ def _run(given: argparse.Namespace) -> None:
         end,
         pairs=given.pairs,
         payload=given.payload,
-        seconds=parse_duration_ns(given.duration) / 1e9 / (2 if given.rate else 1),
+        seconds=at.seconds / (2 if given.rate else 1),
         rate=given.rate,
-        seed=given.seed,
+        seed=at.seed,
     )
-    measure = serialising.run if given.traced else trial.run
-    told = measure(broker, asked, given.out.parent, remove)
-    given.out.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    measure = serialising.run if traced else trial.run
+    told = measure(broker, asked, at.out, remove)
+    (at.out / "rpc.json").write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def need(modules: Sequence[str]) -> None:
@@ -113,31 +161,18 @@ def need(modules: Sequence[str]) -> None:
         )
 
 
-def need_driver() -> None:
-    """Raises CannotHonour where contend was built without its own driver, as for its demo: it removes queues too."""
-    from contend import _native
-
-    if not hasattr(_native, "RpcClient"):
-        raise CannotHonour("this contend was built without its driver for RPC", hint="make setup")
-
-
 def check_payload(payload: str) -> None:
     """Raises BadInput unless it is `boot` or a length."""
     if payload != "boot" and not (payload.isdecimal() and 250 <= int(payload) <= 10**8):
         raise BadInput(f"'payload: {payload}' is no length", hint="boot, or 250 to 100000000 bytes")
 
 
-def _check(given: argparse.Namespace) -> None:
+def _check(given: Parameters) -> None:
     """What makes no sense together."""
     check_payload(given.payload)
     if given.serialiser != "json" and given.library != "oslo":
         raise BadInput(
             f"'serialiser: {given.serialiser}' is oslo.messaging's to use", hint="library: oslo, or json"
-        )
-    if given.traced and given.library != "oslo":
-        raise BadInput(
-            "what serialising takes is traced in oslo.messaging alone",
-            hint="library: oslo, or without --traced",
         )
     if given.executor != "threads" and given.library != "oslo":
         raise BadInput(
@@ -145,7 +180,7 @@ def _check(given: argparse.Namespace) -> None:
         )
 
 
-def _modules(given: argparse.Namespace, library: str) -> list[str]:
+def _modules(given: Parameters, library: str) -> list[str]:
     wanted = ["oslo_messaging"] if library == "oslo" else []
     wanted += ["eventlet"] if given.executor == "greenlets" else []
     return wanted + ([given.serialiser] if given.serialiser != "json" else [])
@@ -154,20 +189,14 @@ def _modules(given: argparse.Namespace, library: str) -> list[str]:
 Way = tuple[trial.Broker, bool, Callable[[Sequence[str], Sequence[str]], None]]
 
 
-def _own(given: argparse.Namespace) -> Way:
-    from contend import _native
-
-    nodes, vhost, quorum = BROKERS[given.broker]
-    up = broker_of(given)
+def _own(kind: str, at: Placeholders) -> Way:
+    nodes, vhost, quorum = BROKERS[kind]
+    up = broker_of(kind, at)
     # Driver and service at different nodes, where there are several: as behind a load balancer.
     urls = [bed.Bed.url(_only(up, k), vhost) for k in (0, nodes // 2)]
-    told = {"kind": given.broker, "nodes": nodes, "version": up.version}
+    told = {"kind": kind, "nodes": nodes, "version": up.version}
     broker = trial.Broker((urls[0], urls[1]), tuple(up.servers()), told=told, bed=bed.members(up.place))
-
-    def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
-        _native.rpc_remove(urls[0], queues=queues, exchanges=exchanges)
-
-    return broker, quorum, remove
+    return broker, quorum, partial(native.remove, urls[0])
 
 
 def _only(up: bed.Bed, number: int) -> bed.Bed:
@@ -179,11 +208,7 @@ def _elsewhere() -> Way:
     url = _url()
     remote.check(url)
     broker = trial.Broker((url, url), told={"kind": ELSEWHERE})
-
-    def remove(queues: Sequence[str], exchanges: Sequence[str]) -> None:
-        remote.remove(url, queues, exchanges)
-
-    return broker, False, remove
+    return broker, False, partial(remote.remove, url)
 
 
 def _url() -> str:
@@ -193,61 +218,18 @@ def _url() -> str:
     return url
 
 
-def place_of(given: argparse.Namespace) -> Path:
-    """Directory of the broker."""
-    place: Path = given.beds / f"rabbit-{BROKERS[given.broker][0]}"
-    return place
+def place_of(broker: str, at: Placeholders) -> Path:
+    """Directory of the broker, one for all parties of the run."""
+    return at.work.parent / f"rabbit-{BROKERS[broker][0]}"
 
 
-def broker_of(given: argparse.Namespace) -> bed.Bed:
+def broker_of(broker: str, at: Placeholders) -> bed.Bed:
     """The broker, which is up when this returns. Raises CannotHonour, HostFailed."""
-    need_driver()
-    nodes, vhost, _ = BROKERS[given.broker]
-    up = bed.up(place_of(given), nodes)
+    native.program()  # contend's own driver removes queues, whichever library declared them
+    nodes, vhost, _ = BROKERS[broker]
+    up = bed.up(place_of(broker, at), nodes)
     if vhost == bed.MIRRORED and not up.mirrors:
         raise CannotHonour(
             f"RabbitMQ {up.version} has no mirrored queues", hint="they left with 4.0: use quorum"
         )
     return up
-
-
-def yes(text: str) -> bool:
-    """As YAML writes a truth."""
-    return text.lower() in ("true", "yes", "on", "1")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rpc", description="Calls over RabbitMQ.")
-    verbs = parser.add_subparsers(required=True)
-    for name, act, about in (
-        ("prepare", prepare, "bring the broker up, unless it is"),
-        ("run", _run, "load it, first as much as it takes, then at a stated rate"),
-        ("finish", finish, "take it down"),
-    ):
-        verb = verbs.add_parser(name, help=about, description=about)
-        verb.set_defaults(act=act)
-        verb.add_argument("--beds", type=Path, required=True, help="directory of brokers that are brought up")
-        verb.add_argument("--broker", choices=(*BROKERS, ELSEWHERE), default="one")
-        if act is _run:
-            _options(verb)
-    return parser
-
-
-def _options(verb: argparse.ArgumentParser) -> None:
-    def add(name: str, **how: Any) -> None:
-        verb.add_argument(f"--{name}", **how)
-
-    add("out", type=Path, required=True, help="the document")
-    add("for", dest="duration", default="4s", help="both loads together")
-    add("library", choices=LIBRARIES, default="oslo")
-    add("envelope", type=yes, default=True)
-    add("serialiser", choices=SERIALISERS, default="json")
-    add("kind", choices=("call", "cast"), default="call")
-    add("executor", choices=("threads", "greenlets"), default="threads")
-    add("callers", type=int, default=10)
-    add("pairs", type=int, default=1)
-    add("payload", default="boot", help="boot, or the bytes of a message")
-    add("answer", type=int, default=300, help="bytes of an answer")
-    add("rate", type=float, default=0.0, help="calls a second of the second load; 0: there is none")
-    add("seed", type=int, default=0)
-    add("traced", type=yes, default=False, help="tell what serialising takes, in place of the second load")

@@ -6,19 +6,21 @@ writes one volume before anything is measured; `finish` removes all that the run
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
+import shlex
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contend.clouds.instances import disks, fio, made, placed, reach, tenants, volumes
-from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR, Tenants
+from contend.clouds.instances.tenants import NEIGHBOUR, Tenants
 from contend.platforms import procfs
 from contend.workloads.generators import on_cloud, verbs
-from contend.workloads.generators.on_cloud import STATE, Guests, State, Volumes, home
+from contend.workloads.generators.on_cloud import STATE, Guests, Making, State, Volumes, home
+from contend.workloads.parameters_file import Placeholders
 
 NAME = "storage-cloud"
 SERVICES = (*made.SERVICES, "block-storage")
@@ -28,12 +30,50 @@ NEIGHBOUR_LIMIT_S = 3600.0
 LAYOUT_LIMIT_S = 550.0  # a preparation may take ten minutes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(Making):
+    """Those of a storage sweep's workload on volumes of a cloud (contend.studies.storage.cloud_cells).
+
+    disks: JSON, of each the pool's name, a type, GiB. role: whose instance; pool: whose volume. The others are in fio's
+    command line already.
+    """
+
+    neighbour_host: str
+    disks: str
+    role: str
+    pool: str
+    kind: str
+    read: int
+    block: str
+    depth: int
+    jobs: int
+    engine: str
+    region: str
+    step: str
+    offset: str
+
+
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
-    return verbs.interruptible(_parser(), arguments)
+    """The exit code: that of the error where there is one.
+
+    fio's command line, in which DEVICE stands for the volume, comes last for `layout`, `run` and `neighbour`.
+    """
+    first = 3 if arguments[:1] == ["run"] else 2
+    words = shlex.join(arguments[first:])
+    return verbs.interruptible(
+        arguments[:first],
+        Parameters,
+        {
+            "prepare": _prepare,
+            "layout": lambda given, at: _layout(given, at, words),
+            "run": lambda given, at: _run(given, at, words),
+            "neighbour": lambda given, at: _neighbour(given, at, words),
+            "finish": lambda given, at: on_cloud.finish(given, at, SERVICES),
+        },
+    )
 
 
-def _topology(given: argparse.Namespace) -> Tenants:
+def _topology(given: Parameters) -> Tenants:
     return tenants.read(
         disks=tenants.disks_of(given.disks),
         neighbour_host=given.neighbour_host,
@@ -43,11 +83,11 @@ def _topology(given: argparse.Namespace) -> Tenants:
         networks=given.networks,
         cidrs=given.cidrs,
         external=given.external,
-        install=given.install == "true",
+        install=given.install,
     )
 
 
-def _prepare(given: argparse.Namespace) -> None:
+def _prepare(given: Parameters, at: Placeholders) -> None:
     topology = _topology(given)
 
     def reached(guests: Guests, held: Volumes, way: reach.Way, within_s: float) -> tuple[Guests, Volumes]:
@@ -55,9 +95,11 @@ def _prepare(given: argparse.Namespace) -> None:
 
     on_cloud.prepare(
         given,
+        at,
         topology,
         reached,
         lambda api: volumes.check_types(api, [disk.type for disk in topology.disks]),
+        SERVICES,
     )
 
 
@@ -83,16 +125,16 @@ async def _reached(
     return {role: to for role, (to, _) in zip(guests, seen, strict=True)}, found
 
 
-def _layout(given: argparse.Namespace) -> None:
-    state = State.read(home(given) / STATE)
-    _write(given.out, asyncio.run(_fio(given, state, LAYOUT_LIMIT_S)))
+def _layout(given: Parameters, at: Placeholders, words: str) -> None:
+    state = State.read(home(at) / STATE)
+    _write(at.work / "prepare.json", asyncio.run(_fio(given, at, words, state, LAYOUT_LIMIT_S)))
 
 
-def _run(given: argparse.Namespace) -> None:
-    state = State.read(home(given) / STATE)
-    on_cloud.not_moved(state, on_cloud.still_there(given, state, list(state.guests)))
-    _settle(given, state)
-    _write(given.out, asyncio.run(_fio(given, state, given.seconds + fio.LATE_S)))
+def _run(given: Parameters, at: Placeholders, words: str) -> None:
+    state = State.read(home(at) / STATE)
+    on_cloud.not_moved(state, on_cloud.still_there(given, at, state, list(state.guests), SERVICES))
+    _settle(given, at, state)
+    _write(at.out / "fio.json", asyncio.run(_fio(given, at, words, state, at.seconds + fio.LATE_S)))
     emulated = sum(of.emulated for of in state.guests.values()) / len(state.guests)
     told = {
         "schema_version": 1,
@@ -100,19 +142,19 @@ def _run(given: argparse.Namespace) -> None:
         "hosts": {role: of.where for role, of in state.guests.items()},
         "volume": state.volumes[f"{given.role}-{given.pool}"]._asdict(),
     }
-    _write(given.out.with_name("instances.json"), told)
+    _write(at.out / "instances.json", told)
 
 
-def _settle(given: argparse.Namespace, state: State) -> None:
+def _settle(given: Parameters, at: Placeholders, state: State) -> None:
     """Alone is alone: where a neighbour of the trial before was ended here, its fio has ended there too."""
-    note = home(given) / RUNS
+    note = home(at) / RUNS
     try:
         pid = int(note.read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):
         return
     if NAME.encode() in _command_line(pid):
         return  # it runs beside this trial
-    asyncio.run(fio.quiet(NEIGHBOUR, state.guests[NEIGHBOUR], state.way(given)))
+    asyncio.run(fio.quiet(NEIGHBOUR, state.guests[NEIGHBOUR], state.way(given, at)))
     note.unlink(missing_ok=True)
 
 
@@ -122,22 +164,22 @@ def _command_line(pid: int) -> bytes:
     return b""
 
 
-def _neighbour(given: argparse.Namespace) -> None:
-    state = State.read(home(given) / STATE)
-    _settle(given, state)
-    (home(given) / RUNS).write_text(f"{os.getpid()}\n", encoding="ascii")
+def _neighbour(given: Parameters, at: Placeholders, words: str) -> None:
+    state = State.read(home(at) / STATE)
+    _settle(given, at, state)
+    (home(at) / RUNS).write_text(f"{os.getpid()}\n", encoding="ascii")
 
     def told(moved: int) -> None:
-        part = given.out.with_suffix(".part")
+        part = at.out / "moved.part"
         part.write_text(f"{moved}\n", encoding="ascii")
-        part.replace(given.out)
+        part.replace(at.out / "moved")
 
     asyncio.run(
         fio.neighbour(
             given.role,
             state.guests[given.role],
-            state.way(given),
-            given.fio,
+            state.way(given, at),
+            words,
             state.volumes[f"{given.role}-{given.pool}"],
             NEIGHBOUR_LIMIT_S,
             told,
@@ -145,43 +187,12 @@ def _neighbour(given: argparse.Namespace) -> None:
     )
 
 
-async def _fio(given: argparse.Namespace, state: State, limit_s: float) -> dict[str, Any]:
+async def _fio(
+    given: Parameters, at: Placeholders, words: str, state: State, limit_s: float
+) -> dict[str, Any]:
     volume = state.volumes[f"{given.role}-{given.pool}"]
-    return await fio.run(given.role, state.guests[given.role], state.way(given), given.fio, volume, limit_s)
+    return await fio.run(given.role, state.guests[given.role], state.way(given, at), words, volume, limit_s)
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=NAME, description="fio in instances of a cloud, on its volumes.")
-    subparsers = parser.add_subparsers(required=True, metavar="prepare | layout | run | neighbour | finish")
-    for name, act, about in (
-        ("prepare", _prepare, "make instances and volumes"),
-        ("layout", _layout, "write a volume before it is measured"),
-        ("run", _run, "a trial"),
-        ("neighbour", _neighbour, "load a volume until it is ended"),
-        ("finish", on_cloud.finish, "remove what the run made"),
-    ):
-        verb = subparsers.add_parser(name, help=about)
-        verb.set_defaults(run_verb=act)
-        on_cloud.add_run(verb, SERVICES)
-        if act is on_cloud.finish:
-            continue
-        on_cloud.add_ssh(verb)
-        if act is _prepare:
-            verb.add_argument("--disks", required=True, help="JSON: of each a pool's name, a type, GiB")
-            verb.add_argument("--neighbour-host", choices=tenants.HOSTS, default="any")
-            on_cloud.add_means(verb)
-            on_cloud.add_making(verb)
-            continue
-        verb.add_argument("--role", choices=(MEASURED, NEIGHBOUR), required=True)
-        verb.add_argument("--pool", required=True, help="whose volume it is")
-        verb.add_argument(
-            "--fio", required=True, help=f"its command line; {fio.DEVICE} stands for the volume"
-        )
-        verb.add_argument("--out", type=Path, required=True, help="what comes back goes here")
-        if act is _run:
-            verb.add_argument("--seconds", type=float, required=True, help="of the trial")
-    return parser

@@ -6,10 +6,10 @@ removes them, `neighbour` does that again and again, `finish` removes the direct
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,60 +17,77 @@ from contend.elsewhere import hadoop
 from contend.elsewhere.following import GoesOn, unheard
 from contend.elsewhere.hadoop import EXAMPLES, KIND, SHELL, Cluster
 from contend.errors import ContendError, HostFailed
-from contend.ledger import Record, path_of
+from contend.store.ledger import Record
+from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
+from contend.workloads.parameters_file import Placeholders
 
-NAME = "terasort-cluster"
 DIRECTORY = "cluster-directory"
 ROW_BYTES = 100
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Those of the workload terasort-cluster."""
+
+    conf: str
+    directory: str
+    rows: int
+    maps: int
+    reduces: int
+    heap: int
+    release: str
+    within: float
+
+
 def main(arguments: list[str]) -> int:
     """The exit code: that of the error where there is one."""
-    return verbs.interruptible(_parser(), arguments)
+    return verbs.interruptible(
+        arguments,
+        Parameters,
+        {"prepare": _prepare, "run": _run, "neighbour": _neighbour, "finish": _finish},
+    )
 
 
-def _cluster(given: argparse.Namespace, place: Path) -> Cluster:
-    return Cluster(Path(given.conf).expanduser(), given.work / "lib", place, given.heap)
+def _cluster(given: Parameters, at: Placeholders, place: Path) -> Cluster:
+    return Cluster(Path(given.conf).expanduser(), at.work / "lib", place, given.heap)
 
 
-def _record(given: argparse.Namespace) -> Record:
-    run: Path = given.run.resolve()
-    return Record(path_of(run), run.name)
+def _record(run: Path) -> Record:
+    return Record(ledger_of(run), run.name)
 
 
-def _prepare(given: argparse.Namespace) -> None:
-    cluster = _cluster(given, given.work)
-    directory = hadoop.new_directory(given.directory, given.run.resolve().name)
-    with _record(given) as record:
-        # What stays when the run's own files are gone: by it a crash is cleaned up after.
-        record.intend(KIND, (directory,), conf=str(cluster.conf), lib=str(given.kept.resolve()))
-        (given.work / DIRECTORY).write_text(directory, encoding="utf-8")
+def _prepare(given: Parameters, at: Placeholders) -> None:
+    cluster = _cluster(given, at, at.work)
+    directory = hadoop.new_directory(given.directory, at.run.name)
+    # Where terasort.sh keeps Hadoop's client when the run's own files are gone: by it a crash is cleaned up after.
+    kept = at.cache / f"hadoop-client-{given.release}"
+    with _record(at.run) as record:
+        record.intend(KIND, (directory,), conf=str(cluster.conf), lib=str(kept.resolve()))
+        (at.work / DIRECTORY).write_text(directory, encoding="utf-8")
         cluster.make(directory)
         if cluster.yarn:  # which is to be there before anything is measured
             cluster.end_jobs(Path(directory).name)
 
 
-def _run(given: argparse.Namespace) -> None:
-    given.out.mkdir(parents=True, exist_ok=True)
-    told = _once(given, _cluster(given, given.out), f"trial-{given.out.name}")
-    (given.out / "terasort.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+def _run(given: Parameters, at: Placeholders) -> None:
+    told = _once(given, at, _cluster(given, at, at.out), f"trial-{at.out.name}")
+    (at.out / "terasort.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def _neighbour(given: argparse.Namespace) -> None:
-    given.out.mkdir(parents=True, exist_ok=True)
-    cluster = _cluster(given, given.out)
-    with Working(given.out / "working") as working:
+def _neighbour(given: Parameters, at: Placeholders) -> None:
+    cluster = _cluster(given, at, at.out)
+    with Working(at.out / "working") as working:
         while True:
-            _once(given, cluster, f"neighbour-{secrets.token_hex(4)}", working.tell)
+            _once(given, at, cluster, f"neighbour-{secrets.token_hex(4)}", working.tell)
 
 
 def _once(
-    given: argparse.Namespace, cluster: Cluster, name: str, goes_on: GoesOn = unheard
+    given: Parameters, at: Placeholders, cluster: Cluster, name: str, goes_on: GoesOn = unheard
 ) -> dict[str, Any]:
     """The three programs. Raises HostFailed where one fails, or the rows are not in order, or not as many."""
-    whole = (given.work / DIRECTORY).read_text(encoding="utf-8")
+    whole = (at.work / DIRECTORY).read_text(encoding="utf-8")
     tag, place = Path(whole).name, f"{whole}/{name}"
     made, ordered, report = f"{place}/made", f"{place}/sorted", f"{place}/report"
     programs = {
@@ -116,39 +133,12 @@ def _check(cluster: Cluster, ordered: str, report: str, rows: int) -> None:
         )
 
 
-def _finish(given: argparse.Namespace) -> None:
-    note = given.work / DIRECTORY
+def _finish(given: Parameters, at: Placeholders) -> None:
+    note = at.work / DIRECTORY
     if not note.exists():
         return
     directory = note.read_text(encoding="utf-8")
-    with _record(given) as record:
-        _cluster(given, given.work).remove(directory)
+    with _record(at.run) as record:
+        _cluster(given, at, at.work).remove(directory)
         record.removed(KIND, (directory,))
     note.unlink()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=NAME, description="Hadoop's sort on a cluster.")
-    subparsers = parser.add_subparsers(required=True, metavar="prepare | run | neighbour | finish")
-    for name, act, about in (
-        ("prepare", _prepare, "make a directory on the cluster"),
-        ("run", _run, "make, sort and check rows"),
-        ("neighbour", _neighbour, "again and again"),
-        ("finish", _finish, "remove the directory"),
-    ):
-        verb = subparsers.add_parser(name, help=about)
-        verb.set_defaults(run_verb=act)
-        verb.add_argument("--run", type=Path, required=True, help="the run's directory, with its ledger")
-        verb.add_argument("--work", type=Path, required=True, help="the party's directory in its run")
-        verb.add_argument("--conf", required=True, help="the cluster's configuration directory")
-        verb.add_argument("--heap", type=int, default=512, help="MiB, of the client's Java")
-        if act is _prepare:
-            verb.add_argument("--directory", default="", help="on the cluster; empty: the user's own")
-            verb.add_argument("--kept", type=Path, required=True, help="Hadoop's client, where it stays")
-        if act in (_run, _neighbour):
-            verb.add_argument("--out", type=Path, required=True)
-            verb.add_argument("--rows", type=int, required=True)
-            verb.add_argument("--maps", type=int, required=True)
-            verb.add_argument("--reduces", type=int, required=True)
-            verb.add_argument("--within", type=float, default=3600.0, help="seconds, of each program")
-    return parser

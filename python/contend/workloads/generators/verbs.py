@@ -1,28 +1,43 @@
-"""The command line of a generator that has verbs: one function each, set as `run_verb` of its parser."""
+"""The command line of a generator: `NAME VERB FILE [SECONDS]`.
+
+FILE holds its parameters (contend.workloads.parameters_file). SECONDS stands in the command, where the verb works for a
+time: so a workload's file shows which do.
+"""
 
 from __future__ import annotations
 
-import argparse
 import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from contend.errors import ContendError
+from contend.errors import BadInput, ContendError
+from contend.units import parse_duration_ns
 from contend.workloads.generators.telling import failed
+from contend.workloads.parameters_file import Fields, Placeholders, read
+
+Verbs = Mapping[str, Callable[[Fields, Placeholders], Any]]
 
 
-def run(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+def run(arguments: Sequence[str], kind: type[Fields], verbs: Verbs[Fields]) -> int:
     """The exit code: that of the error where there is one, which is said on standard error."""
-    given = parser.parse_args(arguments)
     try:
-        given.run_verb(given)
+        if len(arguments) not in (2, 3) or arguments[0] not in verbs:
+            raise BadInput(
+                f"'{' '.join(arguments)}' is not {' | '.join(verbs)}, and a file",
+                hint="VERB FILE [SECONDS]: {parameters} names the file",
+            )
+        verb, file, *seconds = arguments
+        verbs[verb](*read(Path(file), kind, *(parse_duration_ns(text) / 1e9 for text in seconds)))
     except ContendError as error:
         return failed(error)
     return 0
 
 
-def interruptible(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
+def interruptible(arguments: Sequence[str], kind: type[Fields], verbs: Verbs[Fields]) -> int:
     """As `run`. SIGTERM, by which a trial is ended, is an interrupt: what was started is ended on the way out."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return run(parser, arguments)
+        return run(arguments, kind, verbs)
     except KeyboardInterrupt:
         return 130

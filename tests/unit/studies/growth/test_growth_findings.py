@@ -33,7 +33,7 @@ def call(
 
 def told(*calls: Call) -> Growths:
     grown = Grown("network", 2, 200, "", {}, "", calls, None, {}, 0.99)
-    return Growths((grown,), 1.0, {}, {})
+    return Growths(1.0, (grown,), {}, {})
 
 
 def test_a_statement_for_each_entity_is_an_n_plus_one() -> None:

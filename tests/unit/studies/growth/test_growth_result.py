@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.growth import words
 from contend.studies.growth.model import Growth
 from contend.studies.growth.result import Growths, answer, read
+from contend.studies.scenarios import load, parse, to_yaml
 from support.intervals import holds
 from support.made_growths import document
 

@@ -7,9 +7,7 @@ import math
 import jsonschema
 import pytest
 
-from contend.analysis.schema import DEFINITIONS, analysis_schema
 from contend.document import CellResult, Level, MetricInfo
-from contend.engine.scenarios import parse
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
@@ -20,6 +18,8 @@ from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.crowds import Crowd, lines, read
 from contend.studies.interference.plots import crowd_plots
 from contend.studies.model import Scenario
+from contend.studies.scenarios import parse
+from contend.text.shape import schema
 
 
 def scenario(text: str) -> Scenario:
@@ -116,8 +116,7 @@ def test_what_cannot_be_told_is_not() -> None:
 
 def test_its_document_and_picture() -> None:
     found = crowd(cell(2, 1.2, 1.3, 1.4), cell(4, 2.5, 2.6, 2.8))
-    schema = analysis_schema()["properties"]["crowds"]
-    jsonschema.validate([found.to_json()], {**schema, "$defs": DEFINITIONS})
+    jsonschema.validate([found.to_json()], schema(tuple[Crowd, ...]))
     (plot,) = crowd_plots((found,))
     assert [row[:2] for row in plot.table] == [("build", "2"), ("build", "4")]
     assert crowd_plots(()) == []

@@ -12,7 +12,6 @@ import pytest
 
 from contend.analysis.schema import analysis_schema
 from contend.engine import checks
-from contend.engine.scenarios import load
 from contend.errors import CannotHonour, TrialFailed, WorkloadError
 from contend.platforms import network as networks
 from contend.platforms.guests import boot
@@ -22,6 +21,7 @@ from contend.studies.base import cells_of
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.words import effect_rows
+from contend.studies.scenarios import load
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.load import load_file

@@ -12,7 +12,6 @@ import pytest
 from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.engine import checks
-from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import PERIOD_US, Limit
 from contend.platforms.cgroups import Hierarchy, Layout
@@ -23,6 +22,7 @@ from contend.studies import places
 from contend.studies.base import cells_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.variants import Variant, pairs
+from contend.studies.scenarios import load, parse, to_yaml
 from support.intervals import holds
 from support.made_runs import Made
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from contend.engine import checks
-from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms.base import Limit
 from contend.platforms.sizes import INSTANCE_TYPES, PlatformSize, parse_platform_size
@@ -14,6 +13,7 @@ from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
 from contend.studies.cell import Cell
 from contend.studies.overhead.model import Overhead
+from contend.studies.scenarios import load, parse, to_yaml
 
 
 def overhead(*settings: str) -> Overhead:

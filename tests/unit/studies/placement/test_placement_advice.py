@@ -11,12 +11,13 @@ import jsonschema
 import numpy as np
 import pytest
 
+from contend.advice.document import AdviceDocument
 from contend.analysis.analyse import analyse
 from contend.errors import BadInput
 from contend.studies.sensitivity import assignment
 from contend.studies.sensitivity.assignment import assign, slowdowns
 from contend.studies.sensitivity.findings import claims, place
-from contend.studies.sensitivity.schema import advice_schema
+from contend.text.shape import schema
 from support.command_line import Home
 from support.made_forecast import WORKLOADS, forecast_run, scenario
 from support.made_runs import Made
@@ -98,7 +99,7 @@ def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
     """What a claim says to run is read as it would be."""
     import shlex
 
-    from contend.engine.scenarios import load
+    from contend.studies.scenarios import load
 
     run, _ = forecast_run(tmp_path)
     asked = scenario()
@@ -123,7 +124,7 @@ def test_advise_says_where_and_how_to_check(contend: Home) -> None:
     assert "On 3 hosts" in said
     assert "verify: contend run noisy-neighbour --set victims=" in said
     document = contend("advise", str(run.path), "--hosts", "2", "--worst", "--json").fine().json()
-    jsonschema.validate(document, advice_schema())
+    jsonschema.validate(document, schema(AdviceDocument))
     (one,) = document["runs"]
     assert one["placement"]["aim"] == "worst"
     assert sorted(name for group in one["placement"]["assignment"] for name in group) == sorted(WORKLOADS)

@@ -10,15 +10,15 @@ import pytest
 
 from contend.engine import checks
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms import network
 from contend.studies.base import cells_of
 from contend.studies.placement.model import NetworkPlacement
+from contend.studies.scenarios import dump, load
 from contend.testbed.placement import layout as layouts
 from contend.testbed.placement import ovs
 from contend.testbed.placement.layout import Layout, gateway, hosts_commands, instance_commands
-from contend.testbed.placement.trial import iperf
+from contend.workloads.drivers.placement.trial import iperf
 from contend.workloads.generators import placement as generator
 
 

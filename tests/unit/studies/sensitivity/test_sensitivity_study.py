@@ -15,9 +15,9 @@ from contend.analysis.schema import analysis_schema
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import BadInput, ScenarioError, WorkloadError
 from contend.scenario.yaml_file import read_yaml
+from contend.studies.scenarios import load, parse, to_yaml
 from contend.studies.sensitivity.findings import place, unpredicted
 from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import read
@@ -189,4 +189,4 @@ def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) ->
     with pytest.raises(BadInput, match="no placement: how hard nginx"):
         place(of, 3)
     document, _ = advise(load_report(run), hosts=3, worst=False)
-    assert document["placement"] is None and document["refused"] == (of.refused or unpredicted(of))
+    assert document.placement is None and document.refused == (of.refused or unpredicted(of))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,15 @@ from contend.clouds.instances import disks, fio, heat, tenants
 from contend.clouds.instances.disks import Disk
 from contend.clouds.instances.volumes import Held
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import dump, load
 from contend.errors import BadInput, HostFailed, ScenarioError
 from contend.report.terminal import render
 from contend.studies.base import study
+from contend.studies.scenarios import dump, load
 from contend.studies.storage import cloud_pools, pools
 from contend.studies.storage import duration as forecast
 from contend.studies.storage.cloud_cells import instance_lines, topology_of
 from contend.studies.storage.model import Storage
+from contend.workloads import parameters_file
 from contend.workloads.generators import storage_cloud as generator
 from support.made_sweeps import TEXT, made_report
 
@@ -157,11 +157,10 @@ def test_a_dry_run_tells_what_will_be_made_and_shows_the_template(
 def test_every_party_runs_its_fio_on_its_own_instance_s_volume() -> None:
     scenario = fitted("points=30")
     for cell in make_plan(scenario, 1).cells:
-        victim = cell.victim.instance.commands(VALUES)
-        (run,) = victim.run
-        words = dict(itertools.pairwise(run))
-        assert words["--role"] == "measured" and words["--pool"] == cell.factors["pool"]
-        told = shlex.split(words["--fio"])
+        victim = cell.victim.instance
+        (run,) = victim.commands(VALUES).run
+        assert victim.parameters["role"] == "measured" and victim.parameters["pool"] == cell.factors["pool"]
+        told = run[run.index("fio") :]
         assert "--filename=DEVICE" in told and not any(word.startswith("--output=") for word in told)
         given = dict(word.lstrip("-").split("=", 1) for word in told if "=" in word)
         assert int(given["numjobs"]) * int(given["iodepth"]) == int(cell.factors["depth"])
@@ -169,26 +168,29 @@ def test_every_party_runs_its_fio_on_its_own_instance_s_volume() -> None:
         last = int(given["offset_increment"]) * (int(given["numjobs"]) - 1) + int(given["size"])
         assert last <= scenario.size
         for party in cell.neighbours:
-            beside = party.instance.commands(VALUES).neighbour
-            assert dict(itertools.pairwise(beside))["--role"] == "neighbour"
+            assert party.instance.parameters["role"] == "neighbour"
             workload = party.instance.workload
             assert workload.elsewhere and workload.neighbour.counter == "moved"
 
 
-def test_commands_are_taken_by_the_generator() -> None:
-    """Types may have any name; options that are empty stay words."""
+def test_commands_are_taken_by_the_generator(tmp_path: Path) -> None:
+    """Types may have any name."""
     (cell, *_) = make_plan(fitted("points=30", "parameters.zone=nova"), 1).cells
-    parser = generator._parser()
-    commands = cell.victim.instance.commands(VALUES)
+    values = {**VALUES, "out": tmp_path, "cache": tmp_path, "port": 0, "address": ""}
+    cell.victim.instance.write_parameters(values)
+    commands = cell.victim.instance.commands(values)
     skip = len(VALUES["native"].split("\0")) + 1  # type: ignore[attr-defined]
-    made, laid = (parser.parse_args(list(argv[skip:])) for argv in commands.prepare)
+    file = str(tmp_path / parameters_file.NAME)
+    made, at = parameters_file.read(Path(file), generator.Parameters)
     assert (made.cloud, made.zone, made.image, made.within) == ("c", "nova", "", 540.0)
     assert [disk.type for disk in tenants.disks_of(made.disks)] == ["ssd", "a type of mine"]
-    assert shlex.split(laid.fio)[1:3] == ["--name=prepare", "--filename=DEVICE"]
-    run = parser.parse_args(list(commands.run[0][skip:]))
-    assert (run.seconds, str(run.out)) == (1.0, "/o/fio.json")
-    parser.parse_args(list(commands.neighbour[skip:]))
-    parser.parse_args(list(commands.finish[0][skip:]))
+    assert (at.out, at.seed) == (tmp_path, VALUES["seed"])
+    told = [argv[skip:] for argv in (*commands.prepare, *commands.run, commands.neighbour, *commands.finish)]
+    assert told[0] == ("prepare", file)
+    assert told[1][:5] == ("layout", file, "fio", "--name=prepare", "--filename=DEVICE")
+    assert told[2][:5] == ("run", file, "1s", "fio", "--name=trial")
+    assert told[3][:4] == ("neighbour", file, "fio", "--name=neighbour")
+    assert told[4] == ("finish", file)
 
 
 def test_what_runs_in_an_instance_is_checked_first_and_ends_by_itself() -> None:

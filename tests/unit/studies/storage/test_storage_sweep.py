@@ -16,7 +16,6 @@ from contend.analysis.analyse import analyse
 from contend.analysis.comparisons import compare_all, tabulate
 from contend.analysis.schema import analysis_schema
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import load, parse, to_yaml
 from contend.errors import CannotHonour, ScenarioError
 from contend.probes.evidence import Observations
 from contend.report.terminal import render
@@ -25,6 +24,7 @@ from contend.stats.estimate import Estimate
 from contend.store.cells import planned_cells
 from contend.store.directory import RunDirectory
 from contend.studies.cell import ALONE, CONTROL
+from contend.studies.scenarios import load, parse, to_yaml
 from contend.studies.storage import pools
 from contend.studies.storage.findings import _at_ceiling
 from contend.studies.storage.model import Storage

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from contend.contention.alibi.verdict import CellAlibi
 from contend.engine.plan import make_plan
-from contend.engine.scenarios import parse, to_yaml
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.store.cells import PlannedCell
+from contend.studies.scenarios import parse, to_yaml
 from contend.studies.storm import words as storm_words
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import Storms, answer, read

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contend.clouds.storm import beside
+from contend.studies.storm import beside
 from contend.studies.storm import words as storm_words
 from contend.studies.storm.result import Storms
 from unit.studies.storm.test_storm_result import document, found, run

@@ -1,0 +1,55 @@
+"""How a comparison of two runs is said: the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contend.analysis.between import Change, Comparison
+from contend.units import format_ratio, format_value
+
+TOLD = ("victim", "neighbour", "variant")  # factors that name a cell
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    metric: str
+    levels: str
+    ratio: str
+    verdict: str
+    primary: bool
+
+
+def changed_cells(comparison: Comparison) -> list[Row]:
+    """A line for every cell and metric that both runs hold."""
+    telling = _telling(comparison)
+    return [_row(change, telling) for change in comparison.cells]
+
+
+def _telling(comparison: Comparison) -> frozenset[str]:
+    """Factors that name a cell: more than TOLD where these leave two cells with one name, as of sizes of a platform."""
+    cells = {tuple(sorted(c.factors.items())): c.factors for c in comparison.cells}.values()
+    if len({tuple(f.get(k) for k in TOLD) for f in cells}) == len(cells):
+        return frozenset(TOLD)
+    keys = {k for f in cells for k in f}
+    return frozenset(TOLD) | {k for k in keys if len({f.get(k) for f in cells}) > 1}
+
+
+def _row(change: Change, telling: frozenset[str]) -> Row:
+    e = change.estimate
+    levels = (
+        format_value(at.estimate.value, change.metric.unit) for at in (change.baseline, change.treatment)
+    )
+    return Row(
+        name=" ".join(f"{v}" for k, v in change.factors.items() if k in telling),
+        metric=change.metric.name,
+        levels=" → ".join(levels),
+        ratio=format_ratio(e.value, e.low, e.high),
+        verdict=e.verdict,
+        primary=change.metric.primary,
+    )
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """Notes on these figures that a reader must know, each once."""
+    return list(dict.fromkeys(w for c in comparison.cells for w in c.estimate.warnings))

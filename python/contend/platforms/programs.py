@@ -1,0 +1,65 @@
+"""Where contend's own programs are, which are built from Rust: beside this Python, or where a variable says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from contend.errors import HostFailed
+
+_SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+NAMES = ("contend-probe", "contend-fetch", "contend-rpc")
+
+
+def find(name: str) -> Path | None:
+    """The program named by its variable (CONTEND_PROBE of contend-probe), that of this Python, or the one on PATH.
+
+    None where there is none; what a variable names is not looked at.
+
+    >>> path = find("contend-probe")
+    >>> path is None or path.name == "contend-probe"
+    True
+    """
+    named = os.environ.get(name.upper().replace("-", "_"))
+    if named:
+        return Path(named)
+    beside = Path(sys.executable).with_name(name)
+    if os.access(beside, os.X_OK):
+        return beside
+    import shutil  # which brings four compressors along: a start of `contend fetch` is measured
+
+    path = shutil.which(name)
+    return None if path is None else Path(path)
+
+
+def installed(name: str) -> Path:
+    """The program. Raises HostFailed where there is none."""
+    path = find(name)
+    if path is None:
+        raise HostFailed(f"{name} is not installed", hint=f"make setup, or pip install {name}")
+    return path
+
+
+def is_installed(name: str) -> bool:
+    """True if there is one, and it can be started.
+
+    >>> is_installed("contend-nothing")
+    False
+    """
+    path = find(name)
+    return path is not None and os.access(path, os.X_OK)
+
+
+def search_path() -> str:
+    """PATH, and the system directories that a normal user's leaves out: nginx is in /usr/sbin."""
+    given = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([*given, *(d for d in _SYSTEM if d not in given)])
+
+
+def find_command(name: str) -> Path | None:
+    """Where a program of the host is, or None."""
+    import shutil  # as above
+
+    path = shutil.which(name, path=search_path())
+    return Path(path) if path else None

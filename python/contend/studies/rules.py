@@ -1,0 +1,273 @@
+"""From estimates and evidence to findings: what a slowed victim waited for, and what to do about it.
+
+Direct evidence comes first: time the victim's tasks waited for a CPU, were throttled, lost to the hypervisor,
+or its requests waited in the disk's queue. What it explains is stated as a share of the slowdown; the rest is
+said to be unexplained. Cache or memory bandwidth is never named without positive evidence: that the same work
+took more CPU time is reported as just that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from contend.advice.finding import Evidence, Finding
+from contend.document import CellResult
+from contend.platforms.quotas import Quota, quota_name
+from contend.probes.evidence import Observations, Observed
+from contend.stats.estimate import Estimate
+from contend.units import format_value
+
+# A cause below this share of the slowdown is not worth a sentence.
+LEAST_SHARE = 0.10
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One explanation: how much of the victim's lost time it accounts for, and how that was seen."""
+
+    resource: str
+    share: float  # of the slowdown, 0–1
+    words: str
+    evidence: tuple[Evidence, ...]
+    clause: bool = False  # the words have a subject of their own; else it is the victim
+
+    @property
+    def told(self) -> str:
+        """The words as a clause.
+
+        >>> Cause("run queue", 0.5, "waited for the CPU", ()).told
+        'it waited for the CPU'
+        >>> Cause("hypervisor", 0.5, "its CPU was taken", (), clause=True).told
+        'its CPU was taken'
+        """
+        return self.words if self.clause else f"it {self.words}"
+
+
+def caused(
+    causes: Sequence[Cause],
+    *,
+    kind: str,
+    subject: str,
+    sentence: str,
+    estimate: Estimate,
+    advice: str,
+    verify: str,
+) -> Finding:
+    """A finding, not numbered yet, whose resource, share and evidence are those of its causes, the largest first."""
+    return Finding(
+        id="",
+        kind=kind,
+        subject=subject,
+        resource=causes[0].resource if causes else "unexplained",
+        sentence=sentence,
+        share=min(1.0, sum(c.share for c in causes)) if causes else None,
+        estimate=estimate,
+        evidence=tuple(e for c in causes for e in c.evidence),
+        advice=advice,
+        verify=verify,
+    )
+
+
+def explain(result: CellResult) -> list[Cause]:
+    """Causes with their shares, largest first; shares are capped so that they never sum to more than one.
+
+    Everything is per unit of work. A victim that is slowed S times needs S·M for what took it M alone, where M is
+    the time its metric counts over (the whole run of fixed work, or the stated length of a timed one). Of a waiting
+    time that was w alone and is w' in a window of W' now, S·M·w'/W' - w·M/W of those S·M - M are explained.
+    """
+    slowdown = result.estimate.value
+    now, before = result.evidence, result.baseline_evidence
+    wall, base_wall = observed(now, Observed.WALL), observed(before, Observed.WALL)
+    if slowdown <= 1 or not wall or not base_wall:
+        return []
+    found: list[Cause] = []
+    # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
+    counted = observed(now, Observed.MEASURED) or wall
+    base_counted = observed(before, Observed.MEASURED) or base_wall
+
+    def grown(here: float, alone: float) -> float:
+        """Part of the time lost that the growth of this time, per unit of work, explains."""
+        return (slowdown * here / counted - alone / base_counted) / (slowdown - 1)
+
+    def share_of_time(name: Observed) -> float:
+        return grown(observed(now, name), observed(before, name))
+
+    waits = Observed.OWN_PSI_CPU if Observed.OWN_PSI_CPU in now else Observed.RUN_DELAY
+    held, base_held = _held(now, waits), _held(before, waits)
+    throttled = grown(held, base_held)
+    waited = grown(max(0.0, observed(now, waits) - held), max(0.0, observed(before, waits) - base_held))
+    if throttled > 0:
+        found.append(_throttled(throttled, held, result))
+    if waited > 0:
+        words = ""
+        if result.quotas_unknown:
+            words = f"; whether a CPU quota held it back is unknown: {result.quotas_unknown}"
+        elif throttled <= 0 and Observed.THROTTLED in now:
+            words = "; not throttled"
+        also = (Observed.RUN_DELAY, Observed.INVOLUNTARY_SWITCHES)
+        found.append(
+            _timed(
+                "run queue",
+                waited,
+                waits,
+                "waited for the CPU",
+                now,
+                before,
+                words,
+                also,
+                seconds=observed(now, waits) - held,
+            )
+        )
+    steal = share_of_time(Observed.STEAL)
+    if steal > 0:
+        taken = _timed(
+            "hypervisor", steal, Observed.STEAL, "its CPU was taken by the hypervisor", now, before
+        )
+        found.append(replace(taken, clause=True))
+    disk = _disk(result)
+    if disk is not None:
+        found.append(disk)
+    if Observed.CPU in now and Observed.CPU in before:
+        dearer = share_of_time(Observed.CPU)
+        if dearer > 0 and observed(before, Observed.CPU) > 0:
+            per_unit = (
+                slowdown
+                * observed(now, Observed.CPU)
+                * base_counted
+                / (observed(before, Observed.CPU) * counted)
+            )
+            words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
+            evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
+            found.append(Cause("dearer execution", dearer, words, evidence, clause=True))
+    return _capped(found)
+
+
+def _timed(
+    resource: str,
+    share: float,
+    name: Observed,
+    words: str,
+    now: Observations,
+    before: Observations,
+    suffix: str = "",
+    also: tuple[Observed, ...] = (),
+    seconds: float | None = None,
+) -> Cause:
+    """seconds: of `name` that are of this cause; None: all of it."""
+    lost, wall = observed(now, name) if seconds is None else seconds, observed(now, Observed.WALL)
+    seen = f"{words} {format_value(lost, 's')} of {format_value(wall, 's')}{suffix}"
+    evidence = _pair(name, now, before, words)
+    for other in also:
+        if other in now and other != name:
+            evidence += _pair(other, now, before, other.replace("_", " "))
+    return Cause(resource, share, seen, evidence)
+
+
+def _held(seen: Observations, waits: Observed) -> float:
+    """Seconds of the waiting that were a quota's: the kernel counts throttled tasks as waiting (run delay and PSI both).
+
+    A pressure counts time in which any task waited, and so does HELD; the run delay adds up the waits of all tasks, and
+    meanwhile all that were ready waited. The quota may be of a group that others are in too: never more than the victim
+    waited. A run of an earlier version has nothing but throttled time, a sum over CPUs.
+    """
+    held = seen.value(Observed.HELD)
+    if held is None:
+        held = observed(seen, Observed.THROTTLED)
+    elif waits is Observed.RUN_DELAY and waits in seen and observed(seen, Observed.WALL):
+        ready = (observed(seen, Observed.CPU) + observed(seen, waits)) / observed(seen, Observed.WALL)
+        held *= max(1.0, ready)
+    return min(held, observed(seen, waits)) if waits in seen else held
+
+
+def _throttled(share: float, held_s: float, result: CellResult) -> Cause:
+    words = "was throttled by its CPU quota"  # a run of an earlier version does not say which
+    if result.quotas:
+        words = f"was limited by {_quota_words(result.quotas[0])} for"
+    now, before = result.evidence, result.baseline_evidence
+    cause = _timed("throttling", share, Observed.THROTTLED, words, now, before, seconds=held_s)
+    named = tuple(
+        Evidence(f"throttled by {quota_name(quota)}", quota.throttled_s, "s", "quotas, median of the cell")
+        for quota in result.quotas
+        if quota.throttled_s > 0
+    )
+    return replace(cause, evidence=cause.evidence + named)
+
+
+def _quota_words(quota: Quota) -> str:
+    """
+    >>> _quota_words(Quota("/sys/fs/cgroup/cpu/box", 0.5, "above", 1.0, 10))
+    'the CPU quota of 0.5 CPUs in /sys/fs/cgroup/cpu/box'
+    >>> _quota_words(Quota("/sys/fs/cgroup/box", 2.0, "own", 1.0, 10))
+    'its own CPU quota of 2 CPUs in /sys/fs/cgroup/box'
+    """
+    return f"{'the' if quota.whose == 'above' else 'its own'} {quota_name(quota)}"
+
+
+def _disk(result: CellResult) -> Cause | None:
+    """The disk's queue: requests wait longer in it than alone. Busy time is no evidence on a device with many queues."""
+    now, before = result.evidence, result.baseline_evidence
+    if (
+        not observed(now, Observed.DISK_AWAIT)
+        or not observed(before, Observed.DISK_AWAIT)
+        or observed(before, Observed.DISK_IOPS) < 1
+    ):
+        return None
+    if not (observed(before, Observed.OWN_PSI_IO) > 0 or _uses_disk(result)):
+        return None
+    # A victim whose requests each take longer by this factor does so much less with the same number in flight.
+    growth = (observed(now, Observed.DISK_AWAIT) / observed(before, Observed.DISK_AWAIT) - 1) / (
+        result.estimate.value - 1
+    )
+    if growth <= 0:
+        return None
+    takes, took = (format_value(observed(e, Observed.DISK_AWAIT) / 1e3, "s") for e in (now, before))
+    rate, alone = (format_value(observed(e, Observed.DISK_IOPS), "IOPS") for e in (now, before))
+    words = f"a disk request takes {takes} instead of {took} at {rate} in all ({alone} alone)"
+    evidence = _pair(Observed.DISK_AWAIT, now, before, "time of a request in the disk's queue and service")
+    evidence += _pair(Observed.DISK_IOPS, now, before, "requests a second of the whole device") + _pair(
+        Observed.DISK_QUEUE, now, before, "mean requests in the queue"
+    )
+    return Cause("disk queue", growth, words, evidence, clause=True)
+
+
+def _uses_disk(result: CellResult) -> bool:
+    """True if the victim itself keeps the disk busy when alone: at least one request in flight, on average."""
+    return observed(result.baseline_evidence, Observed.DISK_QUEUE) >= 0.5
+
+
+def _capped(causes: list[Cause]) -> list[Cause]:
+    """Shares clipped in the order of directness (the order found), then sorted; small ones dropped."""
+    left, kept = 1.0, []
+    for cause in causes:
+        share = min(max(cause.share, 0.0), left)
+        left -= share
+        if share >= LEAST_SHARE:
+            words = f"{cause.words} ({percent(share)} of the slowdown)"
+            kept.append(replace(cause, share=share, words=words))
+    return sorted(kept, key=lambda c: -c.share)
+
+
+def _pair(name: Observed, now: Observations, before: Observations, what: str) -> tuple[Evidence, ...]:
+    """The same quantity beside the neighbour and alone."""
+    found = []
+    for evidence, where in ((now, "beside"), (before, "alone")):
+        if name in evidence:
+            value, unit = evidence[name]
+            found.append(Evidence(f"{what}, {where}", value, unit, f"evidence {name}, median of the cell"))
+    return tuple(found)
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.987)
+    '99 %'
+    """
+    return f"{share * 100:.0f} %"
+
+
+def observed(evidence: Observations, name: Observed) -> float:
+    return evidence.value(name) or 0.0
+
+
+# What to do, and the command that checks it

@@ -1,0 +1,149 @@
+"""Rows with a known truth, written to disk, and what the analysis and the advice say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contend.analysis.run import target_reached
+from support.made_runs import Made
+
+
+def test_slowdowns_are_above_one_for_times_and_for_rates(tmp_path: Path) -> None:
+    truth = {"ffmpeg|stress-cpu": 2.0, "ffmpeg|stress-memory": 1.3, "fio|stress-cpu": 1.1}
+    found = Made(tmp_path, 15, truth, {}).analyse()
+    by_cell = {c.cell: c for c in found.cells}
+    assert set(by_cell) == {
+        "ffmpeg|stress-cpu",
+        "ffmpeg|stress-memory",
+        "fio|stress-cpu",
+        "fio|stress-memory",
+    }
+    for cell, result in by_cell.items():
+        wanted = truth.get(cell, 1.0)
+        assert result.estimate.low <= wanted <= result.estimate.high, cell
+        assert result.estimate.verdict == ("higher" if wanted > 1 else "no detectable effect"), cell
+        assert result.estimate.n == 15
+    # The drift of 30 % over the run is shared by all cells of a block and must not widen the interval.
+    assert by_cell["ffmpeg|stress-cpu"].estimate.relative_half_width < 0.03
+    assert not any(c.alarm for c in found.controls)
+    assert {c.factors["victim"] for c in found.controls} == {"ffmpeg", "fio"}
+    assert found.answer.startswith("ffmpeg suffers most: 2.0")
+    assert "1 of 4 pairs" in found.answer
+    assert found.skipped == ("victim nginx: not here",)
+    assert found.flags == {"steal": 2}
+    assert found.design.blocks == 15
+
+
+def test_the_pilot_does_not_count(tmp_path: Path) -> None:
+    found = Made(tmp_path, 8, {}, {}).analyse()
+    assert all(len(c.baseline.values) == 8 for c in found.cells)
+
+
+def test_too_few_blocks_give_no_verdict_and_no_finding(tmp_path: Path) -> None:
+    found = Made(tmp_path, 3, {"ffmpeg|stress-cpu": 2.0}, {}).analyse()
+    assert {c.estimate.verdict for c in found.cells} == {"too few"}
+    assert found.findings == ()
+    assert "too few" in found.answer
+
+
+def test_an_unfinished_run_can_be_analysed(tmp_path: Path) -> None:
+    made = Made(tmp_path, 10, {"ffmpeg|stress-cpu": 2.0}, {})
+    lines = made.run.trials_path.read_text().splitlines(keepends=True)
+    made.run.trials_path.write_text("".join(lines[: len(lines) * 3 // 4]) + lines[-1][:40])
+    found = made.analyse()
+    assert 0 < found.design.blocks < 10
+    assert found.design.stopped == "not finished"
+
+
+def test_a_repeated_trial_counts_once_as_its_last_row(tmp_path: Path) -> None:
+    made = Made(tmp_path, 8, {}, {})
+    row = next(r for r in made.run.rows() if r["phase"] == "counted")
+    made.run.append({**row, "metrics": [], "status": "failed", "error": "it broke"})
+    found = made.analyse()
+    assert found.failed == (f"trial {row['trial']}, {row['cell']}: it broke",)
+    assert found.design.blocks == 7
+
+
+def test_looks_see_the_target(tmp_path: Path) -> None:
+    quiet = Made(tmp_path / "a", 15, {}, {}, noise=0.003)
+    noisy = Made(tmp_path / "b", 15, {}, {}, noise=0.1)
+    assert target_reached(quiet.run, quiet.scenario)
+    assert not target_reached(noisy.run, noisy.scenario)
+    assert all(quiet.analyse().design.target_reached.values())
+    assert not any(noisy.analyse().design.target_reached.values())
+
+
+EVIDENCE = {
+    # Alone nothing waits; beside the CPU neighbour half of the time is run queue, beside memory the work costs more.
+    "ffmpeg|none": {"wall": 1.0, "cpu": 1.0, "run_delay": 0.0, "own_psi_cpu": 0.0, "throttled": 0.0},
+    "ffmpeg|stress-cpu": {"run_delay": 0.98, "own_psi_cpu": 0.98, "throttled": 0.0, "wall": 2.0, "cpu": 1.0},
+    "ffmpeg|stress-memory": {"run_delay": 0.0, "own_psi_cpu": 0.0, "throttled": 0.0, "wall": 1.3, "cpu": 1.3},
+    "fio|none": {"disk_await": 0.35, "disk_iops": 90_000, "disk_queue": 32.0},
+    "fio|stress-memory": {"disk_await": 0.70, "disk_iops": 90_000, "disk_queue": 64.0, "cpu": 0.5},
+    "fio|stress-cpu": {"cpu": 0.6},  # fewer requests, and less CPU time with them: nothing explains it
+}
+
+
+def test_findings_name_what_was_waited_for_and_leave_the_rest_unexplained(tmp_path: Path) -> None:
+    truth = {
+        "ffmpeg|stress-cpu": 2.0,
+        "ffmpeg|stress-memory": 1.3,
+        "fio|stress-memory": 2.0,
+        "fio|stress-cpu": 1.5,
+    }
+    found = Made(tmp_path, 15, truth, EVIDENCE).analyse()
+    by_pair = {(f.subject, f.sentence.split(" beside ")[1].split(":")[0]): f for f in found.findings}
+    cpu = by_pair["ffmpeg", "stress-cpu"]
+    assert cpu.resource == "run queue"
+    assert cpu.share == pytest.approx(0.98, abs=0.03)
+    assert "not throttled" in cpu.sentence
+    assert cpu.verify.endswith("--set placement=own-cores")
+    dearer = by_pair["ffmpeg", "stress-memory"]
+    assert dearer.resource == "dearer execution"
+    assert "31 % more CPU time" in dearer.sentence
+    assert "bandwidth" not in dearer.sentence, "memory bandwidth is not named without positive evidence"
+    disk = by_pair["fio", "stress-memory"]
+    assert disk.resource == "disk queue"
+    assert "limit.iops" in disk.verify
+    unknown = by_pair["fio", "stress-cpu"]
+    assert unknown.resource == "unexplained"
+    assert unknown.share is None
+    assert "unexplained 100 %" in unknown.sentence
+    assert [f.estimate.value for f in found.findings] == sorted(
+        (f.estimate.value for f in found.findings), reverse=True
+    )
+    for finding in found.findings:
+        assert any("burnt" in e.what for e in finding.evidence)
+
+
+def test_shares_never_sum_to_more_than_the_slowdown(tmp_path: Path) -> None:
+    greedy = {
+        "ffmpeg|stress-cpu": {"own_psi_cpu": 5.0, "throttled": 3.0, "steal": 4.0, "wall": 2.0, "cpu": 9.0}
+    }
+    found = Made(tmp_path, 12, {"ffmpeg|stress-cpu": 2.0}, greedy).analyse()
+    assert found.findings[0].share is not None
+    assert found.findings[0].share <= 1.0 + 1e-9
+
+
+def test_a_finding_of_an_alarmed_victim_says_so(tmp_path: Path) -> None:
+    found = Made(tmp_path, 15, {"ffmpeg|stress-cpu": 2.0, "ffmpeg|none (control)": 1.2}, EVIDENCE).analyse()
+    assert [c.alarm for c in found.controls if c.factors["victim"] == "ffmpeg"] == [True]
+    assert "raised an alarm" in found.findings[0].sentence
+
+
+def test_a_metric_of_zero_has_no_ratio_and_spoils_no_other(tmp_path: Path) -> None:
+    made = Made(tmp_path, 10, {"ffmpeg|stress-cpu": 2.0}, {})
+    rows = made.run.rows()
+    made.run.close()
+    made.run.trials_path.unlink()
+    for row in rows:
+        row["metrics"].append(
+            {"name": "errors", "value": 0.0, "unit": "count", "better": "lower", "loop": "", "primary": False}
+        )
+        made.run.append(row)
+    found = {(c.cell, c.metric.name): c.estimate for c in made.analyse().cells}
+    assert found["ffmpeg|stress-cpu", "wall"].verdict == "higher"
+    assert found["ffmpeg|stress-cpu", "errors"].verdict == "refused"
+    assert "0 has no ratio" in found["ffmpeg|stress-cpu", "errors"].warnings[0]
