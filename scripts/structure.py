@@ -73,7 +73,13 @@ class Module:
 
     @property
     def room(self) -> str:
-        return self.path.parts[0] if len(self.path.parts) > 1 else ""
+        return (
+            self.path.parts[0]
+            if len(self.path.parts) > 1
+            else "__main__"
+            if self.path.stem == "__main__"
+            else ""
+        )
 
 
 def modules(package: Path) -> dict[str, Module]:
