@@ -190,7 +190,7 @@ def test_what_other_versions_wrote_is_kept_and_not_mixed_in() -> None:
     }
     seen = Observations.of_row(row)
     assert list(seen) == [Observed.WALL] and len(seen) == 1
-    assert dict(seen.others) == {"of_later": (3.0, "s")} and set(seen.flat) == {"of_later", "wall"}
+    assert seen.flat["of_later"] == (3.0, "s") and set(seen.flat) == {"of_later", "wall"}
     assert Observations.of_row({}) == Observations()
 
 
