@@ -1,7 +1,7 @@
 """Labels of earlier contends, read as values: values of cells in plan.json, and flags of trials.
 
-A new plan.json has the values themselves, under `values`, and nothing else parses a label: tests/unit/test_labels.py holds
-that.
+A new plan.json has the values themselves, under `values`, and nothing else parses a label:
+tests/unit/project/test_labels.py holds that.
 """
 
 from __future__ import annotations
