@@ -35,8 +35,8 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
       contend context runs/image-download-… --of runs/boot-storm-… --image 2G
     """
     from contend.cli.common import write_report
-    from contend.context.words import answer
     from contend.context.choose import put
+    from contend.context.words import answer
     from contend.store.directory import RunDirectory
     from contend.units import parse_size_bytes
 
