@@ -420,7 +420,7 @@ def hold(case: str, run_id: str, directory: Path) -> subprocess.Popen[str]:
         [sys.executable, "-m", "support.platform_cases", case, run_id, str(directory)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
     assert held.stdout is not None
     said = held.stdout.readline()
@@ -503,7 +503,7 @@ def test_the_contract_holds_for_an_unprivileged_user(nobodys: Path) -> None:
             ),
             *("-k", "bare-affinity", str(Path(__file__))),
         ],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={
             **os.environ,
             cases.UNPRIVILEGED: "1",

@@ -29,8 +29,8 @@ from support import prerequisites
 pytestmark = pytest.mark.system
 
 NATIVE = "\0".join((sys.executable, "-P", "-m", "contend.workloads.generators"))
-# What others do the work of needs them: tests/system/test_openstack_bed.py has a cloud. What is downloaded is for
-# tests/accept/test_cassandra.py; what contend itself builds is not.
+# What others do the work of needs them: tests/system/testbed/test_openstack_bed.py has a cloud. What is downloaded is
+# for tests/accept/test_cassandra.py; what contend itself builds is not.
 NAMES = sorted(
     p.stem
     for p in catalogue().glob("*.yaml")

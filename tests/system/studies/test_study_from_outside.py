@@ -17,7 +17,7 @@ import pytest
 
 from support.command_line import Home
 
-GUIDE = (Path(__file__).parents[2] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
 
 
 def block(language: str, number: int = 0) -> str:
