@@ -218,3 +218,17 @@ def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
     said = contend("run", "own.yaml", timeout=120)
     assert said.code == 1 and "in contend itself" not in said.err
     assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err
+
+
+def test_cells_with_different_baselines_never_share_a_row(contend: Outside) -> None:
+    Edited(
+        contend,
+        "def cells(self, scenario):\n"
+        "    slower = scenario.model_copy(update={'asked': (100_000_000, 300_000_000)})\n"
+        "    return (*super().cells(scenario), *super().cells(slower))",
+    )
+    said = contend("run", "own.yaml", timeout=120).fine().out
+    tables = said.split(" (ratio to ")[1:]
+    levels = [float(re.findall(r"wall +([\d.]+) ms", table)[0]) for table in tables]
+    assert [table.split(";")[0] for table in tables] == ["20 ms", "100 ms"]
+    assert 20 < levels[0] < 100 < levels[1], "each against its own"
