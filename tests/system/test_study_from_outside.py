@@ -117,6 +117,32 @@ def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Ou
         assert {row["input"] for row in csv.DictReader(file)} == {"text", "noise"}
 
 
+PLOT = """
+def plots(self, report):
+    from contend.report.plotkit import Plot, chart
+    encoding = {"x": {"field": "x", "type": "quantitative"}}
+    spec = chart(90, [{"mark": "point", "encoding": encoding}], [{"x": 1}])
+    return [Plot(ID, ROLE, "A point of its own", "One point.", spec, {}, ("x",), (("1",),))]
+"""
+
+
+@pytest.mark.parametrize("role", ["nowhere", "answer", "timeline"])
+def test_a_plot_that_no_template_places_is_on_the_page_all_the_same(contend: Outside, role: str) -> None:
+    Edited(contend, PLOT.replace("ROLE", repr(role)).replace("ID", "'own-point'"))
+    contend("run", "own.yaml", timeout=120).fine()
+    page = (contend.the_run() / "report.html").read_text()
+    assert page.count('id="figure-own-point"') == 1 and page.count("A point of its own</h3>") == 1
+    assert page.count('id="figure-answer"') == 1, "contend's own stays"
+    assert '<a href="#figures">' in page and '<h2 id="figures">' in page
+
+
+def test_two_plots_of_one_id_are_refused(contend: Outside) -> None:
+    Edited(contend, PLOT.replace("ROLE", "'own'").replace("ID", "'answer'"))
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 2 and "the study 'own' makes a plot with the id 'answer'" in said.err
+    assert (contend.the_run() / "findings.json").is_file(), "what was measured is kept"
+
+
 def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
     contend.bring("other = other:STUDY")
     (contend.path / "other.yaml").write_text(block("yaml").replace("study: sleeps", "study: sleps"))

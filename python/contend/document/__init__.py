@@ -137,10 +137,10 @@ class Layout:
     of the baseline's column; "" for that of the control's variant. refused: comparisons that were refused stand there too.
     every_metric: all controls are the headline's. place: table, row and column of a cell, where these do not tell;
     condition: what its treatment is, in words. control: whose figure a control is. controlled: by cells of the run, by the
-    study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables. treated,
-    untreated: where a time was taken, "" for the name of the baseline. forest: all of them are drawn together. points: of
-    which tables every point is drawn. compared: factors in which a row's cells and its control differ,
-    besides victim, neighbour and variant.
+    study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables, "" for
+    one that says what is compared. treated, untreated: where a time was taken, "" for the name of the baseline. forest: all
+    of them are drawn together. points: of which tables every point is drawn. compared: factors in which a row's cells and
+    its control differ, besides victim, neighbour and variant.
     """
 
     as_measured: bool = False
@@ -157,7 +157,7 @@ class Layout:
     control: Callable[[Mapping[str, str]], str] | None = None
     controlled: Literal["cells", "own", "no"] = "cells"
     finds: bool = True
-    title: str = "Slowdown of each victim"
+    title: str = ""
     treated: str = "with the treatment"
     untreated: str = ""
     forest: bool = True

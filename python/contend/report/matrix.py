@@ -35,6 +35,10 @@ class Matrix:
         return self.first(row).metric
 
 
+SLOWDOWNS = "Slowdown of each victim"
+"""Title of tables of slowdowns, where a layout has none."""
+
+
 def is_compare(analysis: Analysis) -> bool:
     """`contend ab`, storms, placements: the ratio is treatment / baseline as measured, whose direction says nothing."""
     return analysis.layout.as_measured
@@ -68,9 +72,8 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     places = [_place(cell, layout, varying - layout.named, layout.table) for cell in cells]
     if len(set(places)) < len(places):  # no cell hides another, whatever names are said to tell
         places = [_place(cell, layout, varying, "") for cell in cells]
-    places = _one_baseline_a_row(places, cells, analysis)
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
-    for (group, row, column), cell in zip(places, cells, strict=True):
+    for (group, row, column), cell in zip(_one_baseline_a_row(places, cells, analysis), cells, strict=True):
         groups.setdefault(group, {})[row, column] = cell
     return tuple(
         Matrix(
