@@ -124,7 +124,7 @@ class Design(Shape):
     target_reached: Annotated[Mapping[str, bool], "by victim and metric"]
     stopped: Annotated[str, "target reached, budget spent, planned blocks done, interrupted"]
     spiky: Annotated[float | None, "share of spiky runs in the pilot"]
-    warmup: Annotated[Mapping[str, Count], "trials thrown away before the first counted block, by victim"]
+    warmup: Annotated[Mapping[str, Count], "`rounds` that were measured first, and are not counted"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -111,6 +112,18 @@ def test_hostile_names_and_errors_stay_text(tmp_path: Path) -> None:
     assert page.tags["img"] == page.tags["b"] == 0
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "No such file" in text
+
+
+@pytest.mark.parametrize(("rounds", "told"), [(3, "3 rounds"), (1, "1 round")])
+def test_the_method_says_how_long_the_warm_up_was(rounds: int, told: str) -> None:
+    report = samples.interference()
+    design = dataclasses.replace(report.analysis.design, warmup={"rounds": rounds}, spiky=0.25)
+    page = render_html(
+        dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, design=design))
+    )
+    assert f"<dt>Warm-up</dt><dd>{told}, not counted</dd>" in page
+    assert "hold together" not in page
+    assert "<dt>Spikes</dt><dd>25 % of the trials in the warm-up</dd>" in page
 
 
 def test_nothing_that_failed_was_skipped_or_flagged_is_kept_from_the_reader(tmp_path: Path) -> None:
