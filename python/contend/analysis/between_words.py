@@ -50,6 +50,18 @@ def _row(change: Change, telling: frozenset[str]) -> Row:
     )
 
 
-def notes(comparison: Comparison) -> list[str]:
-    """Notes on these figures that a reader must know, each once."""
-    return list(dict.fromkeys(w for c in comparison.cells for w in c.estimate.warnings))
+def notes(comparison: Comparison, *, primary: bool = False) -> list[str]:
+    """Notes on these figures that a reader must know, each once; with the cells it is about where these are not all.
+
+    primary: of headline metrics only.
+    """
+    telling = _telling(comparison)
+    about: dict[str, list[str]] = {}
+    changes = [change for change in comparison.cells if change.metric.primary or not primary]
+    for change in changes:
+        row = _row(change, telling)
+        for note in dict.fromkeys(change.estimate.warnings):
+            about.setdefault(note, []).append(f"{row.name} {row.metric}".strip())
+    return [
+        note if len(cells) == len(changes) else f"{', '.join(cells)}: {note}" for note, cells in about.items()
+    ]

@@ -49,7 +49,7 @@ def command(
         for row in changed_cells(found):
             if row.primary or verbose:
                 print(f"{row.name:<34} {row.metric:<12} {row.levels:<26} {row.ratio:<22} {row.verdict}")
-        for why in notes(found):
+        for why in notes(found, primary=not verbose):
             print(f"note: {why}")
     if limit is None:
         return 0
