@@ -246,6 +246,14 @@ def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
     assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err
 
 
+def test_a_mistake_in_a_studys_part_of_the_page_is_told_as_its_own(contend: Outside) -> None:
+    Edited(contend, "def contents(self, analysis): return (('late', 'How late'),)")
+    (contend.installed / "section.html.j2").write_text("<section>{{ nothing_of_this_name }}</section>")
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 1 and "in contend itself" not in said.err
+    assert "of the package toy-sleeps: UndefinedError: 'nothing_of_this_name' is undefined" in said.err
+
+
 def test_cells_with_different_baselines_never_share_a_row(contend: Outside) -> None:
     Edited(
         contend,

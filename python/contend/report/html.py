@@ -40,6 +40,8 @@ from contend.text.safe import safe
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from jinja2 import Environment
 
 # Heat map: lower ends of the steps, as ratios of the baseline.
@@ -146,14 +148,16 @@ def environment() -> Environment:
     return made
 
 
-def _beside(name: str) -> str | None:
-    """A template that lies beside a study's code: PACKAGE:FILE, or MODULE:FILE of a module in no package."""
+def _beside(name: str) -> tuple[str, str, None] | None:
+    """A template that lies beside a study's code, PACKAGE:FILE, or MODULE:FILE of a module in no package; and its path."""
     package, _, file = name.partition(":")
     if not file:
         return None
     if (spec := importlib.util.find_spec(package)) and spec.origin and not spec.submodule_search_locations:
-        return Path(spec.origin).with_name(file).read_text(encoding="utf-8")
-    return (importlib.resources.files(package) / file).read_text(encoding="utf-8")
+        path: Traversable = Path(spec.origin).with_name(file)
+    else:
+        path = importlib.resources.files(package) / file
+    return path.read_text(encoding="utf-8"), str(path), None
 
 
 def _safe(value: object) -> object:

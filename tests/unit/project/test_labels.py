@@ -93,9 +93,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "store/state.py::survey",
         "store/traces.py::_is_trace",
         "studies/base.py::Study.section",
-        "studies/base.py::failing_study",
         "studies/base.py::folders",
         "studies/base.py::folders_elsewhere",
+        "studies/base.py::whose_defect",
     ),
     "what a program has printed": (
         "engine/said.py::refusal",
