@@ -115,7 +115,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     ),
     "a text as it is drawn: its lines, its escapes, its colours": (
         "report/export.py::_openmetrics",
-        "report/export.py::_openmetrics.labels",
+        "report/export.py::_label_names",
         "report/hunt_graph.py::_wrapped",
         "report/latex.py::escape",
         "report/latex.py::_tabular",
