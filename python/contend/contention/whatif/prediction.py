@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from contend.contention.alibi.beside import beside
 from contend.contention.whatif import doubts
@@ -19,7 +19,6 @@ from contend.text.shape import Count, Limits, Shape, Through
 if TYPE_CHECKING:
     from contend.contention.alibi.verdict import Alibi
 
-SCHEMA_VERSION: Literal[1] = 1
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8
 BEST = 3
@@ -53,7 +52,6 @@ class Fix(Shape):
 class Whatif(Shape):
     """A storm replayed with edits. Times are integers in ns."""
 
-    schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
     method: Annotated[
         str, Limits(enum=["replay", "batch law"]), "batch law: of a run of storms, without traces"
     ] = field(default="replay", kw_only=True)
