@@ -220,6 +220,24 @@ def test_cells_of_which_no_plan_can_be_made_are_refused_at_once(
         assert why in said.err and not contend.run_directories()
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("ScenarioError", 2, "error: 60 ms is too long\n  hint: take less"),
+        ("CannotHonour", 0, "  cannot run on this host: 60 ms is too long (hint: take less)"),
+    ],
+)
+def test_validate_asks_the_studys_own_check(contend: Outside, error: str, code: int, said: str) -> None:
+    Edited(
+        contend,
+        f"def check(self, scenario):\n    from contend.errors import {error}\n"
+        f"    raise {error}('60 ms is too long', hint='take less')",
+    )
+    answer = contend("validate", "own.yaml")
+    assert answer.code == code and said in (answer.err if code else answer.out)
+    assert contend("run", "own.yaml").code == 2 and not contend.run_directories()
+
+
 @pytest.mark.parametrize("blocks", [2, 6])
 def test_a_part_of_the_page_lies_beside_a_module_of_no_package(contend: Outside, blocks: int) -> None:
     Edited(
