@@ -93,6 +93,41 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     assert {cell["factors"]["variant"] for cell in again.json()["cells"]} >= {"20 ms", "60 ms"}
 
 
+def test_studies_are_listed_with_the_package_they_come_from(contend: Outside) -> None:
+    contend.bring("broken = nothing_of_this_name:STUDY")
+    listed = contend("list", "studies").fine().out
+    assert re.search(r"^  interference  +Victims alone and beside each neighbour", listed, re.MULTILINE)
+    assert re.search(
+        r"^  sleeps +Sleeps of several lengths; .* with\. \(package toy-sleeps\)$", listed, re.MULTILINE
+    )
+    assert re.search(
+        r"^  broken +the study 'broken' of the package toy-sleeps cannot be used", listed, re.MULTILINE
+    )
+    told = contend("list", "studies", "--json").fine().json()["studies"]
+    assert "toy-sleeps" in told["sleeps"] and "package" not in told["compare"]
+    assert "studies\n" in contend("list").fine().out
+
+
+@pytest.mark.parametrize(
+    "words", [("report", "RUN"), ("export", "RUN", "--to", "csv"), ("run", "--resume", "RUN")]
+)
+def test_a_run_whose_study_is_not_installed_says_what_is_missing(
+    contend: Outside, words: tuple[str, ...]
+) -> None:
+    contend("run", "sleeps.yaml", "--set", "measure.blocks=2", timeout=120).fine()
+    run = contend.the_run()
+    assert json.loads((run / "plan.json").read_text())["package"] == {"name": "toy-sleeps", "version": "1.0"}
+    kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    contend.about.rename(contend.path / "away")
+    said = contend(*(str(run) if word == "RUN" else word for word in words))
+    assert said.code == 2
+    assert "unknown study 'sleeps': the package toy-sleeps 1.0, which brings it, is not installed" in said.err
+    assert "hint: pip install toy-sleeps" in said.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == kept
+    (contend.path / "away").rename(contend.about)
+    assert "is the latest" in contend("report", str(run)).fine().out
+
+
 def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Outside) -> None:
     (contend.installed / "gzips.py").write_text(block("python", 1))
     (contend.installed / "section.html.j2").write_text(block("jinja"))

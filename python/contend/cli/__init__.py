@@ -41,7 +41,7 @@ VERBS = {
     "fetch": "Download a URL or an image, verified, within a CPU and rate budget.",
     "sql": "Ask a run's rows anything, with DuckDB.",
     "stats": "Compare measurements made elsewhere, from a CSV file.",
-    "list": "Show built-in scenarios, workloads, platforms and probes.",
+    "list": "Show studies, scenarios, workloads, platforms and probes.",
     "validate": "Check a scenario or workload file without running it.",
     "doctor": "Say what this host can run, and the fix for what it cannot.",
     "destroy": "Remove what runs left on this host; run directories stay.",

@@ -354,6 +354,13 @@ def _has_a_shape(result: Any) -> bool:
     return of is None or (isinstance(of, type) and issubclass(of, Shape))
 
 
+def package_on_record(scenario: Scenario) -> dict[str, dict[str, str]]:
+    """For plan.json: name and version of the package that brings a scenario's study; nothing where that is contend's own."""
+    name = scenario.study
+    dist = None if name in _OWN else next((p.dist for p in _elsewhere() if p.name == name), None)
+    return {} if dist is None else {"package": {"name": dist.name, "version": dist.version}}
+
+
 def study_of(scenario: Scenario) -> Study[Any]:
     """Whose scenario it is."""
     return study(scenario.study)
@@ -369,6 +376,19 @@ def every() -> Iterator[tuple[str, Study[Any]]]:
     for name in names():
         with suppress(BadInput):
             yield name, study(name)
+
+
+def described() -> Iterator[tuple[str, str]]:
+    """Each study's name and what it is, in a line: the first of its scenario's docstring, and the package it comes from."""
+    points = {point.name: point for point in _elsewhere()}
+    for name in names():
+        package = "" if name in _OWN else f" (package {_package(points[name])})"
+        try:
+            lines = (study(name).scenario.__doc__ or "").strip().splitlines()
+        except BadInput as error:
+            lines = [error.message]
+            package = ""
+        yield name, f"{lines[0].strip() if lines else name}{package}"
 
 
 def asked() -> tuple[str, ...]:
