@@ -108,6 +108,8 @@ class Control(Shape):
     ]
     repeats: Annotated[Mapping[str, str], HIDDEN] = field(default_factory=dict)
     """Factors of the cell that it measures once more."""
+    values: Annotated[Values, HIDDEN] = NO_VALUES
+    """Values of that cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Layout:
     every_metric: bool = False
     place: Callable[[CellResult], tuple[str, str, str]] | None = None
     condition: Callable[[Mapping[str, str]], str] | None = None
-    control: Callable[[Mapping[str, str]], str] | None = None
+    control: Callable[[Control], str] | None = None
     controlled: Literal["cells", "own", "no"] = "cells"
     finds: bool = True
     title: str = ""

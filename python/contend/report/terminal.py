@@ -198,7 +198,7 @@ class _Printer(Printer):
 
         def name(control: Control) -> str:
             if analysis.layout.control is not None:
-                return analysis.layout.control(control.factors)
+                return analysis.layout.control(control)
             who = control.metric.name if compare else subject(control.repeats)
             return who + control_detail(control, analysis)
 

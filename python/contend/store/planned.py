@@ -178,6 +178,7 @@ class Values(TypedDict):
     victim: NotRequired[Application]
     copies: NotRequired[Count]
     platform: NotRequired[SizedPlatform]
+    numbers: NotRequired[dict[Name, Finite]]
 
 
 class Cell(TypedDict):

@@ -170,6 +170,19 @@ def test_nothing_reads_a_label(room: str) -> None:
     assert listed - found == set(), "listed and not there any more"
 
 
+def numbers_of_factors(text: str) -> list[str]:
+    """Calls of int and float on a factor: a number is among the cell's values."""
+    called = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and node.args)
+    named = (node for node in called if isinstance(node.func, ast.Name) and node.func.id in ("int", "float"))
+    return [said for node in named if "factors" in (said := ast.unparse(node.args[0]))]
+
+
+def test_no_number_is_read_from_a_factor() -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if path.name != "old_labels.py"]
+    assert {p.name: read for p in files if (read := numbers_of_factors(p.read_text(encoding="utf-8")))} == {}
+    assert numbers_of_factors("x = int(cell.factors['n']); y = float(1)") == ["cell.factors['n']"]
+
+
 def test_every_way_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
         "import re\nX = 'a [b]'.split('[')\nclass A:\n    def f(self, cell): return cell.removesuffix(' (control)')\n"
