@@ -218,6 +218,11 @@ class Screening(TypedDict):
     designs: dict[Name, ScreenDesign | Annotated[dict[Name, Finite], Field(max_length=0)]]
 
 
+class Package(TypedDict):
+    name: Name
+    version: Name
+
+
 class PlanFile(TypedDict):
     """plan.json of any study."""
 
@@ -228,6 +233,7 @@ class PlanFile(TypedDict):
     trials: list[Annotated[list[Any], Field(min_length=5, max_length=5)]]
     scenario: NotRequired[Name]
     command: NotRequired[Text]
+    package: NotRequired[Package]
     held_out: NotRequired[list[Name]]
     screening: NotRequired[Screening]
     focus: NotRequired[dict[Name, Name] | None]

@@ -93,9 +93,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "store/state.py::survey",
         "store/traces.py::_is_trace",
         "studies/base.py::Study.section",
-        "studies/base.py::failing_study",
         "studies/base.py::folders",
         "studies/base.py::folders_elsewhere",
+        "studies/base.py::whose_defect",
     ),
     "what a program has printed": (
         "engine/said.py::refusal",
@@ -115,7 +115,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     ),
     "a text as it is drawn: its lines, its escapes, its colours": (
         "report/export.py::_openmetrics",
-        "report/export.py::_openmetrics.labels",
+        "report/export.py::_label_names",
         "report/hunt_graph.py::_wrapped",
         "report/latex.py::escape",
         "report/latex.py::_tabular",
