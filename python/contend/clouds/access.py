@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from contend.errors import CannotHonour
 
@@ -77,27 +77,3 @@ class Access(NamedTuple):
             return None
         certificate = data.pop("certificate")
         return cls(**data, certificate=None if certificate is None else (certificate[0], certificate[1]))
-
-
-def trusted(verify: bool | str) -> bool | str:
-    """Whom the login trusted, in a form that needs no requests: where nothing was said, its own list of authorities."""
-    if verify is not True:
-        return verify
-    named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    if named:
-        return named
-    try:
-        from certifi import where  # what requests goes by
-    except ImportError:
-        return True
-    return str(where())
-
-
-def all_urls(catalogue: Any) -> dict[str, str]:
-    """One URL a service type of keystone's catalogue; the public one, if there is one."""
-    found: dict[str, str] = {}
-    for service in catalogue:
-        urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
-        if urls:
-            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
-    return found
