@@ -122,6 +122,11 @@ class Bed:
         return self.data / "libvirt"
 
     @property
+    def broker(self) -> Path:
+        """Directory of its RabbitMQ."""
+        return self.root / "rabbitmq"
+
+    @property
     def clouds_yaml(self) -> Path:
         return self.root / "clouds.yaml"
 
