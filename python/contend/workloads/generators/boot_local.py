@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import secrets
-import tarfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -85,7 +83,7 @@ def _containers(given: Parameters, at: Placeholders) -> Made:
     image = given.image
     if engine.name == "docker" and not image:  # it runs no bare root directory
         image = _import(at.run, engine, root.rootfs)
-    return Made(engine.name, engine.command, engine.rlimits, engine.version, str(root.rootfs), image)
+    return Made(engine, str(root.rootfs), image)
 
 
 def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
@@ -94,10 +92,7 @@ def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
         return image
     with Record(ledger_of(run), run.name) as record:
         record.intend(IMAGE, (image,), engine=engine.name)
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.add(rootfs, arcname=".")
-    engine.call("import", "-", image, input_=packed.getvalue())
+    engine.make_image(image, rootfs)
     return image
 
 
@@ -113,10 +108,9 @@ def _storm(given: Parameters, at: Placeholders) -> None:
         elif given.engine == "qemu":
             machines = MicroVms(qemu.Machine(**made), record, given.network)
         else:
-            made["command"], made["rlimits"] = tuple(made["command"]), tuple(made["rlimits"])
             door = at.work / f"door-{prefix.rpartition('-')[2]}"
             door.mkdir()
-            machines = Containers(Made(**made), record, door, given.network)
+            machines = Containers(Made.read(made), record, door, given.network)
         happened = storm(machines, prefix, StormOptions(given.n, given.rate, given.within))
     write(happened, at.out / "storm.json", given.tolerate)
 
@@ -132,6 +126,6 @@ def _finish(given: Parameters, at: Placeholders) -> None:
             if not any(gone.why for gone in remove([{"kind": FILES, "name": folder, "run": run.name}])):
                 record.removed(FILES, (folder,))
     if made.get("image") == image:
-        engines.remove_image(made["engine"], image)
+        engines.remove_image(made["engine"]["name"], image)
         with Record(ledger_of(run), run.name) as record:
             record.removed(IMAGE, (image,))
