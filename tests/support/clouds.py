@@ -88,7 +88,7 @@ class Looking:
 
     def server(self, name: str, metadata: dict[str, str]) -> str:
         """One that some stranger made, in the place of a test that cares for it. Its id."""
-        from contend.workloads.generators.boot import server_of
+        from contend.workloads.generators.cloud import server_of
 
         wanted = {**server_of(self.api, "", "", "none"), "name": name, "metadata": metadata}
         made: dict[str, Any] = self.api.request(

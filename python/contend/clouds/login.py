@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from contend.clouds.access import VERSIONS, Access
 from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
 from contend.text.printable import short
 
+SERVICES = "compute", "network", "image"
 _SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 """What openstacksdk raises where a list or a number stands for a mapping."""
 
@@ -73,9 +75,7 @@ def find(cloud: str, config: str = "") -> Described:
     return Described(region, str(Path(file).absolute()) if file else "")
 
 
-def login(
-    cloud: str, config: str = "", services: tuple[str, ...] = ("compute", "network", "image")
-) -> Access:
+def login(cloud: str, config: str = "", services: Sequence[str] = SERVICES) -> Access:
     """A new token and the endpoints of `services`, as far as the cloud has them.
 
     Raises what `find` does, and HostFailed where the cloud does not let us in.
@@ -112,7 +112,7 @@ def speaks_https(cloud: str, service: str) -> bool:
     return login(cloud, services=(service,)).endpoint(service).startswith("https:")
 
 
-def kept(path: Path, cloud: str, services: tuple[str, ...]) -> Access:
+def kept(path: Path, cloud: str, services: Sequence[str]) -> Access:
     """Load the access kept in a run's file, or log in again where there is none or it soon ends. Raises as `login`."""
     access = Access.load(path)
     if access is None or not access.fresh:

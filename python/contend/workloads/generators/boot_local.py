@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from contend.clouds.local.containers import Containers, Made
 from contend.clouds.local.removal import FILES, IMAGE, new_files, remove
 from contend.clouds.local.settle import VM_ENGINES, accelerator
 from contend.clouds.local.vms import MicroVms
-from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import StormOptions, storm
 from contend.platforms import bundles, engines
@@ -22,6 +20,7 @@ from contend.platforms.guests import kernels, virsh
 from contend.store.ledger import Record
 from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
+from contend.workloads.generators.cloud import trial_prefix
 from contend.workloads.parameters_file import Placeholders
 
 _FILE = "machine.json"  # in {work}: what every machine of the run is
@@ -99,8 +98,7 @@ def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
 def _storm(given: Parameters, at: Placeholders) -> None:
     run = at.run
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))
-    # Of no other storm, nor of this trial's when it was tried before.
-    prefix = unique_name(run.name, f"{at.out.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
+    prefix = trial_prefix(at)
     with Record(ledger_of(run), run.name) as record:
         machines: Machines
         if given.engine == "libvirt":

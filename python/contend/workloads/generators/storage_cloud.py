@@ -77,13 +77,7 @@ def _topology(given: Parameters) -> Tenants:
     return tenants.read(
         disks=tenants.disks_of(given.disks),
         neighbour_host=given.neighbour_host,
-        means=given.means,
-        zone=given.zone,
-        hosts=given.hosts,
-        networks=given.networks,
-        cidrs=given.cidrs,
-        external=given.external,
-        install=given.install,
+        **given.shared(),
     )
 
 
