@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from contend import files
 from contend.errors import CannotHonour
 
 # The versions of each API that are spoken here.
@@ -62,11 +62,8 @@ class Access(NamedTuple):
 
     def save(self, path: Path) -> None:
         """For later storms of the same run; readable by this user only."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump({**self._asdict(), "catalogue": dict(self.catalogue)}, file)
-        temporary.replace(path)
+        text = json.dumps({**self._asdict(), "catalogue": dict(self.catalogue)})
+        files.write(path, text.encode(), mode=files.PRIVATE)
 
     @classmethod
     def load(cls, path: Path) -> Access | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -77,7 +76,9 @@ def call(
         os.pwrite(kept[0], given, 0)
         began_ns = time.monotonic_ns()
         pid = spawn(argv, dict(enumerate(kept)), environment)
-        late = not _ended(pid, within_s)
+        pidfd = os.pidfd_open(pid)
+        late = not procfs.ends_within(pidfd, within_s)
+        os.close(pidfd)
         if late:
             os.kill(pid, signal.SIGKILL)
         _, status, used = os.wait4(pid, 0)
@@ -89,17 +90,6 @@ def call(
     finally:
         for fd in kept:
             os.close(fd)
-
-
-def _ended(pid: int, within_s: float) -> bool:
-    """Wait until the child has ended, or so long."""
-    fd = os.pidfd_open(pid)
-    try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        return bool(poll.poll(within_s * 1e3))
-    finally:
-        os.close(fd)
 
 
 def _read(fd: int) -> str:

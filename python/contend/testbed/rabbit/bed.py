@@ -9,21 +9,19 @@ not touched.
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import json
-import os
 import re
 import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import files
 from contend.errors import CannotHonour, HostFailed
 from contend.files import NO_OUTPUT
 from contend.platforms import procfs
@@ -110,7 +108,7 @@ def up(place: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bool =
     place = place.resolve()
     place.mkdir(parents=True, exist_ok=True)
     place.chmod(0o700)
-    with _alone(place):
+    with files.locked(place / "lock"):
         there = load(place)
         if (
             there is not None
@@ -131,7 +129,7 @@ def down(place: Path) -> list[int]:
     """End everything of that bed and remove its files; the pids that were found. Idempotent."""
     if not place.is_dir():
         return members(place).end()
-    with _alone(place):
+    with files.locked(place / "lock"):
         return _end(place)
 
 
@@ -328,14 +326,4 @@ def _name(pid: int) -> str:
 
 def _write(path: Path, text: str) -> None:
     """A file that only its owner reads."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """One of all that bring this bed up or down; the others wait."""
-    with (place / "lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    files.write(path, text.encode(), mode=files.PRIVATE)

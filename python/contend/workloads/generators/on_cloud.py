@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import files
 from contend.clouds.http import Api
 from contend.clouds.instances import heat, made, placed, reach
 from contend.clouds.instances.placed import Placed
@@ -78,9 +79,7 @@ class State:
                 {"volumes": {role: of._asdict() for role, of in self.volumes.items()}} if self.volumes else {}
             ),
         }
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        files.write(path, f"{json.dumps(told, indent=1)}\n".encode())
 
     @classmethod
     def read(cls, path: Path) -> State:
