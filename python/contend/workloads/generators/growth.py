@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.clouds.counters import Counters
-from contend.clouds.growth.document import document
+from contend.clouds.growth.document import CloudMeter, document
 from contend.clouds.growth.grow import GrowthOptions, grow
 from contend.clouds.growth.kinds import GROWING, SERVICES, api_pool
-from contend.clouds.growth.meter import CloudMeter
 from contend.clouds.growth.neighbour import Neighbour, of_another_cloud, of_own_project
 from contend.clouds.http import Api
 from contend.clouds.login import login

@@ -18,7 +18,7 @@ from contend.testbed.rabbit import bed
 from contend.workloads.drivers import storms
 from contend.workloads.drivers.storm_lab.options import Storm
 from contend.workloads.generators import verbs
-from contend.workloads.generators.telling import failed
+from contend.workloads.generators.verbs import failed
 from contend.workloads.parameters_file import Placeholders
 
 
