@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contend.contention.alibi.verdict import Alibi
 from contend.report import html
 from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import SampleLines, Users, read_sample
@@ -14,11 +15,8 @@ from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
 from contend.sample.stacks import read_stacks
 from contend.sample.summary import Summary
+from contend.store.directory import RunDirectory
 from contend.units import NS_PER_S, format_duration
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.verdict import Alibi
-    from contend.store.directory import RunDirectory
 
 RANGES = 12  # of the list for those who cannot drag a brush
 

@@ -10,10 +10,11 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
 from contend.stats.estimate import NO_RATIO, Estimate
@@ -27,9 +28,6 @@ from contend.studies.overhead.variants import Variant, pairs, place_of, throttle
 from contend.studies.overhead.variants import host_cpus as host_of
 from contend.text.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, computed
 from contend.units import format_ratio
-
-if TYPE_CHECKING:
-    from contend.document import CellResult
 
 NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
