@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contend.contention.events import TABLES, Column, Events, read
+from contend.contention.events import TABLES, Events, read
 from contend.errors import BadInput
 from contend.files import open_inside
 
 if TYPE_CHECKING:
+    from contend.contention.events import Column
     from contend.store.directory import RunDirectory
 
 Columns = Mapping[str, Any]

@@ -15,12 +15,13 @@ from contend.contention.blame import Blame, Period, periods
 from contend.contention.correlation import correlated
 from contend.contention.groups import Namer
 from contend.errors import HostFailed
-from contend.probes.base import Cost, Table
+from contend.probes.base import Cost
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     from contend.contention.watch_record import WatchRecord
     from contend.interrupts import Interrupts
+    from contend.probes.base import Table
     from contend.probes.client import Drained, ProbeProcess
 
 Kind = Literal["blame", "correlation"]

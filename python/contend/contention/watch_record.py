@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 from contend.contention.groups import Namer
 from contend.contention.watch import Watched
 from contend.errors import HostFailed
-from contend.probes.base import Coded, Cost, Table
+from contend.probes.base import Cost
 from contend.probes.series import SeriesWriter
 from contend.store.directory import SCHEMA_VERSION, WATCH_FILE, RunDirectory
 from contend.store.series import open_series, read_series
 
 if TYPE_CHECKING:
     import duckdb
+
+    from contend.probes.base import Coded, Table
 
 TICKS = 256  # read back at a time
 _TABLES = {"blame": ("blame", "blame_total"), "correlation": ("process_use",)}

@@ -16,11 +16,14 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput, HostFailed, ProbeEnded
 from contend.platforms import programs
-from contend.probes.base import Coded, Column, Cost, Table
+from contend.probes.base import Coded, Cost
+
+if TYPE_CHECKING:
+    from contend.probes.base import Column, Table
 
 _PATIENCE_S = 5.0
 # A probe that answers nothing for so long is stopped or stuck; who waits for it may be waited for by a command.

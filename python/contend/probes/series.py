@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
 from contend.files import HALF
-from contend.probes.base import Coded, Column
+from contend.probes.base import Coded
 from contend.store.series import pattern, quoted
 
 if TYPE_CHECKING:
     import duckdb
+
+    from contend.probes.base import Column
 
 
 BATCH_VALUES = 1 << 20  # 8 MiB as they come from the probe
