@@ -13,7 +13,7 @@ import importlib.resources
 import importlib.util
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +74,7 @@ def render_html(report: ReportInput) -> str:
             where = "below" if own.below else "above"
             sections[where].append(templates().get_template(own.template).render(**kit, **own.values))
             contents[where] += own.contents
-    return templates().get_template("report.html.j2").render(
-        **kit,
+    return page("report", plots, **kit,
         layout=layout,
         design=analysis.design,
         own_design=analysis.own.design(analysis),
@@ -91,11 +90,23 @@ def render_html(report: ReportInput) -> str:
         machine=list(flatten({k: v for k, v in report.environment.items() if k not in ("topology", "hosts")})),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
-        style=stylesheet() + resource("report.css"),
-        script=resource("report.js"),
-        vega=vega_runtime() if plots else "",
-        charts=script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
+
+
+def page(template: str, drawn: Sequence[Plot], /, *styles: str, **values: Any) -> str:
+    """A whole page: a template, what it draws, sheets of style besides those of all, and what it names. With the sample's
+    styles alone goes its script."""
+    return (
+        templates()
+        .get_template(f"{template}.html.j2")
+        .render(
+            **values,
+            style=stylesheet() + "".join(resource(f"{name}.css") for name in ("report", *styles)),
+            script=resource("report.js") + (resource("sample.js") if template == "sample" else ""),
+            vega=vega_runtime() if drawn else "",
+            charts=script_json({plot.id: compiled(plot) for plot in drawn}),
+        )
+    )
 
 
 @functools.cache

@@ -93,7 +93,7 @@ def _bars(rows: int, names: Mapping[str, str], title: str, half: float) -> Spec:
     """Rows `y` from `a` to `b` of the x axis."""
     x = {"field": "a", "type": "quantitative", "title": title, "axis": {"tickCount": 6, "format": "~g"}}
     edges = (("top", f"datum.y-{half}"), ("bottom", f"datum.y+{half}"))
-    moved = [{"calculate": place, "as": name} for name, place in edges]
+    moved = [{"calculate": how, "as": name} for name, how in edges]
     y: Spec = {"y": row_axis("top", rows), "y2": "bottom", "color": _colour(names)}
     return marks("rect", {"clip": True}, transform=moved, x=x, x2="b", **y, tooltip="say")
 

@@ -41,7 +41,7 @@ def dots(size: float, opacity: float = 0.7, **encoding: Any) -> Spec:
 
 
 def dashed(values: Sequence[Mapping[str, Any]], kind: str = "rule", **encoding: Any) -> Spec:
-    """What others are held against: a rule, or a line through `values`."""
+    """A reference for the others: a rule, or a line through `values`."""
     return marks(kind, {"color": var("soft"), "strokeDash": [4, 3]}, values=values, **encoding)
 
 
@@ -51,15 +51,15 @@ def limit(value: float, y: Spec) -> Spec:
     return marks("rule", look, values=[{"v": value}], y=y, x={"value": 0}, x2={"value": "width"})
 
 
-def curve(of: Callable[[float], float], places: Iterable[float], colour: str, y: Spec) -> Spec:
-    """A line through what `of` says at these places, `n` of the axis, never below zero."""
-    values = [{"n": n, "v": max(of(n), 0)} for n in places]
+def curve(of: Callable[[float], float], numbers: Iterable[float], colour: str, y: Spec) -> Spec:
+    """A line through what `of` says at these numbers, `n` of the axis, never below zero."""
+    values = [{"n": n, "v": max(of(n), 0)} for n in numbers]
     return marks("line", {"strokeWidth": 2, "color": colour}, values=values, y=y)
 
 
-def band(of: Callable[[float], tuple[float, float]], places: Iterable[float], colour: str, y: Spec) -> Spec:
+def band(of: Callable[[float], tuple[float, float]], numbers: Iterable[float], colour: str, y: Spec) -> Spec:
     """The same between a lower and an upper edge."""
-    values = [{"n": n, "v": max(low, 0), "v2": max(high, 0)} for n in places for low, high in [of(n)]]
+    values = [{"n": n, "v": max(low, 0), "v2": max(high, 0)} for n in numbers for low, high in [of(n)]]
     return marks("area", {"opacity": 0.14, "color": colour, "clip": True}, values=values, y=y, y2="v2")
 
 

@@ -11,8 +11,6 @@ from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import SampleLines, Users, read_sample
 from contend.report.sample_terminal import value, verdict_words
 from contend.report.stack_plot import programs, stack_plot
-from contend.report.theme import stylesheet
-from contend.report.vega import compiled, vega_runtime
 from contend.sample.stacks import read_stacks
 from contend.sample.summary import Summary
 from contend.store.directory import RunDirectory
@@ -29,7 +27,7 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     phases = summary.phases if len(summary.phases) > 1 else ()
     parties = summary.party_phases or (None,) * len(phases)
     environment = run.environment()
-    return html.templates().get_template("sample.html.j2").render(
+    return html.page("sample", plots, "sample",
         summary=summary,
         told=summary.recording,
         verdict=summary.verdict,
@@ -46,10 +44,6 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
         machine=list(html.flatten(environment)),
         where=shown_as,
         title=title(summary),
-        style=stylesheet() + html.resource("report.css") + html.resource("sample.css"),
-        script=html.resource("report.js") + html.resource("sample.js"),
-        vega=vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
         data=html.script_json(_data(lines.users)),
     )  # fmt: skip
 

@@ -67,9 +67,9 @@ def _waits(
                 }
             )
     title, axis = "a task waited for a CPU so long (s, log scale)", {"format": "~s", "tickCount": 6}
-    places: Spec = {"x": quantity("from", title, axis, type="log", nice=False), "x2": "to"}
+    along: Spec = {"x": quantity("from", title, axis, type="log", nice=False), "x2": "to"}
     rises: Spec = {"y": row_axis("top", len(rows)), "y2": "foot", "color": COLOUR, "tooltip": "say"}
-    bars = marks("rect", {"opacity": 0.8}, where="isValid(datum.foot)", **places, **rises)
+    bars = marks("rect", {"opacity": 0.8}, where="isValid(datum.foot)", **along, **rises)
     labels = [
         {**layer, "transform": [{"filter": "isValid(datum.label)"}]}
         for layer in row_labels("label", len(rows), halo=0)

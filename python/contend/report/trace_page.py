@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contend.report import html
-from contend.report.theme import stylesheet
 from contend.report.trace_plots import LANES, PARTS, time_of, trace_plots
 from contend.report.trace_terminal import interpreter_lines
 from contend.report.trace_words import answer
-from contend.report.vega import compiled, vega_runtime
 from contend.store.trace_summary import Lock, TraceSummary, summarise
 from contend.store.traces import sample_of
 from contend.units import NS_PER_S, format_duration
@@ -46,7 +44,7 @@ def render_trace(summary: TraceSummary) -> str:
     """The page as text. Names are escaped wherever they stand."""
     plots = trace_plots(summary)
     source = Path(summary.source)
-    return html.templates().get_template("trace.html.j2").render(
+    return html.page("trace", plots, "sample", "trace",
         summary=summary,
         title=title(summary),
         answer=answer(summary),
@@ -63,10 +61,6 @@ def render_trace(summary: TraceSummary) -> str:
         more=_more(summary),
         sample=[run.path.name for run in sample_of(source)],
         duration=format_duration,
-        style=stylesheet() + html.resource("report.css") + html.resource("sample.css") + html.resource("trace.css"),
-        script=html.resource("report.js"),
-        vega=vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 

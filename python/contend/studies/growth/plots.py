@@ -66,7 +66,7 @@ def _plot(grown: Grown, slo_s: float) -> Plot:
 
 
 def _line(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
-    return curve(lambda n: call.latency.at(n).value * size, _places(end), colour, y)
+    return curve(lambda n: call.latency.at(n).value * size, _numbers(end), colour, y)
 
 
 def _band(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
@@ -74,8 +74,8 @@ def _band(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
         told = call.latency.at(n)
         return told.low * size, told.high * size
 
-    return band(edges, _places(end), colour, y)
+    return band(edges, _numbers(end), colour, y)
 
 
-def _places(end: float) -> list[float]:
+def _numbers(end: float) -> list[float]:
     return [end * step / _STEPS for step in range(_STEPS + 1)]
