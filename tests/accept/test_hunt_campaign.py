@@ -22,6 +22,7 @@ import pytest
 from contend.stats.quantiles import clopper_pearson
 from contend.testbed.storm_bed import broker, storms
 from results.files import save
+from support.answers import data_in
 from support.command_line import CONTEND
 from support.prerequisites import need
 from support.storm_draws import RESOURCES, Draw, draw
@@ -65,7 +66,7 @@ def row(drawn: Draw, lab: Path, services: storms.Services, place: Path) -> dict[
     line = [CONTEND, "hunt", str(place / "trace"), "--json", "--job", "rpc call boot"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    findings = json.loads(done.stdout)["findings"]
+    findings = data_in(done.stdout)["findings"]
     first = findings[0] if findings else {"kind": "", "resource": ""}
     before_s = services.storm(drawn.options)["makespan_s"]
     after_s = {fault: services.storm(options)["makespan_s"] for fault, options in drawn.fixes.items()}

@@ -84,13 +84,13 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     assert 2 < wall["estimate"]["value"] < 4, "60 ms against 20 ms, and starting a process"
     gone_on = contend("run", "--resume", str(run), timeout=120).fine()
     assert "is the latest" in gone_on.out, "what the run keeps of its scenario reads back to it"
-    assert json.loads(contend("report", str(run), "--json").fine().out) == document
+    assert contend("report", str(run), "--json").fine().json() == document
     page = (run / "report.html").read_text()
     assert "How late is a sleep?" in page and "is the latest" in page
     contend("export", str(run), "--to", "csv", "-o", "cells.csv").fine()
     assert "60 ms" in (contend.path / "cells.csv").read_text()
     again = contend("compare", str(run), str(run), "--json").fine()
-    assert {cell["factors"]["variant"] for cell in json.loads(again.out)["cells"]} >= {"20 ms", "60 ms"}
+    assert {cell["factors"]["variant"] for cell in again.json()["cells"]} >= {"20 ms", "60 ms"}
 
 
 def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Outside) -> None:

@@ -10,9 +10,9 @@ import math
 import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 
@@ -53,7 +53,6 @@ class Change(Shape):
 class Comparison(Shape):
     """Two runs."""
 
-    schema_version: Literal[1] = field(default=1, init=False)
     cells: tuple[Change, ...]
     warnings: tuple[str, ...]
 

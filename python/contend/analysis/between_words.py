@@ -50,6 +50,15 @@ def _row(change: Change, telling: frozenset[str]) -> Row:
     )
 
 
+def headline(comparison: Comparison) -> str:
+    """How many headline metrics got worse and better, in a sentence."""
+    verdicts = [change.estimate.verdict for change in comparison.cells if change.metric.primary]
+    worse, better = verdicts.count("higher"), verdicts.count("lower")
+    rest = len(verdicts) - worse - better
+    text = f"Of {len(verdicts)} headline metric{'s' * (len(verdicts) != 1)} {worse} got worse and {better} better"
+    return f"{text}; of {rest} the data show no change." if rest else f"{text}."
+
+
 def notes(comparison: Comparison) -> list[str]:
     """Notes on these figures that a reader must know, each once."""
     return list(dict.fromkeys(w for c in comparison.cells for w in c.estimate.warnings))

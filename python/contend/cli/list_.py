@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from contend.cli.common import runs_option, shown
-from contend.text.safe import write_json
+from contend.cli.common import print_answer, runs_option, shown
 
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
@@ -33,11 +32,11 @@ KINDS = ["scenarios", "workloads", "platforms", "probes"]
 def command(what: str | None, runs: Path, as_json: bool) -> int:
     """Show built-in scenarios, workloads (yours too), platforms and probes; or `runs`, the runs and recordings here."""
     kinds = [what] if what else KINDS
-    found = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
+    entries_by_kind = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
     if as_json:
-        write_json(found, indent=1)
+        print_answer(", ".join(f"{len(of)} {kind}" for kind, of in entries_by_kind.items()), entries_by_kind)
         return 0
-    for kind, entries in found.items():
+    for kind, entries in entries_by_kind.items():
         print(kind)
         width = max((len(name) for name in entries), default=0)
         for name, text in entries.items():

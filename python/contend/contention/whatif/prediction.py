@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from contend.contention.alibi.beside import beside
 from contend.contention.alibi.verdict import Alibi
@@ -17,7 +17,6 @@ from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
 from contend.text.shape import Count, Limits, Shape, Through
 
-SCHEMA_VERSION: Literal[1] = 1
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8
 BEST = 3
@@ -51,7 +50,6 @@ class Fix(Shape):
 class Whatif(Shape):
     """A storm replayed with edits. Times are integers in ns."""
 
-    schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
     method: Annotated[
         str, Limits(enum=["replay", "batch law"]), "batch law: of a run of storms, without traces"
     ] = field(default="replay", kw_only=True)
