@@ -188,17 +188,8 @@ class Curve(Shape):
         elif not smallest / FURTHEST <= size <= largest * FURTHEST:
             far = f"{size:g} CPUs are more than {FURTHEST:g} times outside the sizes measured, {smallest:g} to {largest:g}"
         if far:
-            return Estimate(
-                exp(value),
-                0.0,
-                math.inf,
-                "ratio",
-                self.n,
-                self.level,
-                METHOD,
-                "refused",
-                (*self.warnings, far),
-            )
+            why = (*self.warnings, far)
+            return Estimate(exp(value), 0.0, math.inf, "ratio", self.n, self.level, METHOD, "refused", why)
         chosen = np.stack([self._draws @ r for r in row])[self._best_of_draws, np.arange(len(self._draws))]
         low, high = self._reach(chosen, value)
         if smallest <= size <= largest:
