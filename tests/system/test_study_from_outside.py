@@ -329,6 +329,18 @@ def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
     assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["def layout(self, result): return None", "def plots(self, report): return [1]"],
+)
+def test_what_a_study_gave_is_not_called_contends_mistake_alone(contend: Outside, code: str) -> None:
+    Edited(contend, code)
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 1
+    assert "in contend itself, or in what the study 'sleeps' of the package toy-sleeps and" in said.err
+    assert "the study 'own' of the package toy-sleeps gave it: AttributeError" in said.err
+
+
 def test_a_mistake_in_a_studys_part_of_the_page_is_told_as_its_own(contend: Outside) -> None:
     Edited(contend, "def contents(self, analysis): return (('late', 'How late'),)")
     (contend.installed / "section.html.j2").write_text("<section>{{ nothing_of_this_name }}</section>")
