@@ -123,13 +123,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "report/progress.py::ConsoleProgress.line",
         "report/theme.py::resolve",
         "report/vega.py::drawable",
-        "report/watch_metrics.py::_family",
         "report/whatif_terminal.py::_lines",
     ),
     "the first of several hints of an error": ("studies/base.py::works",),
     "an error's message, which already says where": ("store/series.py::_is_parquet",),
     "an array (numpy), no text": ("contention/alibi/ceiling.py::knees",),
-    "labels of runs that earlier versions made": (
+    "labels of runs and files that earlier versions made": (
+        "contention/whatif/verification.py::stored",
         "store/old_labels.py::described",
         "store/old_labels.py::_platform",
         "store/old_labels.py::flag_kind",
