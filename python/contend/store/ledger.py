@@ -14,10 +14,11 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from contend.clock import Clock, SystemClock
@@ -88,19 +89,27 @@ class Record:
     def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
         self.path, self.run = path, run
         self._clock = clock or SystemClock()
+        self._lock = threading.Lock()  # rows of one write stay together
         self._fd = open_to_append(path)
 
     def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
         """On the disk when this returns: only then may they be made."""
-        self._write("intend", kind, wanted, detail)
+        self.write("intend", kind, ({"name": name} for name in wanted), detail)
 
     def created(self, kind: str, name: str, **detail: str) -> None:
-        self._write("created", kind, (name,), detail)
+        self.write("created", kind, ({"name": name},), detail)
 
     def removed(self, kind: str, gone: Iterable[str]) -> None:
-        self._write("removed", kind, gone, {})
+        self.write("removed", kind, ({"name": name} for name in gone))
 
-    def _write(self, event: str, kind: str, wanted: Iterable[str], detail: Mapping[str, str]) -> None:
+    def write(
+        self,
+        event: str,
+        kind: str,
+        rows: Iterable[Mapping[str, str]],
+        detail: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Rows with what all of them have."""
         row = {
             "schema_version": SCHEMA_VERSION,
             "at_ns": self._clock.monotonic_ns(),
@@ -110,13 +119,20 @@ class Record:
             "run": self.run,
             **detail,
         }
-        append_lines(self._fd, ({**row, "name": name} for name in wanted), self.path)
+        with self._lock:
+            append_lines(self._fd, ({**row, **of} for of in rows), self.path)
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def __enter__(self) -> Record:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        os.close(self._fd)
+        self.close()
 
 
 def open_to_append(path: Path) -> int:
