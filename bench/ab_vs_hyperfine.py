@@ -87,7 +87,7 @@ def contend_cell(commands: Sequence[str], blocks: int, place: Path, seed: int) -
     words = [CONTEND, "ab", "--json", "--runs", place, "--seed", str(seed), "--target", "none"]
     words += ["--blocks", str(blocks), "--metric", "wall", "--", commands[0], "--vs", commands[1]]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    cell: dict[str, Any] = next(c for c in json.loads(done.stdout)["cells"] if c["metric"]["primary"])
+    cell: dict[str, Any] = next(c for c in json.loads(done.stdout)["data"]["cells"] if c["metric"]["primary"])
     return cell
 
 

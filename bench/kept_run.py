@@ -69,7 +69,7 @@ def kept(words: list[str]) -> dict[str, Any]:
         )
         if said.returncode not in (0, 3):
             return {"exit": said.returncode}
-        analysis: dict[str, Any] = json.loads(said.stdout)
+        analysis: dict[str, Any] = json.loads(said.stdout)["data"]
         (run,) = (directory for directory in Path(place).iterdir() if directory.is_dir())
         shown = subprocess.run(
             [CONTEND, "report", run, "--verbose"],

@@ -129,7 +129,7 @@ def measure_serve(place: Path, runs: int, env: dict[str, str]) -> Iterator[Figur
         argv = [*CONTEND, "serve", "--runs", str(place), "--listen", "127.0.0.1:0", "--json"]
         with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as server:
             assert server.stdout is not None
-            url = urlsplit(json.loads(server.stdout.readline())["url"])
+            url = urlsplit(json.loads(server.stdout.readline())["data"]["url"])
             for which in ("first page", "second page"):
                 began, before = time.perf_counter(), used_s(server.pid)
                 peer = http.client.HTTPConnection(url.hostname or "", url.port, timeout=300)

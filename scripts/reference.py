@@ -10,6 +10,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,19 +18,62 @@ from contend import cli
 from contend.advice.document import AdviceDocument
 from contend.analysis.between import Comparison
 from contend.analysis.schema import analysis_schema
+from contend.cli.serve_ import Listening
+from contend.cli.stats_ import Treated
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunt_document import HuntDocument
 from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.verification import Verification
 from contend.document.context import Context
+from contend.engine.doctor import Doctor
+from contend.fetch.order import Fetched
+from contend.fleet.up import Fleets
+from contend.platforms.destroy import Report
 from contend.probes.columns import reference_page
 from contend.report.watch_document import WatchDocument
 from contend.sample.summary import Summary
+from contend.stats.scaling_csv import StormLaw, SustainedLaw
 from contend.store.trace_summary import TraceSummary
 from contend.studies import scenarios as scenario
+from contend.text.answer import Answer
 from contend.text.shape import schema
 from contend.workloads import load
 
+
+def _of(*names: str) -> dict[str, Any]:
+    """What one of these schemas says, each a file beside this one."""
+    found = [{"$ref": f"{name}.schema.json"} for name in names]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _object(*keys: str) -> dict[str, Any]:
+    return {"type": "object", "required": list(keys)}
+
+
+DATA: dict[str, dict[str, Any]] = {
+    "run": {"anyOf": [_of("analysis"), _object("seed", "design", "cells", "workloads", "columns", "trials")]},
+    "ab": {"anyOf": [_of("analysis"), _object("seed", "design", "cells", "workloads", "columns", "trials")]},
+    "report": _of("analysis", "sample", "watch", "trace"),
+    "import": _of("analysis"),
+    "sample": _of("sample"),
+    "watch": _of("watch"),
+    "hunt": _of("hunt"),
+    "whatif": {"anyOf": [_of("whatif"), _of("whatif-verify"), _object("locks", "pools", "spans")]},
+    "compare": _of("comparison"),
+    "context": _of("context"),
+    "advise": _of("advice"),
+    "stats": _of("stats", "stats-scaling"),
+    "destroy": _of("destroy"),
+    "doctor": _of("doctor"),
+    "fleet status": _of("fleet-status"),
+    "fetch": _of("fetch"),
+    "list": {
+        "type": "object",
+        "additionalProperties": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "serve": _of("serve"),
+    "sql": {"type": "array", "items": {"type": "object"}},
+}
 PLACE = Path(__file__).parent.parent / "docs" / "reference"
 
 
@@ -41,6 +85,7 @@ def pages() -> dict[str, str]:
         "scenario.schema.json": as_json(scenario.json_schema()),
         "workload.schema.json": as_json(load.schema()),
         "series.md": reference_page(),
+        "answer.schema.json": as_json(answers()),
         "analysis.schema.json": as_json(analysis_schema()),
         "sample.schema.json": as_json(schema(Summary, "contend recording")),
         "comparison.schema.json": as_json(schema(Comparison, "contend comparison of two runs")),
@@ -51,8 +96,29 @@ def pages() -> dict[str, str]:
         "trace.schema.json": as_json(schema(TraceSummary, "contend report TRACE --json")),
         "hunt.schema.json": as_json(schema(HuntDocument, "contend hunt --json")),
         "whatif.schema.json": as_json(schema(Whatif, "contend whatif --json")),
-        "whatif-verify.schema.json": as_json(schema(Verification, "contend whatif --verify --json")),
+        "whatif-verify.schema.json": as_json(schema(Verification, "contend whatif --verify")),
+        "stats.schema.json": as_json(schema(Treated | tuple[Treated, ...], "contend stats")),
+        "stats-scaling.schema.json": as_json(schema(StormLaw | SustainedLaw, "contend stats --scaling")),
+        "destroy.schema.json": as_json(schema(Report, "contend destroy")),
+        "doctor.schema.json": as_json(schema(Doctor, "contend doctor")),
+        "fleet-status.schema.json": as_json(schema(Fleets, "contend fleet status")),
+        "serve.schema.json": as_json(schema(Listening, "contend serve")),
+        "fetch.schema.json": as_json(schema(Fetched, "contend fetch")),
     }
+
+
+def answers() -> dict[str, Any]:
+    """The one form of every verb's --json; by verb, the schema of what is in it."""
+    rules = [
+        {
+            "if": {"properties": {"verb": {"const": verb}}},
+            "then": {"properties": {"data": of}},
+        }
+        for verb, of in DATA.items()
+    ]
+    form = schema(Answer, "contend VERB --json")
+    form["properties"]["verb"] |= {"enum": list(DATA)}
+    return {**form, "allOf": rules}
 
 
 def as_json(value: object) -> str:

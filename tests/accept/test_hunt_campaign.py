@@ -24,6 +24,7 @@ from contend.testbed.rabbit import node
 from contend.workloads.drivers import storms
 from contend.workloads.generators import storm_lab
 from results.files import save
+from support.answers import data_in
 from support.command_line import CONTEND
 from support.prerequisites import need
 from support.storm_draws import RESOURCES, Draw, draw
@@ -67,7 +68,7 @@ def row(drawn: Draw, lab: Path, services: storms.Services, place: Path) -> dict[
     line = [CONTEND, "hunt", str(place / "trace"), "--json", "--job", "rpc call boot"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    findings = json.loads(done.stdout)["findings"]
+    findings = data_in(done.stdout)["findings"]
     first = findings[0] if findings else {"kind": "", "resource": ""}
     before_s = services.storm(drawn.options)["makespan_s"]
     after_s = {fault: services.storm(options)["makespan_s"] for fault, options in drawn.fixes.items()}

@@ -22,6 +22,7 @@ import pytest
 
 from contend.testbed.rabbit import node
 from results.files import save
+from support.answers import data_in
 from support.command_line import CONTEND
 from support.prerequisites import need
 
@@ -109,7 +110,7 @@ def row(case: Case, lab: Path, place: Path, traces: int) -> dict[str, Any]:
     line = [CONTEND, "whatif", *sources, "--job", "rpc call boot", *case.edit, "--json"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 5), done.stderr
-    answer = json.loads(done.stdout)
+    answer = data_in(done.stdout)
     before, after = (
         {figure: statistics.fmean(one[figure] for one in measured[side]) for figure in FIGURES}
         for side in ("before", "after")
@@ -152,5 +153,5 @@ def storm(lab: Path, trace: Path, words: list[str]) -> dict[str, float]:
     line = [*LAB, "--lab", str(lab), "storm", *words, "-o", str(out)]
     asked = ["trace", "-o", str(trace), "--include", "storm_lab.*"]
     subprocess.run([CONTEND, *asked, "--", *line], check=True, capture_output=True, timeout=120)
-    told = json.loads(out.read_text(encoding="utf-8"))
+    told = data_in(out.read_text(encoding="utf-8"))
     return {**{f: told[f"{f}_s"] for f in FIGURES}, "host_cpu_share": told["host_cpu_share"]}

@@ -15,6 +15,7 @@ from typing import Any
 
 from contend.store import claims
 from support import quick_start
+from support.answers import data_in
 from support.quick_start import CONTEND
 
 # A victim and a neighbour of a few milliseconds that need nothing but a shell: what is tested is the tool.
@@ -79,8 +80,8 @@ class Said:
         return self
 
     def json(self) -> Any:
-        """stdout, which must be one JSON document."""
-        return json.loads(self.out)
+        """What the verb found, of stdout, which must be one document."""
+        return data_in(self.out, self.code)
 
 
 def _default_hangup() -> None:

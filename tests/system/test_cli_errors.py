@@ -6,7 +6,6 @@ Each test uses its own home; the `contend` fixture proves after each that nothin
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from support import nobody
+from support.answers import data_in
 from support.command_line import CONTEND, Home, Said, check_files, rows, wait_for
 from support.prerequisites import need
 
@@ -348,7 +348,7 @@ def _run_as_nobody(contend: Home, *arguments: str) -> subprocess.CompletedProces
 def test_without_root_it_works_by_affinity_and_says_so(nobodys: Home) -> None:
     done = _run_as_nobody(nobodys, "run", nobodys.scenario(blocks=1), "--json")
     assert done.returncode == 0, done.stderr
-    json.loads(done.stdout)
+    data_in(done.stdout)
     run = nobodys.the_run()
     check_files(run)
     mechanisms = {row["honoured"]["mechanism"] for row in rows(run)}

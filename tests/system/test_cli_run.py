@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 
 from contend.store.series import series_files
+from support.answers import data_in
 from support.command_line import CONTEND, Home, Said, check_files, rows
 from support.prerequisites import need
 from support.turns import alone
@@ -276,4 +277,4 @@ def test_the_command_in_the_report_repeats_the_run(contend: Home) -> None:
     done = subprocess.run(
         line, shell=True, capture_output=True, text=True, cwd=contend.path, env=contend.environment()
     )
-    assert json.loads(done.stdout)["trials"] == plan["trials"]
+    assert data_in(done.stdout)["trials"] == plan["trials"]

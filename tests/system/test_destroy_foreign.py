@@ -45,7 +45,7 @@ def test_a_copy_is_listed_and_left_and_the_run_itself_goes(contend: Home, tmp_pa
     assert [thing for thing in contend.left() if thing.startswith("cgroup")] == before
     told = contend("destroy", str(copy), "--json")
     assert told.code == 1
-    assert json.loads(told.out)["problems"]
+    assert told.json()["problems"]
     contend("destroy", str(run)).fine()
     shutil.rmtree(copy)
 

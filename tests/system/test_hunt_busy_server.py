@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from contend.contention.events import read
+from support.answers import data_in
 
 SERVER = """
 import json, sys, time
@@ -72,7 +73,7 @@ def test_clients_of_a_server_with_one_worker_wait_for_the_worker(tmp_path: Path)
     hunted = subprocess.run(
         [*contend, "hunt", "out", "--json"], cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    first = json.loads(hunted.stdout)["findings"][0]
+    first = data_in(hunted.stdout)["findings"][0]
     assert (first["kind"], first["resource"]) == ("pool-small", pool["name"])
     assert "all of its workers were busy then" in first["sentence"]
     assert "edit" not in first, "a replay knows pools by their queues only"

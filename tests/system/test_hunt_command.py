@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from contend.cli.hunt_ import command
 from contend.contention.hunt_document import HuntDocument
 from contend.errors import BadInput
 from contend.text.shape import schema
+from support.answers import data_in
 from support.planted_quota import group_of
 from support.prerequisites import need
 from support.traced_program import traced
@@ -80,7 +80,7 @@ QUIET = """
 def hunted(place: Path, *options: str) -> dict[str, Any]:
     result = CliRunner().invoke(command, [str(place), "--json", *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    document: dict[str, Any] = json.loads(result.stdout)
+    document: dict[str, Any] = data_in(result.stdout)
     jsonschema.validate(document, schema(HuntDocument))
     return document
 
@@ -161,7 +161,7 @@ def test_a_program_under_a_quota_waits_for_the_quota_and_not_for_a_neighbour(tmp
         subprocess.run(line, check=True, capture_output=True, timeout=120, preexec_fn=enter)
     said = CliRunner().invoke(command, [str(tmp_path / "trace"), "--job", "job", "--json"])
     assert said.exit_code == 0, said.output
-    told = json.loads(said.stdout)
+    told = data_in(said.stdout)
     jsonschema.validate(told, schema(HuntDocument))
     found = {finding["kind"]: finding for finding in told["findings"]}
     assert told["findings"][0]["kind"] == "throttled", told["findings"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +16,7 @@ from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import BadInput
 from contend.text.shape import schema
+from support.answers import data_in
 from support.toy_storm import MS, WORSENED, Truth, realtime, storm, undisturbed
 
 SIZES = (4, 10, 20)
@@ -74,7 +74,7 @@ def test_the_hunt_tells_it(storms: tuple[list[Truth], list[Path]]) -> None:
     _, directories = storms
     sources = [str(path) for path in directories]
     done = CliRunner().invoke(command, [*sources, "--limit", "1s", "--json"], catch_exceptions=False)
-    document = json.loads(done.stdout)
+    document = data_in(done.stdout)
     jsonschema.validate(document, schema(HuntDocument))
     assert document["growth"]["law"]["makespan"]["slope"]["low"] > 0 and document["growth"]["serial"] is None
     assert document["jobs"]["n"] == 2 * SIZES[-1], "the largest storms lead"

@@ -13,6 +13,7 @@ import pytest
 from test_secrets_masked import texts
 
 from contend.text.masking import has_url_password
+from support.answers import data_in
 from support.bystander import bystander
 from support.command_line import Home, Said
 from support.secret_texts import SHAPES, seen, unique
@@ -230,7 +231,7 @@ def _served(home: Home, searched: Searched) -> None:
         ]
     with home.start("serve", "--listen", "127.0.0.1:0", "--json") as process:
         try:
-            url = json.loads(process.stdout.readline())["url"].rstrip("/")
+            url = data_in(process.stdout.readline())["url"].rstrip("/")
             whole = 0
             for page in pages:
                 try:

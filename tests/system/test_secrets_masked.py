@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 
 from contend.files import open_inside
+from support.answers import data_in
 from support.command_line import Home, Said, rows
 
 # None is a word, nor a part of another.
@@ -154,7 +155,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
 def served(home: Home, run: str) -> None:
     with home.start("serve", "--listen", "127.0.0.1:0", "--json") as process:
         try:
-            url = json.loads(process.stdout.readline())["url"].rstrip("/")
+            url = data_in(process.stdout.readline())["url"].rstrip("/")
             pages = [
                 "/",
                 f"/runs/{run}",

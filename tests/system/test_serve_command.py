@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
 import socket
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.answers import data_in
 from support.command_line import Home
 from support.made_many import copies
 
@@ -40,7 +40,7 @@ def test_it_serves_until_it_is_interrupted(home: Home, number: int) -> None:
 
 def test_interrupted_at_once(home: Home) -> None:
     with home.start("serve", "--listen", "127.0.0.1:0", "--json") as process:
-        told = json.loads(process.stdout.readline())
+        told = data_in(process.stdout.readline())
         assert told["asks_for_token"] is False
         with socket.create_connection(("127.0.0.1", int(told["url"].rpartition(":")[2]))):
             process.send_signal(signal.SIGINT)  # somebody is connected, and says nothing
@@ -50,7 +50,7 @@ def test_interrupted_at_once(home: Home) -> None:
 def test_interrupted_amid_an_answer(home: Home, shared_run: tuple[Home, Path]) -> None:
     copies(shared_run[1], home.runs, [1.0] * 150, name="more")
     with home.start("serve", "--listen", "127.0.0.1:0", "--json") as process:
-        port = int(json.loads(process.stdout.readline())["url"].rpartition(":")[2])
+        port = int(data_in(process.stdout.readline())["url"].rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
             peer.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nx")
             with socket.create_connection(
@@ -73,7 +73,7 @@ def test_interrupted_while_connections_come(home: Home) -> None:
             home.start("serve", "--listen", "127.0.0.1:0", "--json") as process,
             contextlib.ExitStack() as peers,
         ):
-            port = int(json.loads(process.stdout.readline())["url"].rpartition(":")[2])
+            port = int(data_in(process.stdout.readline())["url"].rpartition(":")[2])
             try:
                 for number in range(200):  # more than are taken at once
                     peers.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.answers import data_in
 from support.ctrace_events import BEGIN, FLOW_IN, FLOW_OUT, LOCK_GIVEN_UP, LOCK_WAIT, QUEUE_GOT, Event, Trace
 from support.traced_program import traced
 
@@ -214,7 +214,7 @@ def test_a_process_waits_for_what_another_holds(method: str, tmp_path: Path) -> 
         timeout=60,
         check=True,
     )
-    report = json.loads(done.stdout)
+    report = data_in(done.stdout)
     locks = {lock["name"]: lock for lock in report["locks"]}
     for name in ("Service.lock", "Service.again"):
         assert locks[name]["instances"] == 1, locks[name]

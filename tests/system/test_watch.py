@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 import signal
@@ -25,6 +24,7 @@ from contend.probes.client import ProbeProcess
 from contend.report.watch_document import WatchDocument
 from contend.text.shape import schema
 from support import planted
+from support.answers import data_in
 from support.command_line import CONTEND, Home, wait_for
 from support.prerequisites import need, need_blame
 
@@ -282,7 +282,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_watch(contend: Home, full_di
     assert "the recording ends here" in err
     assert "No space left" in err
     assert "Traceback" not in err
-    assert json.loads(out)["kind"] == "blame", "the answer comes all the same"
+    assert data_in(out)["kind"] == "blame", "the answer comes all the same"
 
 
 @pytest.mark.parametrize(

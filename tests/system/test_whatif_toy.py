@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from contend.contention.whatif.prediction import Whatif, whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.contention.whatif.verification import Verification
 from contend.text.shape import schema
+from support.answers import data_in
 from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm, undisturbed
 
 Run = Callable[..., tuple[int, str, str]]
@@ -93,22 +93,22 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
 ) -> None:
     kept = tmp_path / "predicted.json"
     code, text, _ = run(*storms, "--coalesce", "call update=8", "-o", kept, "--json")
-    document = json.loads(text)
+    document = data_in(text, code)
     assert code == 0, document["gate"]
-    assert json.loads(kept.read_text()) == document
+    assert data_in(kept.read_text(), code) == document
     jsonschema.validate(document, schema(Whatif))
     assert any("learnt from" in note for note in document["notes"])
     code, text, _ = run(kept, "--verify", coalesced, "--json")
-    told = json.loads(text)
+    told = data_in(text, code)
     jsonschema.validate(told, schema(Verification))
     assert code == {True: 0, False: 4}[told["inside"]]
     code, text, _ = run(kept, "--verify", storms[0], "--json")
-    assert code == 4 and json.loads(text)["inside"] is False, "nothing was changed"
+    assert code == 4 and data_in(text, code)["inside"] is False, "nothing was changed"
 
 
 def test_fixes_are_ranked(storms: list[Path], run: Run) -> None:
     code, text, _ = run(storms[0], "--json")
-    document: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = data_in(text, code)
     jsonschema.validate(document, schema(Whatif))
     assert code == 0
     gains = [fix["gain"] for fix in document["fixes"] if len(fix["edits"]) == 1]

@@ -98,25 +98,7 @@ fn be_nice(nice: i32) {
 fn tell(order: &Order, done: &Done, life: &Life) {
     let (wall_ns, cpu_ns) = (life.wall_ns(), life.cpu_ns());
     let output = order.output.as_ref().map(|path| path.display().to_string());
-    if order.json {
-        let document = serde_json::json!({
-            "schema_version": 1,
-            "output": output,
-            "bytes": done.bytes,
-            "resumed_bytes": done.resumed,
-            "attempts": done.attempts,
-            "checksum": order.checksum,
-            "verified": order.checksum.is_some(),
-            "wall_ns": wall_ns,
-            "cpu_ns": cpu_ns,
-        });
-        let _ = if output.is_some() {
-            writeln!(io::stdout(), "{document}")
-        } else {
-            writeln!(io::stderr(), "{document}")
-        };
-    }
-    if order.quiet || order.json {
+    if order.quiet && !order.json {
         return;
     }
     let verified = order.checksum.as_ref().map_or_else(
@@ -130,7 +112,7 @@ fn tell(order: &Order, done: &Done, life: &Life) {
     } else {
         String::new()
     };
-    eprintln!(
+    let headline = format!(
         "{}: {}{resumed} in {} ({}/s), CPU {}; {verified}",
         output.as_deref().unwrap_or("stdout"),
         progress::bytes(done.bytes),
@@ -138,6 +120,32 @@ fn tell(order: &Order, done: &Done, life: &Life) {
         progress::bytes((came as f64 / seconds) as u64),
         progress::duration(cpu_ns as f64 / 1e9),
     );
+    if !order.json {
+        eprintln!("{headline}");
+        return;
+    }
+    // The form that every verb of contend answers in: python/contend/text/answer.py.
+    let document = serde_json::json!({
+        "schema_version": 2,
+        "verb": "fetch",
+        "verdict": "done",
+        "headline": headline,
+        "data": {
+            "output": output,
+            "bytes": done.bytes,
+            "resumed_bytes": done.resumed,
+            "attempts": done.attempts,
+            "checksum": order.checksum,
+            "verified": order.checksum.is_some(),
+            "wall_ns": wall_ns,
+            "cpu_ns": cpu_ns,
+        },
+    });
+    let _ = if output.is_some() {
+        writeln!(io::stdout(), "{document}")
+    } else {
+        writeln!(io::stderr(), "{document}")
+    };
 }
 
 fn failed(problem: &Problem, kept: Option<&Kept>) -> ExitCode {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from contend.advice.finding import Finding
@@ -56,5 +56,4 @@ class RunAdvice(Shape):
 class AdviceDocument(Shape):
     """Advice by run."""
 
-    schema_version: Literal[1] = field(default=1, init=False)
     runs: tuple[RunAdvice, ...]

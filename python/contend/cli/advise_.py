@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.text.safe import write_json
+from contend.cli.common import print_answer
 
 if TYPE_CHECKING:
     from contend.advice.document import RunAdvice
@@ -54,10 +54,13 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
             hint="contend run interference-forecast",
         )
     advised = [advise(report, hosts=hosts, worst=worst) for report in reports]
+    refused = [of for of, _ in advised if of.refused]
+    code = REFUSED if refused else 0
     if as_json:
         from contend.advice.document import AdviceDocument
 
-        write_json(AdviceDocument(tuple(document for document, _ in advised)).to_json())
+        headline = " ".join(report.analysis.answer for report in reports)
+        print_answer(headline, AdviceDocument(tuple(of for of, _ in advised)), code=code)
     else:
         from contend.report.advise_terminal import show_advice
         from contend.text.safe import safe_console
@@ -65,14 +68,13 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
         console = safe_console()
         for report, (_, advice) in zip(reports, advised, strict=True):
             show_advice(report, advice, console)
-    refused = [document for document, _ in advised if document.refused]
-    for document in refused:
+    for of in refused:
         print(
-            f"no advice by {document.run}: {document.refused}\n"
+            f"no advice by {of.run}: {of.refused}\n"
             "  hint: the report has the measured slowdowns of the pairs; more blocks and more pairs make a forecast",
             file=sys.stderr,
         )
-    return REFUSED if refused else 0
+    return code
 
 
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunAdvice, Advice]:

@@ -15,9 +15,11 @@ import click
 
 from contend.clock import Began
 from contend.errors import ThresholdCrossed
+from contend.text.answer import VERDICTS, Answer
 from contend.text.safe import write_json
 
 if TYPE_CHECKING:
+    from contend.document import Analysis
     from contend.document.context import Context
     from contend.engine.run import Outcome
     from contend.report.model import ReportInput
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from contend.sample.summary import Summary
     from contend.store.directory import RunDirectory
 
+INCOMPLETE = 3
+"""The exit code where planned trials are missing."""
 READ_AHEAD = 64 << 20
 """Bytes of trials from which on the series are read while they are."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,18 +103,16 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.context.choose import beside
     from contend.context.shown import InContext
     from contend.document import PLAIN
-    from contend.errors import ScenarioError
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
-    from contend.scenario.yaml_file import read_yaml
     from contend.store.hosts import hosts_of_run, on_one_clock
     from contend.store.rows import latest
     from contend.store.series import series_or
-    from contend.studies.scenarios import parse
+    from contend.studies.scenarios import of_run
 
     text = run.scenario_text()
-    scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
+    scenario = of_run(run)
     recorded = run.plan(scenario.study)
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})
@@ -202,19 +204,42 @@ def write_sample_report(run: RunDirectory) -> Summary:
 def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     """Write the report, print the answer, and give the exit code."""
     report = write_report(outcome.run)
+    code, why = _ending(outcome, report.analysis)
     if as_json:
-        write_json(report.analysis.to_json())
+        print_answer(report.analysis.answer, report.analysis, code=code)
     else:
         print_report(report, verbose=verbose)
+    if why:
+        print(why, file=sys.stderr)
+    return code
+
+
+def print_answer(headline: str, data: Any, *, code: int = 0) -> None:
+    """Print the one JSON document of the command that is going on: a line on stdout, its secrets masked.
+
+    data: a Shape, or what JSON has. code: with which the process will exit.
+    """
+    write_json(Answer(verb(), headline, data, verdict=VERDICTS[code]).to_json())
+
+
+def verb() -> str:
+    """The words of the command that is going on: run, fleet status."""
+    words: list[str] = []
+    context: click.Context | None = click.get_current_context()
+    while context is not None and not (context.parent is None and isinstance(context.command, click.Group)):
+        words.insert(0, context.command.name or "")
+        context = context.parent
+    return " ".join(words)
+
+
+def _ending(outcome: Outcome, analysis: Analysis) -> tuple[int, str]:
+    """The exit code of a run, and what is said of one that is not 0."""
     if outcome.guard:
-        print(
-            f"stopped by the guard: {outcome.guard}\n  hint: lighten the neighbours, or allow more: `guard` in the scenario",
-            file=sys.stderr,
-        )
-        return ThresholdCrossed.exit_code
-    too_short = outcome.too_short(report.analysis)
+        hint = "lighten the neighbours, or allow more: `guard` in the scenario"
+        return ThresholdCrossed.exit_code, f"stopped by the guard: {outcome.guard}\n  hint: {hint}"
+    too_short = outcome.too_short(analysis)
     if not outcome.incomplete and not too_short:
-        return 0
+        return 0, ""
     if outcome.interrupted:
         why = "interrupted"
     elif outcome.missing:
@@ -226,8 +251,7 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
         why = "the budget has no room for an answer" if outcome.would_do else why
         why += f": {outcome.spending}" if outcome.spending else ""
     more = f" --budget {outcome.would_do or 'DURATION'}" if too_short else ""
-    print(f"incomplete: {why}\n  hint: contend run --resume {shown(outcome.run.path)}{more}", file=sys.stderr)
-    return 3
+    return INCOMPLETE, f"incomplete: {why}\n  hint: contend run --resume {shown(outcome.run.path)}{more}"
 
 
 def print_report(report: ReportInput, *, verbose: bool) -> None:

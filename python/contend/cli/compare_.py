@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from contend.cli.common import print_answer
 from contend.errors import NoVerdict, ThresholdCrossed
-from contend.text.safe import write_json
 from contend.units import parse_fraction
 
 
@@ -36,37 +36,36 @@ def command(
     by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
     """
     from contend.analysis.between import compare_runs, verdict
-    from contend.analysis.between_words import changed_cells, notes
+    from contend.analysis.between_words import changed_cells, headline, notes
     from contend.store.directory import RunDirectory
 
     limit = parse_fraction(fail_above) if fail_above is not None else None
-    found = compare_runs(RunDirectory.open(first), RunDirectory.open(second), sessions=sessions)
+    comparison = compare_runs(RunDirectory.open(first), RunDirectory.open(second), sessions=sessions)
+    code = 0 if limit is None else verdict(comparison, limit)
     if as_json:
-        write_json(found.to_json())
+        print_answer(headline(comparison), comparison, code=code)
     else:
-        for warning in found.warnings:
+        for warning in comparison.warnings:
             print(f"warning: {warning}")
-        for row in changed_cells(found):
+        for row in changed_cells(comparison):
             if row.primary or verbose:
                 print(f"{row.name:<34} {row.metric:<12} {row.levels:<26} {row.ratio:<22} {row.verdict}")
-        for why in notes(found):
+        for why in notes(comparison, primary=not verbose):
             print(f"note: {why}")
-    if limit is None:
-        return 0
-    code = verdict(found, limit)
-    if code == 4:
+    if limit is not None and code == 4:
         worse = [
             " ".join(c.factors.values())
-            for c in found.cells
+            for c in comparison.cells
             if c.metric.primary and c.estimate.low > 1 + limit
         ]
         raise ThresholdCrossed(
             f"worse by more than {limit:.3g}: {'; '.join(worse)}",
             hint="contend report SECOND shows where the time goes",
         )
-    if code == 5:
+    if limit is not None and code == 5:
         doubt = next(
-            (w for c in found.cells for w in c.estimate.warnings), "the intervals reach beyond the threshold"
+            (w for c in comparison.cells for w in c.estimate.warnings),
+            "the intervals reach beyond the threshold",
         )
         raise NoVerdict(
             f"whether a cell is worse by more than {limit:.0%} is undecided: {doubt}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from contend.text.safe import write_json
+from contend.cli.common import print_answer
 
 
 @click.command("context", short_help="What one RPC's or download's cost is of a whole cloud.")
@@ -36,15 +36,16 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
     """
     from contend.cli.common import write_report
     from contend.context.choose import put
+    from contend.context.words import answer
     from contend.store.directory import RunDirectory
     from contend.units import parse_size_bytes
 
     directory = RunDirectory.open(run)
     size = None if image is None else parse_size_bytes(image)
-    found = put(directory, of, calls=calls, image=size)
-    report = write_report(directory, found)
+    context = put(directory, of, calls=calls, image=size)
+    report = write_report(directory, context)
     if as_json:
-        write_json(found.to_json())
+        print_answer(answer(context), context)
         return 0
     from contend.report.terminal import show_in_context
     from contend.text.safe import safe_console

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import shown
+from contend.cli.common import print_answer, shown
 from contend.errors import BadInput, ContendError
-from contend.text.safe import write_json
 
 if TYPE_CHECKING:
+    from contend.platforms.destroy import Report
     from contend.platforms.removers import Removed
     from contend.platforms.strays import Anothers
 
@@ -52,7 +52,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
         else destroy_run(RunDirectory.open(str(run), samples=True).path, EVERYTHING, force=force)
     )
     if as_json:
-        write_json(report.to_json(), indent=1)
+        print_answer(headline(report), report, code=1 if report.problems or report.failed else 0)
     else:
         lines = [
             *removed_lines(report.removed),
@@ -80,6 +80,18 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
             )
         raise _printable(first)
     return 0
+
+
+def headline(report: Report) -> str:
+    """How much was removed, how much could not be, and what was left alone."""
+    alone = len(report.live) + len(report.others) + len(report.left)
+    parts = [
+        *([f"removed {len(report.removed)} things"] if report.removed else []),
+        *([f"could not remove {len(report.failed)}"] if report.failed else []),
+        *([f"left {alone} alone"] if alone else []),
+        *([f"{len(report.problems)} problems"] if report.problems else []),
+    ]
+    return ", ".join(parts) or "nothing was left behind"
 
 
 def _printable(error: ContendError) -> ContendError:

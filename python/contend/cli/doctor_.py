@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from contend.text.safe import write_json
+from contend.cli.common import print_answer
 
 
 @click.command("doctor", short_help="Say what this host can run.")
@@ -12,15 +12,13 @@ from contend.text.safe import write_json
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(containers: bool, as_json: bool) -> int:
     """Try what contend uses on this host; say what is missing, what that leaves out, and the fix."""
-    from contend.engine.doctor import checks
+    from contend.engine.doctor import Doctor, checks
     from contend.environment import fingerprint, summary_line
 
     if as_json:
-        document = {
-            "environment": fingerprint(),
-            "checks": [c.to_json() for c in checks(containers=containers)],
-        }
-        write_json(document, indent=1)
+        environment = fingerprint()
+        document = Doctor(environment, tuple(checks(containers=containers)))
+        print_answer(summary_line(environment), document)
         return 0
     print(summary_line(fingerprint()))
     for check in checks(containers=containers):

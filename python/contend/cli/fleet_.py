@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
+from contend.cli.common import print_answer
 from contend.errors import BadInput, ContendError
 from contend.files import text_named
-from contend.text.safe import plain, write_json
+from contend.text.safe import plain
 
 MOST_INVITATION = 1 << 18  # bytes of what a host joins a fleet with
 
@@ -163,14 +164,16 @@ def status(as_json: bool) -> int:
     need()
     found = up.status()
     if as_json:
-        write_json({"schema_version": 1, "fleets": found}, indent=1)
+        up_now = sum(fleet.up for fleet in found)
+        headline = f"{up_now} of {len(found)} fleets are up" if found else "no fleet is up"
+        print_answer(headline, up.Fleets(tuple(found)))
         return 0
     if not found:
         print("no fleet is up")
     for fleet in found:
-        state = "up" if fleet["up"] else "its scheduler does not answer: contend fleet stop"
-        print(f"{fleet['id']}: {state}")
-        for host, worker in fleet["hosts"].items():
+        state = "up" if fleet.up else "its scheduler does not answer: contend fleet stop"
+        print(f"{fleet.id}: {state}")
+        for host, worker in fleet.hosts.items():
             print(f"  {host:<24} {worker or 'not there'}")
     return 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from contend.text.safe import write_json
+from contend.cli.common import print_answer
 
 
 @click.command("hunt", short_help="Find what a batch of jobs waits for, and for whom.")
@@ -77,8 +77,9 @@ def command(
     page, why = write_page(told, Path(sources[0]))
     if as_json:
         from contend.contention.hunt_document import hunt_document
+        from contend.report.hunt_terminal import nothing
 
-        write_json(hunt_document(told).to_json())
+        print_answer(told.findings[0].sentence if told.findings else nothing(told), hunt_document(told))
     else:
         from contend.report.hunt_terminal import print_hunt
         from contend.text.safe import safe_console

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from contend.cli.common import print_report, runs_option, write_report
+from contend.cli.common import print_answer, print_report, runs_option, write_report
 from contend.files import size_or_zero
-from contend.text.safe import write_json
 
 
 @click.command("import", short_help="Take in what another tool measured.")
@@ -51,7 +50,7 @@ def command(files: tuple[Path, ...], form: str, name: str, runs: Path, verbose: 
         run.remove()
         raise
     if as_json:
-        write_json(report.analysis.to_json())
+        print_answer(report.analysis.answer, report.analysis)
     else:
         print_report(report, verbose=verbose)
     return 0

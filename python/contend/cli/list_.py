@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from contend.cli.common import runs_option, shown
-from contend.text.safe import write_json
+from contend.cli.common import print_answer, runs_option, shown
 
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
@@ -23,7 +22,7 @@ PROBES = {
 }
 
 
-KINDS = ["scenarios", "workloads", "platforms", "probes"]
+KINDS = ["studies", "scenarios", "workloads", "platforms", "probes"]
 
 
 @click.command("list", short_help="Show what there is by name.")
@@ -31,13 +30,13 @@ KINDS = ["scenarios", "workloads", "platforms", "probes"]
 @runs_option
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(what: str | None, runs: Path, as_json: bool) -> int:
-    """Show built-in scenarios, workloads (yours too), platforms and probes; or `runs`, the runs and recordings here."""
+    """Show studies, scenarios and workloads (yours too), platforms and probes; or `runs`, the runs and recordings here."""
     kinds = [what] if what else KINDS
-    found = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
+    entries_by_kind = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
     if as_json:
-        write_json(found, indent=1)
+        print_answer(", ".join(f"{len(of)} {kind}" for kind, of in entries_by_kind.items()), entries_by_kind)
         return 0
-    for kind, entries in found.items():
+    for kind, entries in entries_by_kind.items():
         print(kind)
         width = max((len(name) for name in entries), default=0)
         for name, text in entries.items():
@@ -66,6 +65,10 @@ def _runs(place: Path) -> dict[str, str]:
 
 
 def _entries(kind: str) -> dict[str, str]:
+    if kind == "studies":
+        from contend.studies.base import described
+
+        return dict(described())
     if kind == "scenarios":
         from contend.errors import ContendError
         from contend.studies.scenarios import builtin_names, load

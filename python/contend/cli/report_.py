@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import offer_page, print_report, shown, write_report
-from contend.text.safe import write_json
+from contend.cli.common import offer_page, print_answer, print_report, shown, write_report
 
 if TYPE_CHECKING:
     from contend.store.directory import RunDirectory
@@ -58,7 +57,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
         context = put(directory, of)
     report = write_report(directory, context)
     if as_json:
-        write_json(report.analysis.to_json())
+        print_answer(report.analysis.answer, report.analysis)
     else:
         print_report(report, verbose=verbose)
     return _opened(directory, open_page)
@@ -74,10 +73,11 @@ def _no_storm(run: str, of: str | None) -> None:
 def _trace(source: str, as_json: bool, open_page: bool) -> int:
     from contend.report.trace_page import write_page
     from contend.report.trace_terminal import print_summary
+    from contend.report.trace_words import answer
 
     summary, page, why = write_page(source)
     if as_json:
-        write_json(summary.to_json())
+        print_answer(answer(summary), summary)
     else:
         from contend.text.safe import safe_console
 
@@ -94,7 +94,7 @@ def _sample(directory: RunDirectory, as_json: bool) -> None:
 
     summary = write_sample_report(directory)
     if as_json:
-        write_json(summary.to_json())
+        print_answer(summary.headline, summary)
     else:
         print_summary(summary, directory)
 

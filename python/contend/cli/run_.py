@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.cli.common import began_ns, finish, make_progress, runs_option
+from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
 from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
 from contend.text.masking import mask
 from contend.text.printable import printable
-from contend.text.safe import write_json
 
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way
@@ -262,7 +261,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
             raise refusal
         return 0
     if as_json:
-        write_json(plan.to_json(), indent=1)
+        print_answer(f"would run {len(plan.cells)} cells; nothing was made", plan.to_json())
         return 0
     places = checks.place(asked)
     first = next(iter(plan.rounds("counted")))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import runs_option, shown
+from contend.cli.common import print_answer, runs_option, shown
 from contend.errors import BadInput, ContendError
-from contend.text.safe import plain, write_json
+from contend.text.safe import plain
 
 if TYPE_CHECKING:
     from contend.sample.session import Live
@@ -136,7 +136,7 @@ def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
 
     summary = write_sample_report(run)
     if as_json:
-        write_json(summary.to_json())
+        print_answer(summary.headline, summary)
         return
     print_summary(summary, run, to_stderr=beside_command)
 

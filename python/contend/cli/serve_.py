@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from contend.cli.common import runs_option
+from contend.cli.common import runs_option, verb
+from contend.text.answer import Answer
 from contend.text.printable import printable
 from contend.text.safe import plain
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     from contend.serve.access import Listen
@@ -86,18 +89,25 @@ def command(
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Listening(Shape):
+    """Where a server listens."""
+
+    url: str
+    token: Annotated[str | None, "where one was made, the only time that it is shown"]
+    asks_for_token: bool
+
+
 def _say(server: Server, where: Listen, new: str | None, asks: bool, as_json: bool) -> None:
     """Where it is. A token is printed only where it was made, which is the only time it can be known."""
     link = f"{server.url}/login?token={new}" if new else server.url
+    headline = f"serving {printable(str(server.pages.place))} at {link}"
     out = plain(sys.stdout)  # the token is to be seen, and where it goes
     if as_json:
-        print(
-            json.dumps({"schema_version": 1, "url": server.url, "token": new, "asks_for_token": asks}),
-            file=out,
-            flush=True,
-        )
+        answer = Answer(verb(), headline, Listening(server.url, new, asks))
+        print(json.dumps(answer.to_json()), file=out, flush=True)
         return
-    print(f"serving {printable(str(server.pages.place))} at {link}   Ctrl-C ends it", file=out, flush=True)
+    print(f"{headline}   Ctrl-C ends it", file=out, flush=True)
     if asks and not new:
         words = f"log in once at {server.url}/login?token=TOKEN, or send Authorization: Bearer TOKEN"
         print(words, file=out, flush=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from contend.cli.common import print_answer
 from contend.text.masking import mask_value
 from contend.text.printable import printable
-from contend.text.safe import write_json
 
 
 @click.command("sql", short_help="Ask a run's or trace's rows anything.")
@@ -39,7 +39,8 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
     columns, rows = _ask(run, query, job)
     rows = [tuple(mask_value(list(row))) for row in rows]
     if as_json:
-        write_json([dict(zip(columns, map(_plain, row), strict=True)) for row in rows], default=str)
+        objects = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+        print_answer(f"{len(objects)} row{'s' * (len(objects) != 1)}", objects)
     elif as_csv:
         import csv
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from contend.cli.common import shown
+from contend.cli.common import print_answer, shown
 from contend.errors import BadInput, NoVerdict
 from contend.files import size_or_zero
-from contend.text.safe import write_json
-from contend.units import parse_fraction
+from contend.stats.estimate import Estimate
+from contend.text.shape import FLAT, Shape
+from contend.units import format_ratio, parse_fraction
+
+if TYPE_CHECKING:
+    from contend.stats.scaling_csv import StormLaw, SustainedLaw
 
 SLOW_MIB = 16  # from which on it takes more than a second
 
@@ -68,82 +74,105 @@ def command(
 
     if (mib := size_or_zero(file) >> 20) >= SLOW_MIB:
         print(f"reading {mib:,} MiB of {shown(file)} …", file=sys.stderr)
-    found = compare_csv(file, baseline=baseline, level=parse_fraction(level))
+    estimates = compare_csv(file, baseline=baseline, level=parse_fraction(level))
+    refused = [cell for cell, e in estimates if e.verdict in ("refused", "too few")]
     if as_json:
-        documents = [{"treatment": cell, **estimate.to_json()} for cell, estimate in found]
-        write_json(documents[0] if len(documents) == 1 else documents)
+        documents = tuple(starmap(Treated, estimates))
+        data = documents[0] if len(documents) == 1 else documents
+        headline = "; ".join(starmap(_ratio, estimates))
+        print_answer(headline, data, code=NoVerdict.exit_code if refused else 0)
     else:
-        from contend.units import format_ratio
-
-        for cell, e in found:
-            ratio = format_ratio(e.value, e.low, e.high)
-            print(f"{cell}: {ratio} of the baseline, {e.verdict} (n = {e.n} blocks, {e.level:.0%})")
+        for cell, e in estimates:
+            print(_ratio(cell, e))
             print(f"  {e.method}")
             for warning in e.warnings:
                 print(f"  warning: {warning}")
-    refused = [cell for cell, e in found if e.verdict in ("refused", "too few")]
     if refused:
         raise NoVerdict(
             f"no interval can be given for {', '.join(refused)}",
-            hint=next((w for _, e in found for w in e.warnings), "measure more blocks"),
+            hint=next((w for _, e in estimates for w in e.warnings), "measure more blocks"),
         )
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Treated(Shape):
+    """A cell against the baseline."""
+
+    treatment: str
+    estimate: Annotated[Estimate, FLAT]
+
+
+def _ratio(cell: str, e: Estimate) -> str:
+    """The line on one treatment."""
+    ratio = format_ratio(e.value, e.low, e.high)
+    return f"{cell}: {ratio} of the baseline, {e.verdict} (n = {e.n} blocks, {e.level:.0%})"
+
+
 def _scaling(file: Path, load: str, level: float, at: int | None, limit: float | None, as_json: bool) -> int:
-    from contend.stats.scaling_csv import read_points, storm_document, sustained_document
+    from contend.stats.scaling_csv import read_points, storm_law, sustained_law
 
     points = read_points(file)
+    law: StormLaw | SustainedLaw
     if load == "storm":
-        told = storm_document(points, level=level, at=at, limit=limit)
+        law = storm_law(points, level=level, at=at, limit=limit)
+        lines, estimates = _storm_lines(law, at, limit), (law.at, law.breaks)
     elif limit is not None:
         raise BadInput(
             "--limit goes with --scaling storm", hint="a steady number of jobs has a peak, which is told"
         )
     else:
-        told = sustained_document(points, level=level, at=at)
+        law = sustained_law(points, level=level, at=at)
+        lines, estimates = _sustained_lines(law, at), (law.at, None)
+    refusals = [e.warnings[0] for e in estimates if e is not None and e.verdict == "refused"]
+    refused = bool(refusals) or law.law == "none"
+    head = f"law: {law.law} ({law.why})"
     if as_json:
-        write_json(told)
+        print_answer(head, law, code=NoVerdict.exit_code if refused else 0)
     else:
-        for text in _lines(told, at, limit):
-            print(text)
-    unsaid = [
-        e["warnings"][0] for e in (told.get("at"), told.get("breaks")) if e and e["verdict"] == "refused"
-    ]
-    if unsaid or told["law"] == "none":
-        raise NoVerdict("it cannot be told from these", hint=unsaid[0] if unsaid else told["why"])
+        print("\n".join([head, *lines, *(f"warning: {warning}" for warning in law.warnings)]))
+    if refused:
+        raise NoVerdict("it cannot be told from these", hint=refusals[0] if refusals else law.why)
     return 0
 
 
-def _lines(told: dict[str, Any], at: int | None, limit: float | None) -> list[str]:
-    lines = [f"law: {told['law']} ({told['why']})"]
-    if told["law"] == "batch":
-        lines += [
-            f"start-up: {_words(told['start'])}",
-            f"per extra job: {_words(told['slope'])}"
-            f" (n = {told['slope']['n']} storms, {100 * told['slope']['level']:.0f} %)",
-        ]
-        check = told["held_out"]
-        if check:
-            lines.append(
-                f"fitted below N = {check['jobs']}: {_words(check['predicted'])} there, measured {check['measured']:.4g}"
-                f" ({100 * check['error']:+.0f} %)"
-            )
-    for name in ("usl", "closed"):
-        for what, estimate in (told.get(name) or {}).items():
-            said = _words(estimate) if isinstance(estimate, dict) else f"{estimate:.3g}"
-            lines.append(f"{name}, {what}: {said}")
-    if told.get("at"):
-        lines.append(f"at N = {at}: {_words(told['at'])}")
-    if told.get("breaks"):
-        lines.append(f"longer than {limit:g} from N = {_words(told['breaks'], whole=True)} on")
-    return [*lines, *(f"warning: {warning}" for warning in told["warnings"])]
+def _storm_lines(law: StormLaw, at: int | None, limit: float | None) -> list[str]:
+    slope, check = law.slope, law.held_out
+    lines = [
+        f"start-up: {_words(law.start)}",
+        f"per extra job: {_words(slope)} (n = {slope.n} storms, {100 * slope.level:.0f} %)",
+    ]
+    if check is not None:
+        lines.append(
+            f"fitted below N = {check.jobs}: {_words(check.predicted)} there, measured {check.measured:.4g}"
+            f" ({100 * check.error:+.0f} %)"
+        )
+    if law.at is not None:
+        lines.append(f"at N = {at}: {_words(law.at)}")
+    if law.breaks is not None:
+        lines.append(f"longer than {limit:g} from N = {_words(law.breaks, whole=True)} on")
+    return lines
 
 
-def _words(estimate: dict[str, Any], *, whole: bool = False) -> str:
-    """`whole`: of jobs, which are counted."""
-    if estimate["verdict"] == "refused":
-        return f"not told: {estimate['warnings'][0]}"
-    figures = (estimate["value"], estimate["low"], estimate["high"])
-    value, low, high = ("?" if x is None else f"{math.ceil(x)}" if whole else f"{x:.4g}" for x in figures)
+def _sustained_lines(law: SustainedLaw, at: int | None) -> list[str]:
+    lines: list[str] = []
+    if (by := law.usl) is not None:
+        figures = {"contention": by.contention, "coherency": by.coherency, "peak": by.peak}
+        lines += [f"usl, {what}: {_words(estimate)}" for what, estimate in figures.items()]
+    if (of := law.closed) is not None:
+        lines += [f"closed, demand: {_words(of.demand)}", f"closed, elsewhere: {_words(of.elsewhere)}"]
+        lines.append(f"closed, knee: {of.knee:.3g}")
+    if law.at is not None:
+        lines.append(f"at N = {at}: {_words(law.at)}")
+    return lines
+
+
+def _words(estimate: Estimate, *, whole: bool = False) -> str:
+    """An estimate with its interval. whole: of jobs, which are counted."""
+    if estimate.verdict == "refused":
+        return f"not told: {estimate.warnings[0]}"
+    figures = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (
+        "?" if not math.isfinite(x) else f"{math.ceil(x)}" if whole else f"{x:.4g}" for x in figures
+    )
     return f"{value} [{low}, {high}]"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.text.safe import write_json
+from contend.cli.common import print_answer
 
 if TYPE_CHECKING:
     from contend.contention.blame import Period
@@ -230,9 +230,11 @@ def _finish(report: WatchReport, run: RunDirectory | None, as_json: bool) -> Non
 def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
     """On stdout: the document, or the summary for people."""
     from contend.report.watch_document import document
+    from contend.report.watch_words import answer
 
     if as_json:
-        write_json(document(report).to_json())
+        code = 0 if report.alert is None else report.alert.exit_code
+        print_answer(answer(report), document(report), code=code)
         return
     from contend.cli.common import shown
     from contend.report.watch_terminal import summary

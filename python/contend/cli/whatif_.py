@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.errors import BadInput, NoVerdict
-from contend.text.safe import write_json
+from contend.cli.common import print_answer, verb
+from contend.errors import BadInput, NoVerdict, ThresholdCrossed
+from contend.text.answer import VERDICTS, Answer
 
 if TYPE_CHECKING:
     from contend.contention.whatif.prediction import Whatif
@@ -127,14 +128,16 @@ def command(
 
 
 def _tell(answer: Whatif, output: Path | None, as_json: bool) -> int:
-    if output is not None:
-        output.write_text(json.dumps(answer.to_json(), indent=2) + "\n", encoding="utf-8")
-    if as_json:
-        _print(answer.to_json())
-    else:
-        from contend.report.whatif_terminal import print_answer
+    from contend.report.whatif_terminal import headline, show_answer
 
-        print_answer(answer)
+    code = 0 if answer.gate.passed else NoVerdict.exit_code
+    if output is not None:
+        kept = Answer(verb(), headline(answer), answer, verdict=VERDICTS[code])
+        output.write_text(json.dumps(kept.to_json(), indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        print_answer(headline(answer), answer, code=code)
+    else:
+        show_answer(answer)
     if not answer.gate.passed:
         raise NoVerdict(f"refused: {answer.gate.reason}", hint=_advice(answer.regime.refused))
     return 0
@@ -167,13 +170,14 @@ def _each_cell(run: str, cells: Sequence[str], edits: Sequence[Edit], job: Seque
 def _list(storms: Sequence[Any], as_json: bool) -> int:
     from contend.contention.whatif.storms import listing
 
-    found = listing(storms)
+    names = listing(storms)
     if as_json:
-        _print(found)
+        counted = ", ".join(f"{len(of)} {kind}" for kind, of in names.items())
+        print_answer(f"edits can name {counted}", names)
     else:
         from contend.report.whatif_terminal import print_listing
 
-        print_listing(found)
+        print_listing(names)
     return 0
 
 
@@ -188,6 +192,7 @@ def _verify(
     from contend.contention.whatif.batches import has_storms, measured, times
     from contend.contention.whatif.storms import open_storms
     from contend.contention.whatif.verification import stored, verify, verify_times
+    from contend.report.whatif_terminal import print_verification, verified
 
     if len(sources) == 1 and Path(sources[0]).suffix == ".json":
         if edits:
@@ -205,42 +210,29 @@ def _verify(
             hint="contend whatif FILE --verify RUN, where FILE is of whatif -o, or contend whatif TRACE EDITS --verify RUN",
         )
     if all(has_storms(Path(run)) for run in after):
-        wanted = [edit.partition(" ")[2] for edit in prediction["edits"] if edit.startswith("--jobs ")]
-        of = [
-            d
-            for run in after
-            for n, all_of in measured(Path(run)).items()
-            if [str(n)] == wanted
-            for d in all_of
-        ]
+        wanted = prediction.get("predicted_jobs")
+        of = [d for run in after for n, all_of in measured(Path(run)).items() if n == wanted for d in all_of]
         if not of:
             raise BadInput(
-                f"no storm of {', '.join(wanted) or 'the same'} servers in {', '.join(after)}",
+                f"no storm of {wanted or 'the same'} servers in {', '.join(after)}",
                 hint="contend run boot-storm --set n=N",
             )
-        found = verify_times(prediction, tuple(after), [times(document) for document in of])
+        verification = verify_times(prediction, tuple(after), [times(document) for document in of])
     else:
-        found = verify(prediction, open_storms(after, job, cell))
+        verification = verify(prediction, open_storms(after, job, cell))
+    code = {None: NoVerdict.exit_code, True: 0, False: ThresholdCrossed.exit_code}[verification.inside]
     if as_json:
-        _print(found.to_json())
+        print_answer(verified(verification), verification, code=code)
     else:
-        from contend.report.whatif_terminal import print_verification
-
-        print_verification(found)
-    if found.inside is None:
-        raise NoVerdict(found.reason or "no verdict", hint=found.hint)
-    if not found.inside:
-        from contend.errors import ThresholdCrossed
-
+        print_verification(verification)
+    if verification.inside is None:
+        raise NoVerdict(verification.reason or "no verdict", hint=verification.hint)
+    if not verification.inside:
         raise ThresholdCrossed(
             "the measured storm lies outside of what was predicted",
             hint="contend hunt says what the jobs wait for now",
         )
     return 0
-
-
-def _print(document: Any) -> None:
-    write_json(document)
 
 
 def _split(option: str, text: str) -> tuple[str, str]:

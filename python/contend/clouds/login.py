@@ -56,7 +56,7 @@ def find(cloud: str, config: str = "") -> Described:
         raise BadInput(f"the clouds cannot be read: {short(error, 500)}", hint="see clouds.yaml") from error
     wanted = cloud or os.environ.get("OS_CLOUD") or (known[0] if len(known) == 1 else "")
     if not wanted:
-        raise BadInput(
+        raise CannotHonour(
             "no cloud was named", hint=f"--cloud NAME or OS_CLOUD; known: {', '.join(known) or 'none'}"
         )
     if wanted not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from contend.advice.finding import Finding
@@ -69,7 +69,6 @@ class OtherDocument(Shape):
 class HuntDocument(Shape):
     """Causes that held a batch of jobs up, ranked. Times are integers in ns."""
 
-    schema_version: Literal[1] = field(default=1, init=False)
     source: str
     traces: Annotated[Count, "that were put together"]
     chosen: Annotated[str, "what the jobs are, in a sentence"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 from contend.errors import CannotHonour, ContendError
 from contend.platforms import cgroups, hotplug, masks, programs
@@ -26,6 +27,14 @@ class Check(Shape):
     works: bool | None
     detail: str
     fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor(Shape):
+    """The host, and the parts of contend that it can run."""
+
+    environment: Annotated[Mapping[str, Any], "as in environment.json of a run"]
+    checks: tuple[Check, ...]
 
 
 def checks(*, containers: bool) -> Iterator[Check]:

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from contend.errors import BadInput, HostFailed
 from contend.platforms import programs
+from contend.text.shape import Count, Shape
+from contend.text.shape import Limits as Keywords
 
 ALGORITHMS = ("sha512", "sha384", "sha256", "sha1", "md5")
 _RATE = re.compile(
@@ -22,14 +24,25 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Checksum:
-    """The hash that content must have: one of ALGORITHMS, and hexadecimal digits."""
+class Checksum(Shape):
+    """The hash that content must have."""
 
-    algorithm: str
-    value: str
+    algorithm: Annotated[str, Keywords(enum=list(ALGORITHMS))]
+    value: Annotated[str, "hexadecimal digits"]
 
-    def to_json(self) -> dict[str, str]:
-        return {"algorithm": self.algorithm, "value": self.value}
+
+@dataclass(frozen=True, slots=True)
+class Fetched(Shape):
+    """The outcome of a download, as crates/fetch/src/main.rs prints it."""
+
+    output: Annotated[str | None, "the file; null where it went to stdout"]
+    bytes: Annotated[Count, "of the whole"]
+    resumed_bytes: Annotated[Count, "that an earlier attempt had left"]
+    attempts: Count
+    checksum: Annotated[Checksum | None, "that it was verified by"]
+    verified: bool
+    wall_ns: Count
+    cpu_ns: Annotated[Count, "of the whole process"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 
@@ -26,6 +26,7 @@ from contend.fleet import background, certificates, folders, ssh
 from contend.fleet.names import file_name
 from contend.fleet.needs import HERE, need, settle_dask
 from contend.fleet.ssh import Problem, Way
+from contend.text.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -260,8 +261,26 @@ async def members(client: Client) -> dict[str, str]:
     return found
 
 
-def status() -> list[dict[str, Any]]:
-    """Every fleet: whether its scheduler runs, and by host the address of its worker, "" where it is not there."""
+@dataclass(frozen=True, slots=True)
+class Status(Shape):
+    """One fleet, and which of its hosts are there."""
+
+    id: str
+    up: Annotated[bool, "its scheduler runs and answers"]
+    by_hand: Annotated[bool, "its user starts the workers"]
+    stays: Annotated[bool, "until contend fleet stop"]
+    hosts: Annotated[Mapping[str, str], "by name the address of its worker; empty where it is not there"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleets(Shape):
+    """The fleets of this user."""
+
+    fleets: tuple[Status, ...]
+
+
+def status() -> list[Status]:
+    """Every fleet of this user."""
 
     async def there(fleet: Fleet) -> dict[str, str]:
         async with client_of(fleet) as client:
@@ -275,9 +294,7 @@ def status() -> list[dict[str, Any]]:
         except HostFailed:  # it hangs: the other fleets are told of all the same
             up, listed = False, {}
         hosts = {host: listed.get(host, "") for host in fleet.hosts}
-        found.append(
-            {"id": fleet.id, "up": up, "by_hand": fleet.by_hand, "stays": fleet.keep, "hosts": hosts}
-        )
+        found.append(Status(fleet.id, up, fleet.by_hand, fleet.keep, hosts))
     return found
 
 

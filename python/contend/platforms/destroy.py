@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from contend.errors import ContendError
 from contend.platforms import obedience
@@ -39,7 +39,6 @@ class Report(Shape):
     """A cleaning and its results. `live` are the directories of runs that were left alone, `others` what is another state
     directory's, `left` what was listed and left, each with the reason."""
 
-    schema_version: Literal[1] = field(default=1, init=False)
     removed: tuple[Removed, ...] = ()
     failed: tuple[Removed, ...] = ()
     live: Annotated[tuple[Path, ...], Through(_paths)] = ()

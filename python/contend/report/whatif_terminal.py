@@ -20,7 +20,7 @@ NAMES = {"median_ns": "median", "p90_ns": "p90", "max_ns": "max", "makespan_ns":
 ROWS = 20
 
 
-def print_answer(of: Whatif) -> None:
+def show_answer(of: Whatif) -> None:
     """For people."""
     console = _console()
     storms = len(of.sources)
@@ -47,6 +47,27 @@ def print_answer(of: Whatif) -> None:
             console.print(one_line(words_on_tests()))
     for note in of.notes:
         console.print(one_line(f"note: {note}", style="yellow"))
+
+
+def headline(of: Whatif) -> str:
+    """A sentence on the predicted time of the jobs, or on why there is none."""
+    edits = " ".join(str(edit) for edit in of.edits) or "without edits"
+    if not of.gate.passed:
+        return f"{edits}: refused: {of.gate.reason}"
+    median = f"{edits}: median {_changed(of, 'median_ns')}"
+    if not of.fixes:
+        return median
+    best = of.fixes[0]
+    return (
+        f"{median}; worth most: {' '.join(str(edit) for edit in best.edits)} ({best.gain:.0%} of the median)"
+    )
+
+
+def verified(of: Verification) -> str:
+    """A sentence on where the measured storm lies: inside the prediction, outside, or unknown."""
+    if of.inside is None:
+        return of.reason or "no verdict"
+    return f"what was measured lies {'inside' if of.inside else 'outside'} of what was predicted"
 
 
 def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> None:

@@ -107,6 +107,13 @@ class Summary(Shape):
         return (self.end_ns - self.begin_ns) / NS_PER_S
 
     @property
+    def headline(self) -> str:
+        """A sentence on the limit; of a recording that is too short, its number of samples."""
+        if self.verdict is not None:
+            return self.verdict.text
+        return f"{self.samples} sample{'s' * (self.samples != 1)}: too few to say what was the limit"
+
+    @property
     @computed(before="recording")
     def probe_share(self) -> float | None:
         """the probe's CPU time, BPF programs' included, as a part of one CPU"""

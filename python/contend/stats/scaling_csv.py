@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 from contend.errors import BadInput, NoVerdict
 from contend.stats.estimate import Estimate
-from contend.stats.scaling import Line, line
-from contend.stats.sustained import choose, closed, usl
+from contend.stats.scaling import HeldOut, line
+from contend.stats.sustained import Closed, Usl, choose, closed, usl
 from contend.stats.table_file import open_table
 from contend.text.printable import short
+from contend.text.shape import Count, Finite, Limits, Shape
 
 _COLUMNS = ("jobs", "value")
 MOST_POINTS = 1_000_000
@@ -60,64 +62,102 @@ def _point(path: Path, number: int, cells: list[str], at: list[int]) -> tuple[fl
     return found[0], found[1]
 
 
-def storm_document(
-    points: list[tuple[float, float]], *, level: float, at: int | None, limit: float | None
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class HeldOutSize(Shape):
+    """The largest number of jobs, predicted by the line through the others."""
+
+    jobs: Count
+    predicted: Estimate
+    measured: Annotated[float, "the median"]
+    error: Annotated[Finite, "predicted over measured, less 1"]
+    inside: bool
+
+    @classmethod
+    def of(cls, check: HeldOut) -> HeldOutSize:
+        """Take the check that a fitted line has."""
+        return cls(check.jobs, check.predicted, check.measured, check.error, check.inside)
+
+
+@dataclass(frozen=True, slots=True)
+class StormLaw(Shape):
     """The batch law of one time of storms (median, makespan …), in the unit of the file."""
-    fitted = line(points, "", level)
-    return {
-        "law": "batch",
-        "why": choose(points, "storm").why,
-        "start": fitted.start.to_json(),
-        "slope": fitted.slope.to_json(),
-        "held_out": _held_out(fitted),
-        "at": fitted.at(at).to_json() if at is not None else None,
-        "breaks": fitted.breaks(limit).to_json() if limit is not None else None,
-        "warnings": list(fitted.warnings),
-    }
+
+    law: Literal["batch"] = field(default="batch", init=False)
+    why: str
+    start: Annotated[Estimate, "of a storm of no jobs"]
+    slope: Annotated[Estimate, "of an extra job"]
+    held_out: Annotated[HeldOutSize | None, "null with fewer than four sizes"]
+    at: Annotated[Estimate | None, "at the number of jobs that was asked for"]
+    breaks: Annotated[Estimate | None, "the number of jobs from which it takes longer than the limit"]
+    warnings: tuple[str, ...]
 
 
-def _held_out(fitted: Line) -> dict[str, Any] | None:
-    check = fitted.check
-    if check is None:
-        return None
-    return {
-        "jobs": check.jobs,
-        "predicted": check.predicted.to_json(),
-        "measured": check.measured,
-        "error": check.error,
-        "inside": check.inside,
-    }
+@dataclass(frozen=True, slots=True)
+class UslFigures(Shape):
+    """The universal scalability law."""
+
+    contention: Estimate
+    coherency: Estimate
+    peak: Annotated[Estimate, "the number of jobs with the highest throughput"]
 
 
-def sustained_document(points: list[tuple[float, float]], *, level: float, at: int | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ClosedFigures(Shape):
+    """A closed network of one queue."""
+
+    demand: Annotated[Estimate, "s at the queue, a job"]
+    elsewhere: Annotated[Estimate, "s elsewhere, a job"]
+    knee: Annotated[float, "the number of jobs from which the queue is the limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class SustainedLaw(Shape):
     """Both laws of sustained concurrency, as far as they can be fitted, and which to ask. Values are jobs per second."""
+
+    law: Annotated[str, Limits(enum=["usl", "closed", "none"])]
+    why: str
+    usl: UslFigures | None
+    closed: ClosedFigures | None
+    at: Annotated[Estimate | None, "jobs per second at the number that was asked for"]
+    warnings: Annotated[tuple[str, ...], "why a law could not be fitted"]
+
+
+def storm_law(
+    points: list[tuple[float, float]], *, level: float, at: int | None, limit: float | None
+) -> StormLaw:
+    """Fit the batch law. points: (jobs, value) of each storm."""
+    fitted = line(points, "", level)
+    return StormLaw(
+        choose(points, "storm").why,
+        fitted.start,
+        fitted.slope,
+        None if fitted.check is None else HeldOutSize.of(fitted.check),
+        None if at is None else fitted.at(at),
+        None if limit is None else fitted.breaks(limit),
+        tuple(fitted.warnings),
+    )
+
+
+def sustained_law(points: list[tuple[float, float]], *, level: float, at: int | None) -> SustainedLaw:
+    """Fit both laws. points: (jobs, jobs per second) of each run."""
     choice = choose(points, "sustained")
-    document: dict[str, Any] = {"law": choice.law, "why": choice.why, "usl": None, "closed": None, "at": None}
     refused = []
+    by_usl: Usl | None = None
+    by_closed: Closed | None = None
     try:
         by_usl = usl(points, "sustained", level)
     except NoVerdict as error:
         refused.append(f"usl: {error}")
-    else:
-        document["usl"] = _estimates(
-            contention=by_usl.contention, coherency=by_usl.coherency, peak=by_usl.peak
-        )
-        if choice.law == "usl" and at is not None:
-            document["at"] = by_usl.at(at).to_json()
     try:
         by_closed = closed(points, "sustained", level)
     except NoVerdict as error:
         refused.append(f"closed: {error}")
-    else:
-        document["closed"] = {
-            **_estimates(demand=by_closed.demand, elsewhere=by_closed.elsewhere),
-            "knee": by_closed.knee,
-        }
-        if choice.law == "closed" and at is not None:
-            document["at"] = by_closed.at(at).to_json()
-    return {**document, "warnings": refused}
-
-
-def _estimates(**found: Estimate) -> dict[str, Any]:
-    return {name: estimate.to_json() for name, estimate in found.items()}
+    chosen = {"usl": by_usl, "closed": by_closed}.get(choice.law)
+    return SustainedLaw(
+        choice.law,
+        choice.why,
+        None if by_usl is None else UslFigures(by_usl.contention, by_usl.coherency, by_usl.peak),
+        None if by_closed is None else ClosedFigures(by_closed.demand, by_closed.elsewhere, by_closed.knee),
+        None if chosen is None or at is None else chosen.at(at),
+        tuple(refused),
+    )

@@ -8,9 +8,9 @@ while another ran) account for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from contend.errors import BadInput
 from contend.store.traces import columns_of, is_trace, notes
@@ -205,7 +205,6 @@ class TraceSummary(Shape):
     that were asked for, in parts of `width_ns`.
     """
 
-    schema_version: Literal[1] = field(default=1, init=False)
     source: str
     length_ns: Annotated[Count, "from the first event to the last, ns"]
     told: Annotated[

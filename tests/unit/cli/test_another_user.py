@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 import urllib.request
@@ -16,6 +15,7 @@ from contend.imports.read import read_files
 from contend.imports.write import write_run
 from support import foreign_files as made
 from support import nobody
+from support.answers import data_in
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_serve_says_what_it_may_not_read_and_shows_the_rest(home: Path) -> None:
             assert server.stdout is not None
             line = server.stdout.readline()
             assert line, server.stderr and server.stderr.read()
-            with urllib.request.urlopen(json.loads(line)["url"], timeout=60) as answer:
+            with urllib.request.urlopen(data_in(line)["url"], timeout=60) as answer:
                 page = answer.read().decode()
         finally:
             server.terminate()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from contend import cli
+from support.answers import data_in
 from support.made_runs import Made
 
 
@@ -16,6 +16,6 @@ def test_what_is_no_number_is_null(tmp_path: Path, capsys: pytest.CaptureFixture
     run.close()
     query = "select 1/0.0::double as a, [1.5, 'nan'::double] as b, {'x': '-inf'::double} as c, date '2026-11-25' as d"
     assert cli.run(["sql", str(run.path), query, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [
+    assert data_in(capsys.readouterr().out) == [
         {"a": None, "b": [1.5, None], "c": {"x": None}, "d": "2026-11-25"}
     ]

@@ -21,6 +21,7 @@ from contend.store.directory import RunDirectory
 from contend.store.queries import query
 from contend.text.shape import schema
 from support import foreign_files as made
+from support.answers import data_in
 
 FILES: dict[str, Callable[[float], Any]] = {
     "fio": lambda x: made.fio(1000 * x),
@@ -55,7 +56,7 @@ def test_every_verb_reads_it(
     assert "Levels (" in text
     assert (run.path / "report.html").is_file()
     assert cli.run(["report", path, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = data_in(capsys.readouterr().out)
     jsonschema.validate(document, analysis_schema())
     assert document["imported"]["tool"] == form
     told = {level["metric"]["name"]: level["level"]["values"] for level in document["imported"]["levels"]}
@@ -97,7 +98,7 @@ def test_the_verb_itself_prints_what_report_prints(
     assert cli.run(["report", str(run)]) == 0
     assert capsys.readouterr().out == said
     assert cli.run(["import", *files, "--json"]) == 0
-    jsonschema.validate(json.loads(capsys.readouterr().out), analysis_schema())
+    jsonschema.validate(data_in(capsys.readouterr().out), analysis_schema())
 
 
 @pytest.mark.parametrize("form", ["fio", "hyperfine", "k6"])

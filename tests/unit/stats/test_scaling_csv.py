@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from click.testing import CliRunner, Result
 from contend.cli.stats_ import command
 from contend.errors import BadInput, NoVerdict
 from contend.stats.sustained import throughput
+from support.answers import data_in
 
 STORMS = "jobs,value\n" + "".join(f"{n},{10 + 5 * n + 0.1 * k}\n" for n in (4, 8, 16, 32) for k in range(2))
 STEADY = "jobs,value\n" + "".join(f"{n},{throughput([0.02], 0.1, n)}\n" for n in (1, 2, 4, 6, 8, 16, 32))
@@ -24,7 +24,7 @@ def told(path: Path, text: str, *options: str) -> Result:
 
 def test_storms(tmp_path: Path) -> None:
     result = told(tmp_path, STORMS, "--scaling", "storm", "--at", "128", "--limit", "330", "--json")
-    document = json.loads(result.output)
+    document = data_in(result.output)
     assert document["law"] == "batch" and document["slope"]["value"] == pytest.approx(5, rel=0.01)
     assert document["at"]["low"] < 650 < document["at"]["high"]
     assert document["breaks"]["low"] < 64 < document["breaks"]["high"]
@@ -36,7 +36,7 @@ def test_storms(tmp_path: Path) -> None:
 
 
 def test_a_steady_number_of_jobs(tmp_path: Path) -> None:
-    document = json.loads(told(tmp_path, STEADY, "--scaling", "sustained", "--at", "64", "--json").output)
+    document = data_in(told(tmp_path, STEADY, "--scaling", "sustained", "--at", "64", "--json").output)
     assert document["law"] == "closed" and document["closed"]["demand"]["value"] == pytest.approx(0.02)
     assert document["at"]["value"] == pytest.approx(50, rel=0.01)
     words = told(tmp_path, STEADY, "--scaling", "sustained").output

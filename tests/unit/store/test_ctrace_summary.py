@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import jsonschema
@@ -19,6 +18,7 @@ from contend.report.trace_words import answer
 from contend.store.trace_summary import Holder, Lock, Repeated, TraceSummary, summarise
 from contend.text.shape import schema
 from support import ctrace_files as c
+from support.answers import data_in
 from support.ctrace_files import Made, event, number
 
 
@@ -278,7 +278,7 @@ def test_it_is_printed_and_given_as_json(tmp_path: Path) -> None:
     ):
         assert words in " ".join(done.stdout.split()), done.stdout
     done = CliRunner().invoke(command, [str(tmp_path), "--json"], standalone_mode=False)
-    document = json.loads(done.stdout)
+    document = data_in(done.stdout)
     jsonschema.validate(document, schema(TraceSummary))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document | {"more": 1}, schema(TraceSummary))

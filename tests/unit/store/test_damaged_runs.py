@@ -12,6 +12,7 @@ import pytest
 from contend.errors import BadInput
 from contend.store.damage import noting
 from contend.store.directory import RunDirectory
+from support.answers import data_in
 from support.damaged import failures, shelf, tried
 from support.made_runs import Made
 
@@ -58,7 +59,7 @@ def test_rows_are_named_by_number_and_the_others_are_used(tmp_path: Path) -> Non
     assert len(rows) == len(lines) - 3
     end = tried(["report", str(run.path), "--json"])
     assert end.code == 0
-    told = json.loads(end.out)["damage"]
+    told = data_in(end.out)["damage"]
     assert {(item["file"], item["where"]) for item in told} >= {
         ("trials.ndjson", "row 2"),
         ("trials.ndjson", "row 4"),

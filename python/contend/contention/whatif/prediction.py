@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from contend.contention.alibi.beside import beside
 from contend.contention.whatif import doubts
@@ -14,12 +14,11 @@ from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
-from contend.text.shape import Count, Limits, Shape, Through
+from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
 
 if TYPE_CHECKING:
     from contend.contention.alibi.verdict import Alibi
 
-SCHEMA_VERSION: Literal[1] = 1
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8
 BEST = 3
@@ -53,7 +52,6 @@ class Fix(Shape):
 class Whatif(Shape):
     """A storm replayed with edits. Times are integers in ns."""
 
-    schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
     method: Annotated[
         str, Limits(enum=["replay", "batch law"]), "batch law: of a run of storms, without traces"
     ] = field(default="replay", kw_only=True)
@@ -67,6 +65,12 @@ class Whatif(Shape):
     regime: Regime
     fixes: tuple[Fix, ...]
     notes: Annotated[tuple[str, ...], "what a reader must know, a sentence each"]
+
+    @property
+    @computed(before="baseline")
+    def predicted_jobs(self) -> Annotated[Count | None, OPTIONAL]:
+        """of the predicted storm, where --jobs says how many"""
+        return next((int(edit.number) for edit in self.edits if edit.kind == "jobs"), None)
 
 
 def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool | None = None) -> Whatif:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from contend.contention.whatif.prediction import SCHEMA_VERSION
 from contend.contention.whatif.storms import Source
 from contend.contention.whatif.times import KEYS, LEAST_STORMS, Nanoseconds, Predicted, Times
 from contend.errors import BadInput
+from contend.text.answer import READ, data_of
 from contend.text.shape import HIDDEN, Count, Named, Shape, Through, computed
 
 # The maximum of a storm is one job's, and is told beside these.
@@ -91,7 +91,6 @@ def _by_key(compared: Sequence[Compared]) -> ComparedTimes:
 class Verification(Shape):
     """A prediction beside what was measured."""
 
-    schema_version: Literal[1] = field(default=SCHEMA_VERSION, init=False)
     edits: tuple[str, ...]
     sources: Annotated[tuple[str, ...], "storms after the change"]
     compared: Annotated[tuple[Compared, ...], Through(_by_key)]
@@ -104,16 +103,20 @@ def stored(path: Path) -> dict[str, Any]:
     """A prediction that `contend whatif -o FILE` kept."""
     hint = "contend whatif TRACE… EDITS -o FILE writes one"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", hint=hint) from error
     except ValueError as error:
         raise BadInput(f"{path} is no prediction: {error}", hint=hint) from error
-    if not isinstance(found, dict) or not {"predicted", "gate", "edits"} <= found.keys():
+    prediction = data_of(document)
+    if not isinstance(prediction, dict) or not {"predicted", "gate", "edits"} <= prediction.keys():
         raise BadInput(f"{path} is no prediction", hint=hint)
-    if found.get("schema_version") != SCHEMA_VERSION:
+    if document.get("schema_version") not in READ:
         raise BadInput(f"{path} was written by another version of contend", hint=hint)
-    return found
+    if document["schema_version"] == 1:  # which had the number in the words of the option alone
+        jobs = [edit.removeprefix("--jobs ") for edit in prediction["edits"] if edit.startswith("--jobs ")]
+        return {**prediction, **({"predicted_jobs": int(jobs[0])} if jobs and jobs[0].isdecimal() else {})}
+    return prediction
 
 
 def verify(prediction: Mapping[str, Any], after: Sequence[Source]) -> Verification:
