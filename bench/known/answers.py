@@ -59,7 +59,8 @@ def blocks_of_8(noise: Noise, blocks: int, experiments: int, seed: int) -> Resul
     rng = np.random.default_rng([seed, 5, blocks])
     a, b = randomised_blocks(noise, experiments, blocks, 4, SHIFT, rng)
     treated = np.broadcast_to(np.arange(8) >= 4, (blocks, 8))
-    _, low, high = aligned.intervals(np.concatenate([a, b], axis=2), treated, LEVEL)
+    each = [aligned.interval(values, treated, LEVEL) for values in np.concatenate([a, b], axis=2)]
+    _, low, high = np.array(each).T
     return counted("blocks of 8", noise, blocks, (low <= SHIFT) & (high >= SHIFT), high - low)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contend.document.hosts import Fleets, HostResult
 from contend.report import words
 from contend.units import format_value
-
-if TYPE_CHECKING:
-    from contend.document.hosts import Fleets, HostResult
 
 TITLE = "Each host by itself"
 MOST = 40  # hosts in the terminal, unless all are asked for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from contend.document.context import AT_MOST, CARRIED, HOWS, RPC, STATED, TRACES, Context, Share, Variant
 from contend.stats.estimate import Estimate
@@ -51,16 +52,8 @@ def change(of: Estimate, bound: str = "", what: str = "") -> str:
 
 def relative(ratio: Estimate) -> Estimate:
     """A ratio as a change: 0.89 as -0.11."""
-    return Estimate(
-        ratio.value - 1,
-        ratio.low - 1,
-        ratio.high - 1,
-        "fraction",
-        ratio.n,
-        ratio.level,
-        ratio.method,
-        ratio.verdict,
-    )
+    value, low, high = (of - 1 for of in (ratio.value, ratio.low, ratio.high))
+    return replace(ratio, value=value, low=low, high=high, unit="fraction", warnings=())
 
 
 def answer(of: Context) -> str:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contend.clock import Clock, SystemClock
+from contend.document import Analysis
 from contend.engine import duration, experience
 from contend.engine.checking import before_it_began
 from contend.engine.checks import check, packages_inside, place, settled, tools_of
@@ -56,9 +57,6 @@ from contend.studies.plan import Plan
 from contend.studies.scenarios import of_run, to_yaml
 from contend.text.masking import mask_value
 from contend.units import format_duration
-
-if TYPE_CHECKING:
-    from contend.document import Analysis
 
 RECORD_INTERVAL_MS = 100.0
 

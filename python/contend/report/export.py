@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-import os
 import re
-import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 from contend.document import CellResult, Control
 from contend.errors import HostFailed, UnknownName
+from contend.files import SHARED, made_beside
 from contend.report import words
 from contend.report.exposition import Family, exposition
 from contend.report.latex import export_latex
@@ -60,15 +59,9 @@ def export(report: ReportInput, form: str, path: Path, *, fail_above: float = 0.
         raise UnknownName("export format", form, FORMATS)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(descriptor)
-        part = Path(name)
-        try:
+        with made_beside(path) as part:
             FORMATS[form](report, part, fail_above)
-            part.chmod(0o644)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+            part.chmod(SHARED)
     except OSError as error:
         raise HostFailed(
             f"cannot write {path}: {error.strerror}", hint="choose another place with -o FILE"

@@ -13,7 +13,7 @@ import importlib.resources
 import importlib.util
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,8 +78,8 @@ def render_html(report: ReportInput) -> str:
             sections[where].append(templates().get_template(own.template).render(**kit, **own.values))
             contents[where] += own.contents
     placed = "".join(chain(*sections.values()))
-    return templates().get_template("report.html.j2").render(
-        **{**kit, "plots": _by_role(plot for plot in plots if plot.id not in own_ids)},
+    rest = _by_role(plot for plot in plots if plot.id not in own_ids)
+    return page("report", plots, **{**kit, "plots": rest},
         layout=layout,
         tables_title=layout.title or ("Comparison" if is_compare(analysis) else SLOWDOWNS),
         design=analysis.design,
@@ -101,10 +101,6 @@ def render_html(report: ReportInput) -> str:
         machine=list(flatten({k: v for k, v in report.environment.items() if k not in ("topology", "hosts")})),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
-        style=stylesheet() + resource("report.css"),
-        script=resource("report.js"),
-        vega=vega_runtime() if plots else "",
-        charts=script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 
@@ -113,6 +109,22 @@ def _by_role(plots: Iterable[Plot]) -> dict[str, list[Plot]]:
     for plot in plots:
         roles[plot.role].append(plot)
     return roles
+
+
+def page(template: str, drawn: Sequence[Plot], /, *styles: str, **values: Any) -> str:
+    """A whole page: a template, what it draws, sheets of style besides those of all, and what it names. With the sample's
+    styles alone goes its script."""
+    return (
+        templates()
+        .get_template(f"{template}.html.j2")
+        .render(
+            **values,
+            style=stylesheet() + "".join(resource(f"{name}.css") for name in ("report", *styles)),
+            script=resource("report.js") + (resource("sample.js") if template == "sample" else ""),
+            vega=vega_runtime() if drawn else "",
+            charts=script_json({plot.id: compiled(plot) for plot in drawn}),
+        )
+    )
 
 
 @functools.cache

@@ -12,8 +12,6 @@ from contend.report.hunt_graph import NARROW, WIDE, edges, svg
 from contend.report.hunt_plots import hunt_plots, short_path
 from contend.report.hunt_terminal import against, alibi_line, hidden, jobs_line, nothing
 from contend.report.scaling_terminal import demand_rows
-from contend.report.theme import stylesheet
-from contend.report.vega import compiled, vega_runtime
 from contend.units import format_duration, of_time
 
 ROWS, COLUMNS = 14, 8  # of the blame matrix
@@ -36,7 +34,7 @@ def render(hunt: Hunt) -> str:
     plots = hunt_plots(hunt)
     charges = Charges(hunt.batch.whole)
     headers, rows = matrix(charges)
-    return html.templates().get_template("hunt.html.j2").render(
+    return html.page("hunt", plots, "trace", "hunt",
         hunt=hunt,
         title=hunt.batch.name,
         answer=answer(hunt),
@@ -56,10 +54,6 @@ def render(hunt: Hunt) -> str:
         ],
         wide=svg(charges, WIDE),
         narrow=svg(charges, NARROW),
-        style=stylesheet() + html.resource("report.css") + html.resource("trace.css") + html.resource("hunt.css"),
-        script=html.resource("report.js"),
-        vega=vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 

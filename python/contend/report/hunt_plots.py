@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from contend.contention.hunt import Batch, Hunt
 from contend.contention.hunting.rows import BATCH, Tables
-from contend.report.plotkit import Plot, Spec, chart, row_axis, row_labels
+from contend.report.plotkit import Plot, Spec, chart, marks, row_axis, row_labels
 from contend.report.scaling_plots import scaling_plots
 from contend.report.theme import var
 from contend.units import format_duration
@@ -91,20 +91,11 @@ def _colour(names: Mapping[str, str]) -> Spec:
 
 def _bars(rows: int, names: Mapping[str, str], title: str, half: float) -> Spec:
     """Rows `y` from `a` to `b` of the x axis."""
-    return {
-        "transform": [
-            {"calculate": f"datum.y-{half}", "as": "top"}, {"calculate": f"datum.y+{half}", "as": "bottom"},
-        ],
-        "mark": {"type": "rect", "clip": True},
-        "encoding": {
-            "x": {"field": "a", "type": "quantitative", "title": title, "axis": {"tickCount": 6, "format": "~g"}},
-            "x2": {"field": "b"},
-            "y": row_axis("top", rows),
-            "y2": {"field": "bottom"},
-            "color": _colour(names),
-            "tooltip": {"field": "say"},
-        },
-    }  # fmt: skip
+    x = {"field": "a", "type": "quantitative", "title": title, "axis": {"tickCount": 6, "format": "~g"}}
+    edges = (("top", f"datum.y-{half}"), ("bottom", f"datum.y+{half}"))
+    moved = [{"calculate": how, "as": name} for name, how in edges]
+    y: Spec = {"y": row_axis("top", rows), "y2": "bottom", "color": _colour(names)}
+    return marks("rect", {"clip": True}, transform=moved, x=x, x2="b", **y, tooltip="say")
 
 
 def _stacked(

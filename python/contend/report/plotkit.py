@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,80 @@ from contend.report.theme import series_colours, var
 Spec = dict[str, Any]
 VEGA_LITE = "6.4"  # the Vega-Lite that the specs are compiled with; vl-convert ships it
 ROW = 40  # pixels of one row of points or intervals
+
+COLOUR: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+"""The colour that a row names itself."""
+
+
+def quantity(field: str, title: str | None, axis: Spec | None = None, **scale: Any) -> Spec:
+    """A channel of numbers; keywords are its scale's: from zero on in round steps without any, never rounded to a domain."""
+    if not scale:
+        scale = {"zero": True, "nice": True}
+    elif "domain" in scale:
+        scale = {"nice": False, **scale}
+    shown = {} if axis is None else {"axis": axis}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, **shown}
+
+
+def bounds(y: Spec) -> dict[str, Any]:
+    """Channels from `low` to `high` on that axis."""
+    return {"y": {**y, "field": "low"}, "y2": "high"}
+
+
+def dots(size: float, opacity: float = 0.7, **encoding: Any) -> Spec:
+    """Filled points that say on hover what they are."""
+    look = {"filled": True, "size": size, "opacity": opacity}
+    return marks("point", look, **{"color": COLOUR, **encoding}, tooltip="say")
+
+
+def dashed(values: Sequence[Mapping[str, Any]], kind: str = "rule", **encoding: Any) -> Spec:
+    """A reference for the others: a rule, or a line through `values`."""
+    return marks(kind, {"color": var("soft"), "strokeDash": [4, 3]}, values=values, **encoding)
+
+
+def limit(value: float, y: Spec) -> Spec:
+    """A dashed rule over the whole width."""
+    look = {"strokeDash": [6, 4], "color": var("bad"), "clip": True}
+    return marks("rule", look, values=[{"v": value}], y=y, x={"value": 0}, x2={"value": "width"})
+
+
+def curve(of: Callable[[float], float], numbers: Iterable[float], colour: str, y: Spec) -> Spec:
+    """A line through what `of` says at these numbers, `n` of the axis, never below zero."""
+    values = [{"n": n, "v": max(of(n), 0)} for n in numbers]
+    return marks("line", {"strokeWidth": 2, "color": colour}, values=values, y=y)
+
+
+def band(of: Callable[[float], tuple[float, float]], numbers: Iterable[float], colour: str, y: Spec) -> Spec:
+    """The same between a lower and an upper edge."""
+    values = [{"n": n, "v": max(low, 0), "v2": max(high, 0)} for n in numbers for low, high in [of(n)]]
+    return marks("area", {"opacity": 0.14, "color": colour, "clip": True}, values=values, y=y, y2="v2")
+
+
+def ticks(count: int, values: Iterable[float]) -> Spec:
+    """An axis of about so many ticks, its labels as `values` ask for."""
+    return {"tickCount": count, "format": axis_format(values)}
+
+
+def marks(
+    kind: str,
+    look: Spec,
+    *,
+    values: Sequence[Mapping[str, Any]] | None = None,
+    where: str = "",
+    transform: Sequence[Spec] = (),
+    **encoding: Any,
+) -> Spec:
+    """One layer of a chart: the kind of its marks, how they look, and its channels, of which a text names the field.
+
+    values: its own rows, else the chart's; where: an expression that keeps some of them, else `transform`.
+    """
+    steps = [{"filter": where}] if where else transform
+    return {
+        **({} if values is None else {"data": {"values": values}}),
+        **({"transform": steps} if steps else {}),
+        "mark": {"type": kind, **look},
+        "encoding": {name: {"field": of} if isinstance(of, str) else of for name, of in encoding.items()},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +166,8 @@ def bars_with_intervals(
     }
     offset: Spec = {"field": bars[0], "sort": bars[1]}
     return [
-        {
-            "mark": {"type": "bar", "opacity": 0.75},
-            "encoding": {
-                "x": x,
-                "xOffset": offset,
-                "y": y,
-                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-                "tooltip": {"field": "say"},
-            },
-        },
-        {
-            "mark": {"type": "rule", "color": var("ink"), "strokeWidth": 1.5},
-            "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
+        marks("bar", {"opacity": 0.75}, x=x, xOffset=offset, y=y, color=COLOUR, tooltip="say"),
+        marks("rule", {"color": var("ink"), "strokeWidth": 1.5}, x=x, xOffset=offset, **bounds(y)),
     ]
 
 
@@ -133,9 +195,12 @@ def row_labels(field: str, rows: int, *, halo: float = 14) -> list[Spec]:
     return [*([behind] if halo else []), layer(color=var("ink"))]
 
 
-def chart(height: int, layers: list[Spec], values: list[dict[str, Any]]) -> Spec:
+def chart(height: int, layers: list[Spec], values: list[dict[str, Any]], *, x: Spec | None = None) -> Spec:
     """A layered chart as wide as its container. Plain Vega-Lite: building it through Altair's classes takes
-    about a second a chart, all of it in checks that the tests make once against Vega-Lite's schema."""
+    about a second a chart, all of it in checks that the tests make once against Vega-Lite's schema. x: of layers that have
+    none of their own."""
+    for each in layers if x is not None else ():
+        each["encoding"].setdefault("x", x)
     return {
         "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.json",
         "width": "container",

@@ -25,6 +25,10 @@ from contend.report.plotkit import (
     Spec,
     chart,
     condition_colours,
+    dashed,
+    dots,
+    marks,
+    quantity,
     row_axis,
     row_labels,
 )
@@ -121,29 +125,16 @@ def forest(report: ReportInput) -> Plot | None:
     edges = [c.estimate.value for c, _ in shown] + [edge for c, _ in shown for edge in _bounds(c).values()]
     domain = [min(0.95, min(edges) * 0.97), max(1.05, max(edges) * 1.03)]
     what = "ratio" if is_compare(analysis) else "slowdown"
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": f"{what} (log scale, 1 = no effect)",
-        "scale": {"type": "log", "domain": domain, "nice": False},
-        "axis": {"values": [t for t in TICKS if domain[0] <= t <= domain[1]], "format": "~g"},
-    }
+    axis = {"values": [t for t in TICKS if domain[0] <= t <= domain[1]], "format": "~g"}
+    x = quantity("value", f"{what} (log scale, 1 = no effect)", axis, type="log", domain=domain)
     y = row_axis("y", len(values))
-    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
     spec = chart(
         len(values) * ROW,
         [
-            {
-                "data": {"values": [{"value": 1}]},
-                "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
-                "encoding": {"x": x},
-            },
+            dashed([{"value": 1}], x=x),
             *row_labels("label", len(values)),
             *intervals(values, x, y, strokeWidth=5, opacity=0.45),
-            {
-                "mark": {"type": "point", "filled": True, "size": 75, "opacity": 1},
-                "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
-            },
+            dots(75, 1, x=x, y=y),
         ],
         values,
     )
@@ -279,15 +270,14 @@ def standalone(plot: Plot) -> Spec:
 def _static_legend(legend: Mapping[str, str]) -> Spec:
     """An invisible mark that only carries the legend: the page draws its own in HTML, where it can wrap."""
     names = list(legend)
-    return {
-        "data": {"values": [{"name": name} for name in names]},
-        "mark": {"type": "square", "opacity": 0},
-        "encoding": {
-            "fill": {
-                "field": "name",
-                "type": "nominal",
-                "scale": {"domain": names, "range": [resolve(c) for c in legend.values()]},
-                "legend": {"columns": 6, "symbolOpacity": 1, "symbolType": "square", "title": None},
-            }
+    return marks(
+        "square",
+        {"opacity": 0},
+        values=[{"name": name} for name in names],
+        fill={
+            "field": "name",
+            "type": "nominal",
+            "scale": {"domain": names, "range": [resolve(c) for c in legend.values()]},
+            "legend": {"columns": 6, "symbolOpacity": 1, "symbolType": "square", "title": None},
         },
-    }
+    )

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contend.contention.alibi.verdict import Alibi
 from contend.report import html
 from contend.report.sample_plots import sample_plots
 from contend.report.sample_series import SampleLines, Users, read_sample
 from contend.report.sample_terminal import value, verdict_words
 from contend.report.stack_plot import programs, stack_plot
-from contend.report.theme import stylesheet
-from contend.report.vega import compiled, vega_runtime
 from contend.sample.stacks import read_stacks
 from contend.sample.summary import Summary
+from contend.store.directory import RunDirectory
 from contend.units import NS_PER_S, format_duration
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.verdict import Alibi
-    from contend.store.directory import RunDirectory
 
 RANGES = 12  # of the list for those who cannot drag a brush
 
@@ -31,7 +27,7 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     phases = summary.phases if len(summary.phases) > 1 else ()
     parties = summary.party_phases or (None,) * len(phases)
     environment = run.environment()
-    return html.templates().get_template("sample.html.j2").render(
+    return html.page("sample", plots, "sample",
         summary=summary,
         told=summary.recording,
         verdict=summary.verdict,
@@ -48,10 +44,6 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
         machine=list(html.flatten(environment)),
         where=shown_as,
         title=title(summary),
-        style=stylesheet() + html.resource("report.css") + html.resource("sample.css"),
-        script=html.resource("report.js") + html.resource("sample.js"),
-        vega=vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
         data=html.script_json(_data(lines.users)),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import Plot, Spec, chart, marks, quantity
 from contend.report.sample_series import SampleLines
 from contend.report.steps import OTHERS, Step
 from contend.report.theme import var
@@ -94,37 +94,26 @@ def _histogram(kind: str, bars: Sequence[tuple[int, str, float]]) -> Plot:
     names = sorted(totals, key=lambda n: (n == OTHERS, -totals[n], n))
     colours = {n: var("alone") if n == OTHERS else var(f"c{at % 8 + 1}") for at, n in enumerate(names)}
     rows = "\n".join(f"{power},{power + 1},{count:g},{names.index(line)}" for power, line, count in bars)
-    layer: Spec = {
-        "mark": {"type": "rect"},
-        "encoding": {
-            "x": {
-                "field": "p",
-                "type": "quantitative",
-                "title": "from … on, doubling",
-                "scale": {"nice": False, "zero": False},
-                "axis": {
-                    "labelExpr": "format(pow(2,datum.value)*1e-9,'.2~s')+'s'",
-                    "tickCount": 8,
-                    "grid": False,
-                },
-            },
-            "x2": {"field": "q"},
-            "y": {
-                "field": "low",
-                "type": "quantitative",
-                "title": "times",
-                "scale": {"zero": True},
-                "axis": {"tickCount": 4, "format": "~s"},
-            },
-            "y2": {"field": "high"},
-            "color": {
-                "field": "k",
-                "type": "nominal",
-                "legend": None,
-                "scale": {"domain": names, "range": list(colours.values())},
-            },
+    layer = marks(
+        "rect",
+        {},
+        x=quantity(
+            "p",
+            "from … on, doubling",
+            {"labelExpr": "format(pow(2,datum.value)*1e-9,'.2~s')+'s'", "tickCount": 8, "grid": False},
+            nice=False,
+            zero=False,
+        ),
+        x2="q",
+        y=quantity("low", "times", {"tickCount": 4, "format": "~s"}, zero=True),
+        y2="high",
+        color={
+            "field": "k",
+            "type": "nominal",
+            "legend": None,
+            "scale": {"domain": names, "range": list(colours.values())},
         },
-    }
+    )
     spec = chart(HEIGHT, [layer], [])
     spec["data"] = {"values": f"p,q,n,o\n{rows}", "format": {"type": "csv"}}
     # Stacked here: with both axes of numbers Vega-Lite would not know which way bars stand.
@@ -153,13 +142,7 @@ def _strip(lines: SampleLines, cpus: int) -> Plot:
         "mark": {"type": "area", "color": var("c1"), "opacity": 0.75, "clip": True},
         "encoding": {
             "x": _time(lines).axis(follow=False),
-            "y": {
-                "field": "v",
-                "type": "quantitative",
-                "title": None,
-                "scale": {"domain": [0, cpus], "nice": False},
-                "axis": {"tickCount": 2, "format": "~s"},
-            },
+            "y": quantity("v", None, {"tickCount": 2, "format": "~s"}, domain=[0, cpus]),
         },
     }
     spec = chart(56, [layer], [])
@@ -197,28 +180,29 @@ def _time(lines: SampleLines) -> Time:
 def _cores(lines: SampleLines) -> Plot:
     cpus = sorted({core for *_, core, _ in lines.cores})
     rows = "\n".join(f"{a},{b},{core},{core + 1},{busy}" for a, b, core, busy in lines.cores)
-    layer: Spec = {
-        "mark": {"type": "rect", "clip": True},
-        "encoding": {
-            "x": _time(lines).axis(follow=True, field="a"),
-            "x2": {"field": "b"},
-            "y": {
-                "field": "c",
-                "type": "quantitative",
-                "title": "CPU",
-                "scale": {"domain": [cpus[0], cpus[-1] + 1], "nice": False, "zero": False, "reverse": True},
-                "axis": {"tickMinStep": 1, "tickCount": min(len(cpus), 8), "grid": False, "format": "d"},
-            },
-            "y2": {"field": "d"},
-            "opacity": {
-                "field": "v",
-                "type": "quantitative",
-                "legend": None,
-                "scale": {"domain": [0, 1], "range": [0.04, 1]},
-            },
-            "color": {"value": var("c1")},
+    layer = marks(
+        "rect",
+        {"clip": True},
+        x=_time(lines).axis(follow=True, field="a"),
+        x2="b",
+        y=quantity(
+            "c",
+            "CPU",
+            {"tickMinStep": 1, "tickCount": min(len(cpus), 8), "grid": False, "format": "d"},
+            domain=[cpus[0], cpus[-1] + 1],
+            nice=False,
+            zero=False,
+            reverse=True,
+        ),
+        y2="d",
+        opacity={
+            "field": "v",
+            "type": "quantitative",
+            "legend": None,
+            "scale": {"domain": [0, 1], "range": [0.04, 1]},
         },
-    }
+        color={"value": var("c1")},
+    )
     spec = chart(max(60, min(260, 22 * len(cpus))), [layer], [])
     spec["data"] = {"values": f"a,b,c,d,v\n{rows}", "format": {"type": "csv"}}
     spec["params"] = _time(lines).window()

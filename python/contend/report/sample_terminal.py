@@ -6,14 +6,11 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from contend.contention.alibi.verdict import Alibi
 from contend.sample.summary import Consumer, Measure, Summary
 from contend.text.masking import mask
 from contend.units import NS_PER_S, format_duration, format_value
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.verdict import Alibi
 
 _VERDICTS = {
     "cpu": "CPU",

@@ -8,7 +8,7 @@ from typing import Any
 
 from contend.contention.scaling import Growth, Scaling
 from contend.contention.scaling_findings import duration
-from contend.report.plotkit import Plot, Spec, axis_format, chart
+from contend.report.plotkit import Plot, Spec, band, chart, curve, dots, limit, quantity, ticks
 from contend.report.theme import series_colours, var
 from contend.stats.scaling import FURTHEST, Line
 from contend.units import NS_PER_S, format_duration
@@ -54,8 +54,8 @@ def _law(of: Scaling) -> Plot:
     layers = [
         *(_band(line, end, size, colours[name], y) for name, line in of.law.lines.items()),
         *(_straight(line, end, size, colours[name], y) for name, line in of.law.lines.items()),
-        _dots(y),
-        *_limit(of, size, y),
+        dots(45, 0.9, y=y),
+        *([] if of.limit_ns is None else [limit(of.limit_ns / size, y)]),
     ]
     caption = (
         "Every point is a storm; lines are the batch law, bands where one more storm is to be expected "
@@ -120,7 +120,7 @@ def _parts(of: Scaling) -> Plot:
     headers = ("part", "per extra job", "of the growth", f"N = {of.sizes[-1]} over N = {of.sizes[0]}")
     return Plot(
         "scaling-parts", "scaling-parts", "Where the time of a job goes", caption,
-        _chart([*layers, _dots(y)], points, end), colours, headers, table,
+        _chart([*layers, dots(45, 0.9, y=y)], points, end), colours, headers, table,
     )  # fmt: skip
 
 
@@ -129,69 +129,21 @@ def _stretch(growth: Growth) -> str:
 
 
 def _chart(layers: list[Spec], points: list[dict[str, Any]], end: float) -> Spec:
-    spec = chart(HEIGHT, layers, points)
-    for layer in layers:
-        layer["encoding"].setdefault("x", _x(end))
-    return spec
-
-
-def _x(end: float) -> Spec:
-    return {
-        "field": "n",
-        "type": "quantitative",
-        "title": "jobs that begin together (N)",
-        "scale": {"domain": [0, end], "nice": False},
-        "axis": {"grid": False, "tickMinStep": 1},
-    }
+    x = quantity("n", "jobs that begin together (N)", {"grid": False, "tickMinStep": 1}, domain=[0, end])
+    return chart(HEIGHT, layers, points, x=x)
 
 
 def _y(unit: str, what: str, values: Sequence[float]) -> Spec:
-    return {
-        "field": "v",
-        "type": "quantitative",
-        "title": f"{what}, {unit}",
-        "scale": {"zero": True, "nice": True},
-        "axis": {"tickCount": 5, "format": axis_format(values)},
-    }
-
-
-def _dots(y: Spec) -> Spec:
-    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
-    return {
-        "mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.9},
-        "encoding": {"y": y, "color": colour, "tooltip": {"field": "say"}},
-    }
+    return quantity("v", f"{what}, {unit}", ticks(5, values))
 
 
 def _straight(line: Line, end: float, size: int, colour: str, y: Spec) -> Spec:
-    values = [{"n": n, "v": max(line.value_at(n), 0) / size} for n in (0.0, end)]
-    return {
-        "data": {"values": values},
-        "mark": {"type": "line", "strokeWidth": 2, "color": colour},
-        "encoding": {"y": y},
-    }
+    return curve(lambda n: line.value_at(n) / size, (0.0, end), colour, y)
 
 
 def _band(line: Line, end: float, size: int, colour: str, y: Spec) -> Spec:
-    values = []
-    for step in range(_STEPS + 1):
-        n = end * step / _STEPS
+    def edges(n: float) -> tuple[float, float]:
         told = line.at(n, furthest=math.inf)
-        values.append({"n": n, "v": max(told.low, 0) / size, "v2": told.high / size})
-    return {
-        "data": {"values": values},
-        "mark": {"type": "area", "opacity": 0.14, "color": colour, "clip": True},
-        "encoding": {"y": y, "y2": {"field": "v2"}},
-    }
+        return told.low / size, told.high / size
 
-
-def _limit(of: Scaling, size: int, y: Spec) -> list[Spec]:
-    if of.limit_ns is None:
-        return []
-    return [
-        {
-            "data": {"values": [{"v": of.limit_ns / size}]},
-            "mark": {"type": "rule", "strokeDash": [6, 4], "color": var("bad"), "clip": True},
-            "encoding": {"y": y, "x": {"value": 0}, "x2": {"value": "width"}},
-        }
-    ]
+    return band(edges, (end * step / _STEPS for step in range(_STEPS + 1)), colour, y)

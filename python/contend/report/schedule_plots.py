@@ -7,7 +7,18 @@ from typing import Any
 from contend.contention.scheduling import CellSchedule
 from contend.document import Analysis
 from contend.report.matrix import subject
-from contend.report.plotkit import ROW, Plot, Spec, chart, condition_name, row_axis, row_labels
+from contend.report.plotkit import (
+    COLOUR,
+    ROW,
+    Plot,
+    Spec,
+    chart,
+    condition_name,
+    marks,
+    quantity,
+    row_axis,
+    row_labels,
+)
 from contend.report.scheduling_words import schedules, waited_row, waits_headers, where
 from contend.report.theme import series_colours, var
 
@@ -55,25 +66,10 @@ def _waits(
                     "say": f"{where(of)}: {share:.1%} of the waiting in waits of {_time(power)} to {_time(power + 1)}",
                 }
             )
-    x: Spec = {
-        "field": "from",
-        "type": "quantitative",
-        "title": "a task waited for a CPU so long (s, log scale)",
-        "scale": {"type": "log", "nice": False},
-        "axis": {"format": "~s", "tickCount": 6},
-    }
-    bars: Spec = {
-        "mark": {"type": "rect", "opacity": 0.8},
-        "encoding": {
-            "x": x,
-            "x2": {"field": "to"},
-            "y": row_axis("top", len(rows)),
-            "y2": {"field": "foot"},
-            "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-            "tooltip": {"field": "say"},
-        },
-        "transform": [{"filter": "isValid(datum.foot)"}],
-    }
+    title, axis = "a task waited for a CPU so long (s, log scale)", {"format": "~s", "tickCount": 6}
+    along: Spec = {"x": quantity("from", title, axis, type="log", nice=False), "x2": "to"}
+    rises: Spec = {"y": row_axis("top", len(rows)), "y2": "foot", "color": COLOUR, "tooltip": "say"}
+    bars = marks("rect", {"opacity": 0.8}, where="isValid(datum.foot)", **along, **rises)
     labels = [
         {**layer, "transform": [{"filter": "isValid(datum.label)"}]}
         for layer in row_labels("label", len(rows), halo=0)

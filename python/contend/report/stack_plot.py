@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import Plot, Spec, chart, marks, quantity
 from contend.report.theme import var
 from contend.sample.stacks import Stack, Stacks, longest
 from contend.units import format_duration
@@ -119,13 +119,15 @@ def _name(frame: str) -> str:
 
 
 def _layers(rows: int) -> list[Spec]:
-    x: Spec = {
-        "field": "left",
-        "type": "quantitative",
-        "title": "seconds off a CPU, added up over tasks",
-        "scale": {"nice": False, "zero": False, "domainMin": {"expr": "x0"}, "domainMax": {"expr": "x1"}},
-        "axis": {"tickCount": 6, "grid": False, "format": ",.10~g"},
-    }
+    x = quantity(
+        "left",
+        "seconds off a CPU, added up over tasks",
+        {"tickCount": 6, "grid": False, "format": ",.10~g"},
+        nice=False,
+        zero=False,
+        domainMin={"expr": "x0"},
+        domainMax={"expr": "x1"},
+    )
     y: Spec = {
         "field": "d",
         "type": "quantitative",
@@ -133,26 +135,24 @@ def _layers(rows: int) -> list[Spec]:
         "scale": {"domain": [0, rows], "reverse": True, "nice": False, "zero": False},
     }
     say: Spec = {"field": "say"}
-    box: Spec = {
-        "mark": {"type": "rect", "clip": True, "stroke": var("page"), "strokeWidth": 1, "cursor": "pointer"},
-        "encoding": {
-            "x": x,
-            "x2": {"field": "right"},
-            "y": y,
-            "y2": {"field": "e"},
-            "color": {
-                "field": "k",
-                "type": "nominal",
-                "legend": None,
-                "scale": {"domain": list(range(len(KINDS))), "range": list(KINDS.values())},
-            },
-            "tooltip": say,
+    box = marks(
+        "rect",
+        {"clip": True, "stroke": var("page"), "strokeWidth": 1, "cursor": "pointer"},
+        x=x,
+        x2="right",
+        y=y,
+        y2="e",
+        color={
+            "field": "k",
+            "type": "nominal",
+            "legend": None,
+            "scale": {"domain": list(range(len(KINDS))), "range": list(KINDS.values())},
         },
-    }
-    text: Spec = {
-        "transform": [{"filter": f"datum.w>{LEAST_TEXT}"}],
-        "mark": {
-            "type": "text",
+        tooltip=say,
+    )
+    text = marks(
+        "text",
+        {
             "align": "left",
             "baseline": "middle",
             "dx": 4,
@@ -162,6 +162,10 @@ def _layers(rows: int) -> list[Spec]:
             "limit": {"expr": "max(1,datum.w-8)"},
             "cursor": "pointer",
         },
-        "encoding": {"x": x, "y": y, "text": {"field": "n"}, "tooltip": say},
-    }
+        where=f"datum.w>{LEAST_TEXT}",
+        x=x,
+        y=y,
+        text="n",
+        tooltip=say,
+    )
     return [box, text]

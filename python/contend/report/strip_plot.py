@@ -7,7 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contend.document import MetricInfo
-from contend.report.plotkit import ROW, Plot, Spec, axis_format, chart, median, ordinal, row_axis, row_labels
+from contend.report.plotkit import (
+    COLOUR,
+    ROW,
+    Plot,
+    Spec,
+    chart,
+    marks,
+    median,
+    ordinal,
+    quantity,
+    row_axis,
+    row_labels,
+    ticks,
+)
 from contend.report.theme import var
 from contend.units import format_value
 
@@ -64,41 +77,29 @@ def strip(
             summary |= {"low": interval[0], "high": interval[1]}
         summaries.append({k: v for k, v in summary.items() if v is not None})
     zero = max(everything) > 1.5 * min(everything)
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": f"{metric.name}, {metric.unit}",
-        "scale": {"zero": zero, "nice": True},
-        "axis": {"tickCount": 5, "format": axis_format(everything)},
-    }
+    x = quantity("value", f"{metric.name}, {metric.unit}", ticks(5, everything), zero=zero, nice=True)
     y = row_axis("y", len(rows))
-    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    tick = {"thickness": 2, "height": 16, "orient": "vertical", "color": var("ink")}
     spec = chart(
         len(rows) * ROW,
         [
             *({**layer, "data": {"values": summaries}} for layer in row_labels("label", len(rows))),
             *intervals(summaries, x, y, strokeWidth=12, opacity=0.22),
-            {
-                "data": {"values": summaries},
-                "transform": [{"filter": "isValid(datum.value)"}],
-                "mark": {"type": "tick", "thickness": 2, "height": 16, "orient": "vertical"},
-                "encoding": {"x": x, "y": y, "color": {"value": var("ink")}},
-            },
-            {
-                "mark": {"type": "point", "size": 26, "strokeWidth": 1.3, "filled": False},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "color": colour,
-                    "shape": {
-                        "field": "mark",
-                        "type": "nominal",
-                        "legend": None,
-                        "scale": {"domain": ["clean", "flagged"], "range": ["circle", "triangle-up"]},
-                    },
-                    "tooltip": {"field": "say"},
+            marks("tick", tick, values=summaries, where="isValid(datum.value)", x=x, y=y),
+            marks(
+                "point",
+                {"size": 26, "strokeWidth": 1.3, "filled": False},
+                x=x,
+                y=y,
+                color=COLOUR,
+                shape={
+                    "field": "mark",
+                    "type": "nominal",
+                    "legend": None,
+                    "scale": {"domain": ["clean", "flagged"], "range": ["circle", "triangle-up"]},
                 },
-            },
+                tooltip="say",
+            ),
         ],
         dots,
     )
@@ -134,14 +135,5 @@ def strip(
 def intervals(values: list[dict[str, Any]], x: Spec, y: Spec, **mark: float) -> list[Spec]:
     """A band from `low` to `high`; no layer where no row has bounds, since it would have no extent."""
     bounded = [v for v in values if "low" in v]
-    layer = {
-        "data": {"values": bounded},
-        "mark": {"type": "rule", **mark},
-        "encoding": {
-            "x": {**x, "field": "low"},
-            "x2": {"field": "high"},
-            "y": y,
-            "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-        },
-    }
+    layer = marks("rule", {**mark}, values=bounded, x={**x, "field": "low"}, x2="high", y=y, color=COLOUR)
     return [layer] if bounded else []

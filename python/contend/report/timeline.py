@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import Plot, Spec, chart, marks, quantity
 from contend.report.steps import OTHERS, Step
 from contend.report.theme import var
 from contend.units import format_value
@@ -111,13 +111,7 @@ def timeline(
     shades = (var("alone") if n == OTHERS else var(f"c{at % 8 + 1}") for at, n in enumerate(names))
     legend = {n: colours.get(n, shade) for n, shade in zip(names, shades, strict=True)}
     order = {n: at for at, n in enumerate(names)}
-    y: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": unit,
-        "scale": {"domainMin": 0, "zero": True, "nice": True},
-        "axis": {"tickCount": 4, "format": ",.10~g"},
-    }
+    y = quantity("v", unit, {"tickCount": 4, "format": ",.10~g"}, domainMin=0, zero=True, nice=True)
     if not any(step.mean for step in steps):
         y["scale"] = {"domain": [0, 1]}  # a line of zeros has no scale of its own
     elif ceiling is not None:
@@ -127,9 +121,7 @@ def timeline(
     x = time.axis(follow=True)
     if stacked:
         upward: Spec = {"y": {**y, "stack": "zero"}, "order": {"field": "o", "type": "quantitative"}}
-        layers: list[Spec] = [
-            {"mark": {"type": "area", "clip": True}, "encoding": {"x": x, "color": colour, **upward}}
-        ]
+        layers: list[Spec] = [marks("area", {"clip": True}, x=x, color=colour, **upward)]
     else:
         y["stack"] = None
         mark: Spec = {"type": "line", "clip": True, "strokeWidth": 1.5, "point": dots and {"size": 9}}

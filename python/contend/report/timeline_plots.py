@@ -9,11 +9,13 @@ from typing import Any
 from contend.report.matrix import matrices, subject
 from contend.report.model import ReportInput
 from contend.report.plotkit import (
+    COLOUR,
     Plot,
     Spec,
     chart,
     condition_colours,
     condition_name,
+    marks,
     ordinal,
     row_axis,
     row_labels,
@@ -128,7 +130,7 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
                 "x2": {"field": "end"},
                 "y": y,
                 "y2": {"field": "y2"},
-                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+                "color": COLOUR,
                 "opacity": {"condition": {"test": "datum.block < 0", "value": 0.35}, "value": 1},
                 "tooltip": {"field": "say"},
             },
@@ -180,11 +182,8 @@ def _thinned(trials: list[dict[str, Any]], every: int) -> list[dict[str, Any]]:
 
 def _cross(x: Spec, y: Spec, **look: Any) -> Spec:
     """A mark on every trial without a result; drawn twice, the first time as its own halo."""
-    return {
-        "transform": [{"filter": "datum.mark == 'failed'"}],
-        "mark": {"type": "text", "text": "✕", "fontSize": 15, "fontWeight": "bold", "dy": 2, **look},
-        "encoding": {"x": {**x, "field": "middle"}, "y": y},
-    }
+    look = {"text": "✕", "fontSize": 15, "fontWeight": "bold", "dy": 2, **look}
+    return marks("text", look, where="datum.mark == 'failed'", x={**x, "field": "middle"}, y=y)
 
 
 def _say(trial: Mapping[str, Any]) -> str:
@@ -233,14 +232,6 @@ def _bands(trials: list[dict[str, Any]], time: Time) -> list[Spec]:
     """The trials behind a panel, in the colours of the strip."""
     if len(trials) > BANDS:
         return []
-    return [
-        {
-            "data": {"values": [{k: t[k] for k in ("start", "end", "colour")} for t in trials]},
-            "mark": {"type": "rect", "opacity": 0.16, "clip": True},
-            "encoding": {
-                "x": time.axis(follow=True, field="start"),
-                "x2": {"field": "end"},
-                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-            },
-        }
-    ]
+    spans = [{k: t[k] for k in ("start", "end", "colour")} for t in trials]
+    x = time.axis(follow=True, field="start")
+    return [marks("rect", {"opacity": 0.16, "clip": True}, values=spans, x=x, x2="end", color=COLOUR)]

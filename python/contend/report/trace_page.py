@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from contend.report import html
-from contend.report.theme import stylesheet
+from contend.report import trace_words as words
 from contend.report.trace_plots import LANES, PARTS, time_of, trace_plots
 from contend.report.trace_terminal import interpreter_lines
-from contend.report.trace_words import answer
-from contend.report.vega import compiled, vega_runtime
 from contend.store.trace_summary import Lock, TraceSummary, summarise
 from contend.store.traces import sample_of
 from contend.units import NS_PER_S, format_duration
@@ -21,13 +19,6 @@ ROWS = 40  # of a table; more are in the JSON
 PROCESSES = 50
 HOLDERS = 5
 RANGES = 12  # of the list for those who cannot drag a brush
-
-
-class Cell(NamedTuple):
-    """Text, and how much of the largest in its column it is, 0 to 1; None where that says nothing."""
-
-    text: str
-    part: float | None = None
 
 
 def write_page(source: str | Path) -> tuple[TraceSummary, Path | None, str]:
@@ -46,27 +37,23 @@ def render_trace(summary: TraceSummary) -> str:
     """The page as text. Names are escaped wherever they stand."""
     plots = trace_plots(summary)
     source = Path(summary.source)
-    return html.templates().get_template("trace.html.j2").render(
+    return html.page("trace", plots, "sample", "trace",
         summary=summary,
         title=title(summary),
-        answer=answer(summary),
+        answer=words.answer(summary),
         facts=_facts(summary),
         plots=plots,
         ranges=list(_ranges(summary)),
-        spans=_spans(summary),
+        spans=words.spans(summary.spans[:ROWS], cpu=True),
         locks=[(lock, *_lock(lock, summary), list(_holders(lock))) for lock in _waited(summary)[:ROWS]],
-        remote=_remote(summary),
-        repeated=_repeated(summary),
+        remote=words.remote(summary, ROWS),
+        repeated=words.repeated(summary, ROWS),
         interpreter=interpreter_lines(summary),
-        blocked=_blocked(summary),
+        blocked=words.blocked(summary, ROWS),
         processes=sorted(summary.processes, key=lambda p: (-p.lost, -p.events))[:PROCESSES],
         more=_more(summary),
         sample=[run.path.name for run in sample_of(source)],
         duration=format_duration,
-        style=stylesheet() + html.resource("report.css") + html.resource("sample.css") + html.resource("trace.css"),
-        script=html.resource("report.js"),
-        vega=vega_runtime() if plots else "",
-        charts=html.script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 
@@ -107,94 +94,32 @@ def _ranges(summary: TraceSummary) -> Iterator[tuple[str, float, float]]:
         yield f"{start:.3g} – {end:.3g} {unit}", start, end
 
 
-def _time(ns: int, most: int = 0) -> Cell:
-    return Cell(format_duration(ns) if ns else "", ns / most if most else None)
-
-
-def _count(count: int) -> Cell:
-    return Cell(f"{count:,}" if count else "")
-
-
-Rows = tuple[tuple[str, ...], list[tuple[str, list[Cell]]]]
-
-
-def _spans(summary: TraceSummary) -> Rows:
-    shown = summary.spans[:ROWS]
-    suspended, cpu = any(s.suspended_ns for s in shown), any(s.cpu_ns for s in shown)
-    headers: tuple[str, ...] = ("span", "calls", "self", "total", "mean", "longest", "lock waits")
-    headers += ("suspended",) * suspended + ("CPU",) * cpu + ("raised",)
-    most = max((span.self_ns for span in shown), default=0)
-    rows = []
-    for s in shown:
-        cells = [
-            _count(s.count),
-            _time(s.self_ns, most),
-            _time(s.total_ns),
-            _time(s.total_ns // max(s.count, 1)),
-        ]
-        cells += [_time(s.max_ns), _time(s.wait_ns)]
-        cells += [_time(s.suspended_ns)] * suspended + [_time(s.cpu_ns)] * cpu + [_count(s.raised)]
-        rows.append((s.name, cells))
-    return headers, rows
-
-
 def _waited(summary: TraceSummary) -> list[Lock]:
     return [lock for lock in summary.locks if lock.waits]
 
 
-def _lock(lock: Lock, summary: TraceSummary) -> tuple[str, list[Cell]]:
+def _lock(lock: Lock, summary: TraceSummary) -> tuple[str, list[words.Cell]]:
     where = [lock.kind, lock.site if lock.site != lock.name else ""]
     where += [f"{lock.instances:,} of them"] if lock.instances > 1 else []
     cells = [
-        _count(lock.waits),
-        _time(lock.wait_ns, max(other.wait_ns for other in summary.locks)),
-        _time(lock.max_wait_ns),
+        words.count(lock.waits),
+        words.time(lock.wait_ns, max(other.wait_ns for other in summary.locks)),
+        words.time(lock.max_wait_ns),
     ]
-    cells += [_count(lock.given_up), _count(lock.holds), _time(lock.hold_ns), _time(lock.max_hold_ns)]
+    cells += [
+        words.count(lock.given_up),
+        words.count(lock.holds),
+        words.time(lock.hold_ns),
+        words.time(lock.max_hold_ns),
+    ]
     return ", ".join(filter(None, where)), cells
 
 
 def _holders(lock: Lock) -> Iterator[tuple[str, str]]:
-    """Who held it when waits began, and the part of the time waited."""
-    if all(holder.name == "unknown" for holder in lock.holders):
-        return  # nobody holds what is waited for at a queue or a condition
-    for holder in lock.holders[:HOLDERS]:
-        yield holder.name, f"{100 * holder.wait_ns / max(lock.wait_ns, 1):.0f} %"
-    if len(lock.holders) > HOLDERS:
+    yield from words.holders(lock, HOLDERS)
+    if len(lock.holders) > HOLDERS and any(holder.name != "unknown" for holder in lock.holders):
         left = sum(holder.wait_ns for holder in lock.holders[HOLDERS:])
         yield f"{len(lock.holders) - HOLDERS} more", f"{100 * left / max(lock.wait_ns, 1):.0f} %"
-
-
-def _remote(summary: TraceSummary) -> Rows:
-    shown = summary.remote[:ROWS]
-    most = max((span.remote for span in shown), default=0)
-    return ("call", "calls", "total", "mean", "longest"), [
-        (
-            s.name,
-            [Cell(f"{s.remote:,}", s.remote / most), _time(s.remote_ns), _time(s.remote_ns // s.remote),
-             _time(s.remote_max_ns)],
-        )
-        for s in shown
-    ]  # fmt: skip
-
-
-def _repeated(summary: TraceSummary) -> list[tuple[str, str, list[Cell]]]:
-    return [
-        (
-            r.parent,
-            r.child,
-            [_count(r.parents), _count(r.calls), _count(r.most), _time(r.ns), _count(r.remote)],
-        )
-        for r in summary.repeated[:ROWS]
-    ]
-
-
-def _blocked(summary: TraceSummary) -> list[tuple[str, str, list[Cell]]]:
-    most = max((b.total_ns for b in summary.blocked), default=0)
-    return [
-        (b.name, b.site, [_count(b.count), _time(b.total_ns, most), _time(b.max_ns), _count(b.ready)])
-        for b in summary.blocked[:ROWS]
-    ]
 
 
 def _more(summary: TraceSummary) -> dict[str, int]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from contend.report.plotkit import ROW, Plot, Spec, chart, row_axis, row_labels
+from contend.report.plotkit import ROW, Plot, Spec, chart, marks, row_axis, row_labels
 from contend.report.theme import var
 from contend.report.timeline import BRUSH, Time
 from contend.store.trace_summary import Lane, TraceSummary
@@ -121,12 +121,13 @@ def _tracks(summary: TraceSummary) -> Plot:
             "color": _colour(),
         },
     }
-    base: Spec = {
-        "data": {"values": labels},
-        "transform": [{"calculate": "datum.y+0.3", "as": "base"}],
-        "mark": {"type": "rule", "color": var("line")},
-        "encoding": {"y": row_axis("base", len(lanes))},
-    }
+    base = marks(
+        "rule",
+        {"color": var("line")},
+        values=labels,
+        transform=[{"calculate": "datum.y+0.3", "as": "base"}],
+        y=row_axis("base", len(lanes)),
+    )
     names = [{**layer, "data": {"values": labels}} for layer in row_labels("label", len(lanes), halo=0)]
     spec = chart(len(lanes) * ROW, [base, layer, *names], [])
     spec["params"] = time.window()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from contend.report import trace_words as words
 from contend.report.printer import one_line
-from contend.report.trace_words import answer
 from contend.store.trace_summary import TraceSummary
 from contend.units import format_duration
 
@@ -29,7 +30,7 @@ def print_summary(summary: TraceSummary, console: Console) -> None:
             f" {format_duration(summary.length_ns)}"
         )
     )
-    console.print(Text(answer(summary), style="bold"))
+    console.print(Text(words.answer(summary), style="bold"))
     for line in interpreter_lines(summary):
         console.print(one_line(line))
     tables = (_hottest, _locks, _blocked, _remote, _repeated)
@@ -54,23 +55,23 @@ def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
     return table
 
 
+def _filled(table: Table, rows: Iterable[tuple[str, str | None, Iterable[words.Cell]]]) -> Table:
+    for name, about, cells in rows:
+        table.add_row(
+            one_line(name), *([] if about is None else [one_line(about)]), *(cell.text for cell in cells)
+        )
+    return table
+
+
+def _ranked(title: str, of: words.Rows) -> Table:
+    return _filled(_table(title, *of[0]), ((name, None, cells) for name, cells in of[1]))
+
+
 def _hottest(summary: TraceSummary) -> Table:
     """Table of the hottest by self time, and by total where that brings others."""
     by_total = sorted(summary.spans, key=lambda s: (-s.total_ns, s.name))[: ROWS // 2]
     shown = list(summary.spans[:ROWS])
-    shown += [span for span in by_total if span not in shown]
-    suspended = any(span.suspended_ns for span in shown)
-    more = ["suspended"] if suspended else []
-    table = _table(
-        "Hottest spans", "span", "calls", "self", "total", "mean", "max", "lock waits", *more, "raised"
-    )
-    for span in shown:
-        cells = [span.self_ns, span.total_ns, span.total_ns // max(span.count, 1), span.max_ns, span.wait_ns]
-        times = [_time(ns) for ns in (cells + [span.suspended_ns] if suspended else cells)]
-        table.add_row(
-            one_line(span.name), f"{span.count:,}", *times, f"{span.raised:,}" if span.raised else ""
-        )
-    return table
+    return _ranked("Hottest spans", words.spans(shown + [span for span in by_total if span not in shown]))
 
 
 def _locks(summary: TraceSummary) -> Table:
@@ -78,11 +79,8 @@ def _locks(summary: TraceSummary) -> Table:
     columns = ("lock", "waits", "waited", "longest", "taken", "held", held_by)
     table = _table("Most waited locks", *columns, texts=(held_by,))
     for lock in [k for k in summary.locks if k.waits][:ROWS]:
-        whole = max(lock.wait_ns, 1)
-        # Nobody holds what is waited for at a queue or a condition.
-        holders = lock.holders if any(h.name != "unknown" for h in lock.holders) else ()
-        named = [f"{h.name} {100 * h.wait_ns / whole:.0f} %" for h in holders[:HOLDERS]]
-        left = len(holders) - HOLDERS
+        named = [f"{name} {part}" for name, part in words.holders(lock, HOLDERS)]
+        left = len(lock.holders) - HOLDERS if named else 0
         where = f" ({lock.site})" if lock.site and lock.site != lock.name else ""
         many = f" ×{lock.instances:,}" if lock.instances > 1 else ""
         table.add_row(
@@ -140,41 +138,18 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
 def _blocked(summary: TraceSummary) -> Table:
     columns = ("callback or greenlet", "at", "times", "time", "longest", "ready behind")
     table = _table("What blocked an event loop or hub", *columns, texts=("at",))
-    for row in summary.blocked[:ROWS]:
-        ready = f"{row.ready:,}" if row.ready else ""
-        times = (_time(row.total_ns), _time(row.max_ns))
-        table.add_row(one_line(row.name), one_line(row.site), f"{row.count:,}", *times, ready)
-    return table
+    return _filled(table, words.blocked(summary, ROWS))
 
 
 def _remote(summary: TraceSummary) -> Table:
-    table = _table("Most frequent calls that leave the process", "call", "calls", "total", "mean", "max")
-    for span in summary.remote[:ROWS]:
-        mean = _time(span.remote_ns // span.remote)
-        table.add_row(
-            one_line(span.name), f"{span.remote:,}", _time(span.remote_ns), mean, _time(span.remote_max_ns)
-        )
-    return table
+    return _ranked("Most frequent calls that leave the process", words.remote(summary, ROWS))
 
 
 def _repeated(summary: TraceSummary) -> Table:
-    table = _table(
-        f"The same call {summary.least} times or more inside one span (remote first)",
-        "span",
-        "calls",
-        "spans",
-        "in all",
-        "most in one",
-        "time",
-        "remote",
-        texts=("calls",),
-    )
-    for row in summary.repeated[:ROWS]:
-        remote = f"{row.remote:,}" if row.remote else ""
-        counts = (f"{row.parents:,}", f"{row.calls:,}", f"{row.most:,}")
-        table.add_row(one_line(row.parent), one_line(row.child), *counts, _time(row.ns), remote)
-    return table
+    title = f"The same call {summary.least} times or more inside one span (remote first)"
+    columns = ("span", "calls", "spans", "in all", "most in one", "time", "remote")
+    return _filled(_table(title, *columns, texts=("calls",)), words.repeated(summary, ROWS))
 
 
 def _time(ns: int) -> str:
-    return format_duration(ns) if ns else ""
+    return words.time(ns).text

@@ -8,11 +8,9 @@ from typing import Any
 
 from contend.contention.blame import RESOURCES, is_neighbour
 from contend.report import watch_words as words
-from contend.report.html import flatten, script_json, templates
-from contend.report.html import resource as page_part
-from contend.report.plotkit import Plot, Spec, chart
-from contend.report.theme import series_colours, stylesheet, var
-from contend.report.vega import compiled, vega_runtime
+from contend.report.html import flatten, page
+from contend.report.plotkit import Plot, Spec, chart, marks, quantity
+from contend.report.theme import series_colours, var
 from contend.report.watch_document import WatchReport
 from contend.units import NS_PER_S, format_duration
 
@@ -70,7 +68,7 @@ def render_watch(report: WatchReport) -> str:
         ("Began", report.began[:16].replace("T", " ") + " UTC"),
         ("Machine", ", ".join(str(report.environment[k]) for k in ("cpu", "os") if report.environment.get(k))),
     ]  # fmt: skip
-    return templates().get_template("watch.html.j2").render(
+    return page("watch", plots, "watch",
         report=report,
         watched=watched,
         answer=words.answer(report),
@@ -82,10 +80,6 @@ def render_watch(report: WatchReport) -> str:
         plots=plots,
         cost=words.cost(watched),
         machine=list(flatten(report.environment)),
-        style=stylesheet() + page_part("report.css") + page_part("watch.css"),
-        script=page_part("report.js"),
-        vega=vega_runtime() if plots else "",
-        charts=script_json({plot.id: compiled(plot) for plot in plots}),
     )  # fmt: skip
 
 
@@ -159,31 +153,24 @@ def timeline(report: WatchReport, resource: str) -> Plot | None:
         for period in blame.counted()
         for victim, _ in ranked
     ]
-    layer: Spec = {
-        "mark": {"type": "line", "strokeWidth": 1.8, "point": len(blame.apart) <= 60, "tooltip": True},
-        "encoding": {
-            "x": {
-                "field": "t",
-                "type": "quantitative",
-                "title": "seconds since the watch began",
-                "scale": {"nice": False, "zero": True},
-                "axis": {"tickCount": 6, "grid": False, "format": ".10~g"},
-            },
-            "y": {
-                "field": "v",
-                "type": "quantitative",
-                "title": "% of the time lost",
-                "scale": {"domainMin": 0, "zero": True},
-                "axis": {"tickCount": 5, "format": ".10~g"},
-            },
-            "color": {
-                "field": "k",
-                "type": "nominal",
-                "legend": None,
-                "scale": {"domain": list(legend), "range": list(legend.values())},
-            },
+    layer = marks(
+        "line",
+        {"strokeWidth": 1.8, "point": len(blame.apart) <= 60, "tooltip": True},
+        x=quantity(
+            "t",
+            "seconds since the watch began",
+            {"tickCount": 6, "grid": False, "format": ".10~g"},
+            nice=False,
+            zero=True,
+        ),
+        y=quantity("v", "% of the time lost", {"tickCount": 5, "format": ".10~g"}, domainMin=0, zero=True),
+        color={
+            "field": "k",
+            "type": "nominal",
+            "legend": None,
+            "scale": {"domain": list(legend), "range": list(legend.values())},
         },
-    }
+    )
     layers = [layer]
     if report.alert is not None:
         dashes: Spec = {"type": "rule", "color": var("bad"), "strokeDash": [5, 4]}

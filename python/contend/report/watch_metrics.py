@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from contend.contention.blame import RESOURCES, Group, Pair, Period
 from contend.contention.watch import Watched
 from contend.errors import HostFailed
+from contend.files import SHARED, made_beside
+from contend.report.exposition import Family, exposition
 from contend.units import NS_PER_S
 
+_WAITED = "Time a group waited while the culprit had the CPU or disk."
+_USED = "CPU time, or own service at disks, of a group that waited."
+_LOST = "Share of the last interval that neighbours cost a group."
+_OWN = "CPU time of the probe and its programs."
+_LEFT_OUT = "Pairs that no series was left for."
 SERIES = 1000  # pairs, and as many victims: a scrape's series are paid for
 
 
@@ -32,38 +37,28 @@ class Exporter:
         self._admit(watched)
         whole = watched.blame.whole
         pairs = {} if whole is None else whole.pairs
-        lines = [
-            *_family(
-                "contend_wait_seconds",
-                "counter",
-                "Time a group waited while the culprit had the CPU or disk.",
-            ),
-            *(_pair(pair, pairs.get(pair, 0)) for pair in self._pairs),
-            *_family(
-                "contend_used_seconds",
-                "counter",
-                "CPU time, or own service at disks, of a group that waited.",
-            ),
-            *(
-                f'contend_used_seconds_total{{resource="{r}",group="{_quoted(n)}"}}'
-                f" {watched.blame.sums(r, n).used_ns / NS_PER_S:.6f}"
-                for r, n in self._groups
-            ),
-            *_family(
-                "contend_lost_ratio", "gauge", "Share of the last interval that neighbours cost a group."
-            ),
-            *(
-                f'contend_lost_ratio{{resource="{r}",victim="{_quoted(n)}"}} {last.share(r, n):.6f}'
-                for r, n in (self._groups if last is not None else ())
-                if last is not None
-            ),
-            *_family("contend_watch_cpu_seconds", "counter", "CPU time of the probe and its programs."),
-            f"contend_watch_cpu_seconds_total {(watched.cost.cpu_ns + watched.cost.bpf_ns) / NS_PER_S:.6f}",
-            *_family("contend_watch_left_out_pairs", "gauge", "Pairs that no series was left for."),
-            f"contend_watch_left_out_pairs {len(pairs) - sum(pair in pairs for pair in self._pairs)}",
-            "# EOF",
+        waited = [
+            ({"resource": r, "victim": v, "culprit": c}, _seconds(pairs.get((r, v, c), 0)))
+            for r, v, c in self._pairs
         ]
-        return "\n".join(lines) + "\n"
+        used = [
+            ({"resource": r, "group": n}, _seconds(watched.blame.sums(r, n).used_ns)) for r, n in self._groups
+        ]
+        lost = [
+            ({"resource": r, "victim": n}, round(last.share(r, n), 6))
+            for r, n in (self._groups if last is not None else ())
+            if last is not None
+        ]
+        own = _seconds(watched.cost.cpu_ns + watched.cost.bpf_ns)
+        left = len(pairs) - sum(pair in pairs for pair in self._pairs)
+        told: tuple[tuple[str, str, str, str, Sequence[tuple[Mapping[str, str], float]]], ...] = (
+            ("contend_wait_seconds", "counter", "seconds", _WAITED, waited),
+            ("contend_used_seconds", "counter", "seconds", _USED, used),
+            ("contend_lost_ratio", "gauge", "ratio", _LOST, lost),
+            ("contend_watch_cpu_seconds", "counter", "seconds", _OWN, [({}, own)]),
+            ("contend_watch_left_out_pairs", "gauge", "", _LEFT_OUT, [({}, left)]),
+        )
+        return exposition(Family(*of) for of in told)
 
     def _admit(self, watched: Watched) -> None:
         for resource in RESOURCES:
@@ -77,34 +72,15 @@ class Exporter:
             self._pairs.setdefault(pair)
 
 
-def _family(name: str, kind: str, about: str) -> Iterator[str]:
-    yield f"# TYPE {name} {kind}"
-    if (unit := name.rpartition("_")[2]) in ("seconds", "ratio"):
-        yield f"# UNIT {name} {unit}"
-    yield f"# HELP {name} {about}"
-
-
-def _pair(pair: Pair, ns: int) -> str:
-    resource, victim, culprit = pair
-    labels = f'resource="{resource}",victim="{_quoted(victim)}",culprit="{_quoted(culprit)}"'
-    return f"contend_wait_seconds_total{{{labels}}} {ns / NS_PER_S:.6f}"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _seconds(ns: int) -> float:
+    return round(ns / NS_PER_S, 6)
 
 
 def write(path: Path, text: str) -> None:
-    """The file appears whole or not at all. Raises HostFailed."""
+    """The file appears whole or not at all, for others to read. Raises HostFailed."""
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        part = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            part.chmod(0o644)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with made_beside(path) as part:
+            part.write_text(text, encoding="utf-8")
+            part.chmod(SHARED)
     except OSError as error:
         raise HostFailed(f"cannot write {path}: {error.strerror}", hint="choose another place") from error

@@ -14,7 +14,7 @@ itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -23,12 +23,17 @@ import numpy.typing as npt
 from contend.errors import BadInput
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 Arm = tuple[Floats, npt.NDArray[np.intp]]
 
-LARGE = 200_000  # values from which on the bounds are found one by one, by secants
+LARGE = 200_000  # values from which on the bounds are found by false position
 MOST_PLACES = 16_000_000  # of the table of blocks by values
 _HALVINGS = 42  # of the bracket, to 1e-12 of it: far below anything a clock resolves
+_CLOSE = 1e-4  # of a standard error: as near as false position comes
+_MOST = 60
+_BLOCKS = 1 << 15  # that are aligned at a time
+_TIED = 1 << 18  # values that get their ranks at a time
 
 
 def estimate(
@@ -62,19 +67,14 @@ def estimate_numbered(baseline: Arm, treatment: Arm, level: float = 0.95) -> tup
             f"{blocks:,} blocks of up to {width:,} values are too many to align",
             hint="blocks of like size; are these iterations? take each run's median",
         )
-    values = np.full((1, blocks, width), np.inf)
+    values = np.full((blocks, width), np.inf)
     treated = np.zeros((blocks, width), dtype=np.bool_)
-    values[0, of_a, _within(count_a)] = a
+    values[of_a, _within(count_a)] = a
     place = _within(count_b) + count_a[of_b]
-    values[0, of_b, place] = b
+    values[of_b, place] = b
     treated[of_b, place] = True
-    if len(a) + len(b) > LARGE:
-        from contend.stats.aligned_many import interval
-
-        del a, b, of_a, of_b, place, baseline, treatment  # of millions of values, more than 100 MB
-        return interval(values[0], treated, level)
-    centre, low, high = intervals(values, treated, level)
-    return float(centre[0]), float(low[0]), float(high[0])
+    del a, b, of_a, of_b, place, baseline, treatment  # of millions of values, more than 100 MB
+    return interval(values, treated, level)
 
 
 def _within(counts: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -83,93 +83,159 @@ def _within(counts: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     return np.arange(int(counts.sum())) - np.repeat(starts, counts)
 
 
-def intervals(
-    values: Floats, treated: npt.NDArray[np.bool_], level: float = 0.95
-) -> tuple[Floats, Floats, Floats]:
-    """Estimate, low and high of many experiments of one layout, each of shape (experiments,).
+def interval(values: Floats, treated: Bools, level: float = 0.95) -> tuple[float, float, float]:
+    """Shift, low and high of `values` of shape (blocks, runs), +inf where a block has fewer runs than the widest.
 
-    `values` has shape (experiments, blocks, runs), +inf where a block has fewer runs than the widest;
-    `treated`, of shape (blocks, runs), says which runs are the treatment's.
+    treated, of the same shape: which runs are the treatment's.
     """
-    layout = _Layout(np.isfinite(values[0]), treated)
-    smallest, largest = layout.bracket(values)
-    span = np.maximum(largest - smallest, 1e-12 + 1e-9 * np.maximum(np.abs(smallest), np.abs(largest)))
+    design = _Design(values, treated)
     critical = NormalDist().inv_cdf((1 + level) / 2)
-    # Columns: low, where the statistic ceases to be above 0, where it ceases to be at least 0, high. It moves
-    # in steps and falls as the candidate shift rises; a step on 0 makes the centre a stretch, of which the
-    # middle is taken.
-    thresholds = np.array([critical, 0.0, -math.ulp(0.0), -critical])
-    below = np.repeat((smallest - span / 100)[:, None], 4, axis=1)
-    above = np.repeat((largest + span / 100)[:, None], 4, axis=1)
-    bounded = (layout.statistic(values, below)[:, 0] > critical) & (
-        layout.statistic(values, above)[:, 3] < -critical
-    )
-    bounded &= layout.log_orders >= math.log(2 / (1 - level)) - 1e-9
-    for _ in range(_HALVINGS):
-        middle = (below + above) / 2
-        higher = layout.statistic(values, middle) > thresholds
-        below, above = np.where(higher, middle, below), np.where(higher, above, middle)
-    centre = (above[:, 1] + below[:, 2]) / 2
-    low = np.where(bounded, below[:, 0], -np.inf)
-    high = np.where(bounded, above[:, 3], np.inf)
-    return centre, low, high
+    smallest, largest = design.bracket()
+    span = max(largest - smallest, 1e-12 + 1e-9 * max(abs(smallest), abs(largest)))
+    ends = smallest - span / 100, largest + span / 100
+    bounded = design.statistic(ends[0]) > critical and design.statistic(ends[1]) < -critical
+    bounded = bounded and design.log_orders() >= math.log(2 / (1 - level)) - 1e-9
+    if design.runs > LARGE:
+        # Of so many values the statistic is nearly a straight line, and its steps are below any rounding of a clock.
+        start, error = design.guess()
+        low, centre, high = (
+            _root(lambda x: design.statistic(x) - c, start - c * error, error, *ends)  # noqa: B023
+            for c in (critical, 0.0, -critical)
+        )
+    else:
+        # It moves in steps and falls as the candidate shift rises; a step on 0 makes the centre a stretch, of which the
+        # middle is taken: from where it ceases to be above 0 to where it ceases to be at least 0.
+        low, _ = design.crossing(critical, *ends)
+        centre = (design.crossing(0.0, *ends)[1] + design.crossing(-math.ulp(0.0), *ends)[0]) / 2
+        _, high = design.crossing(-critical, *ends)
+    return (centre, low, high) if bounded else (centre, -math.inf, math.inf)
 
 
-class _Layout:
-    """The layout that all experiments of one design share: which runs exist, and whose they are."""
+class _Design:
+    """The runs, whose they are, and the test of a candidate shift."""
 
-    def __init__(self, present: npt.NDArray[np.bool_], treated: npt.NDArray[np.bool_]) -> None:
-        self.present = present.ravel()
-        self.shape = present.shape
-        self.treated = treated & present
-        self.size = present.sum(axis=1)
-        self.in_treatment = self.treated.sum(axis=1)
-        self.block = np.repeat(np.arange(len(present)), present.shape[1])[self.present]
-        self.starts = np.concatenate([[0], np.cumsum(self.size)[:-1]])
-        n, m = self.in_treatment, self.size - self.in_treatment
-        self.log_orders = sum(math.log(math.comb(int(s), int(k))) for s, k in zip(self.size, n, strict=True))
+    def __init__(self, values: Floats, treated: Bools) -> None:
+        self._values, self._treated = values, treated
+        self._present = np.isfinite(values)
+        self._size = self._present.sum(axis=1)
+        self._n = treated.sum(axis=1)
+        self._middle = (self._size - 1) // 2, self._size // 2
+        self._starts = np.cumsum(self._size) - self._size
+        self._mine = treated[self._present]
         # Variance of the sum of n of N ranks drawn without replacement: n m / (N (N - 1)) * Σ (r - r̄)².
-        self.weight = n * m / (self.size * (self.size - 1))
+        self._weight = self._n * (self._size - self._n) / (self._size * np.maximum(self._size - 1, 1))
 
-    def bracket(self, values: Floats) -> tuple[Floats, Floats]:
-        """Smallest and largest difference within any block, per experiment."""
-        t_low = np.where(self.treated, values, np.inf).min(axis=2)
-        t_high = np.where(self.treated, values, -np.inf).max(axis=2)
-        baseline = self.present.reshape(self.shape) & ~self.treated
-        b_low = np.where(baseline, values, np.inf).min(axis=2)
-        b_high = np.where(baseline, values, -np.inf).max(axis=2)
-        return (t_low - b_high).min(axis=1), (t_high - b_low).max(axis=1)
+    @property
+    def runs(self) -> int:
+        return len(self._mine)
 
-    def statistic(self, values: Floats, shifts: Floats) -> Floats:
-        """Standardised rank sum of the treatment at each candidate: (experiments, k) shifts → same shape."""
-        residual = values[:, None] - shifts[:, :, None, None] * self.treated
-        ordered = np.sort(residual, axis=3)
-        middle = np.stack([(self.size - 1) // 2, self.size // 2], axis=1)
-        centre = np.take_along_axis(ordered, middle[None, None], axis=3).mean(axis=3, keepdims=True)
-        flat = (residual - centre).reshape(*shifts.shape, -1)[..., self.present]
-        ranks = _midranks(flat)
-        sums = np.add.reduceat(ranks, self.starts, axis=2)
-        squares = np.add.reduceat(ranks**2, self.starts, axis=2)
-        variance = (self.weight * (squares - sums**2 / self.size)).sum(axis=2)
-        own = ranks[..., self.treated.ravel()[self.present]].sum(axis=2)
-        excess = own - (self.in_treatment * sums / self.size).sum(axis=2)
+    def log_orders(self) -> float:
+        """The logarithm of how many orders randomisation could have given."""
+        kinds, many = np.unique(np.stack([self._size, self._n]), axis=1, return_counts=True)
+        each = (math.log(math.comb(int(size), int(n))) for size, n in kinds.T)
+        return math.fsum(count * log for count, log in zip(many.tolist(), each, strict=True))
+
+    def bracket(self) -> tuple[float, float]:
+        """Smallest and largest difference within any block."""
+        others = self._present & ~self._treated
+        t_low = np.where(self._treated, self._values, np.inf).min(axis=1)
+        t_high = np.where(self._treated, self._values, -np.inf).max(axis=1)
+        b_low = np.where(others, self._values, np.inf).min(axis=1)
+        b_high = np.where(others, self._values, -np.inf).max(axis=1)
+        return float((t_low - b_high).min()), float((t_high - b_low).max())
+
+    def guess(self) -> tuple[float, float]:
+        """The median over blocks of the difference of their means, and about its standard error."""
+        others = self._present & ~self._treated
+        values = np.where(self._present, self._values, 0.0)
+        difference = (values * self._treated).sum(axis=1) / self._n - (values * others).sum(axis=1) / (
+            self._size - self._n
+        )
+        quarters = np.quantile(difference, [0.25, 0.5, 0.75])
+        spread = float(quarters[2] - quarters[0]) / 1.35
+        return float(quarters[1]), max(spread, 1e-9) / math.sqrt(len(difference))
+
+    def statistic(self, shift: float) -> float:
+        """Standardised rank sum of the treatment, its values less the shift."""
+        # Arrays of millions: three of them at a time, which is what the memory of a comparison comes to.
+        ranks = self._aligned(shift)
+        _rank(ranks)
+        sums = np.add.reduceat(ranks, self._starts)
+        excess = float(ranks[self._mine].sum() - (self._n * sums / self._size).sum())
+        squares = np.add.reduceat(np.square(ranks, out=ranks), self._starts)
+        variance = float((self._weight * (squares - sums**2 / self._size)).sum())
         # Half a rank towards zero: the statistic moves in whole ranks, the normal law is continuous.
-        excess = np.sign(excess) * np.maximum(np.abs(excess) - 0.5, 0.0)
-        result: Floats = excess / np.sqrt(np.maximum(variance, 1e-300))
+        excess = math.copysign(max(abs(excess) - 0.5, 0.0), excess)
+        return excess / math.sqrt(max(variance, 1e-300))
+
+    def crossing(self, threshold: float, below: float, above: float) -> tuple[float, float]:
+        """Two shifts close together: the statistic is above the threshold at the first, and no more at the second."""
+        for _ in range(_HALVINGS):
+            middle = (below + above) / 2
+            if self.statistic(middle) > threshold:
+                below = middle
+            else:
+                above = middle
+        return below, above
+
+    def _aligned(self, shift: float) -> Floats:
+        """Values less the shift, where they are the treatment's, and less their block's median; block after block."""
+        result = np.empty(len(self._mine))
+        filled = 0
+        for begin in range(0, len(self._values), _BLOCKS):
+            part = slice(begin, begin + _BLOCKS)
+            residual = self._values[part].copy()
+            np.subtract(residual, shift, out=residual, where=self._treated[part])
+            ordered = np.sort(residual, axis=1)
+            rows = np.arange(len(residual))
+            low, high = (middle[part] for middle in self._middle)
+            residual -= ((ordered[rows, low] + ordered[rows, high]) / 2)[:, None]
+            flat = residual[self._present[part]]
+            result[filled : filled + len(flat)] = flat
+            filled += len(flat)
         return result
 
 
-def _midranks(rows: Floats) -> Floats:
-    """Ranks from 1 along the last axis; ties share their mean rank."""
-    order = np.argsort(rows, axis=-1)
-    ordered = np.take_along_axis(rows, order, axis=-1)
-    position = np.broadcast_to(np.arange(rows.shape[-1], dtype=np.float64), rows.shape)
-    changes = np.ones(rows.shape, dtype=np.bool_)
-    changes[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    first = np.maximum.accumulate(np.where(changes, position, 0.0), axis=-1)
-    ends = np.ones(rows.shape, dtype=np.bool_)
-    ends[..., :-1] = changes[..., 1:]
-    last = np.minimum.accumulate(np.where(ends, position, np.inf)[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty_like(rows)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=-1)
-    return ranks
+def _rank(values: Floats) -> None:
+    """Put in the place of each value its rank, from 1; ties share their mean rank."""
+    order = np.argsort(values)
+    ordered = values[order]
+    first = np.empty(len(values) + 1, dtype=np.bool_)  # of those that are the same; the end counts as another
+    first[[0, -1]] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:-1])
+    del ordered
+    begin = 0
+    while begin < len(values):
+        end = min(begin + _TIED, len(values))
+        end += int(np.argmax(first[end:]))  # ties are not parted
+        begins = np.flatnonzero(first[begin:end])
+        counts = np.diff(begins, append=end - begin)
+        values[order[begin:end]] = np.repeat(begin + begins + (counts + 1) / 2, counts)
+        begin = end
+
+
+def _root(f: Callable[[float], float], start: float, error: float, low: float, high: float) -> float:
+    """Where the falling f crosses 0, by false position (Illinois) in a bracket that is widened from the guess first."""
+    left, right = min(max(start - error, low), high), max(min(start + error, high), low)
+    f_left, f_right, step = f(left), f(right), error
+    while f_left < 0 and left > low:
+        right, f_right, step = left, f_left, 2 * step
+        left = max(left - step, low)
+        f_left = f(left)
+    while f_right > 0 and right < high:
+        left, f_left, step = right, f_right, 2 * step
+        right = min(right + step, high)
+        f_right = f(right)
+    if f_left <= 0 or f_right >= 0:
+        return left if f_left <= 0 else right
+    at, side = left, 0
+    for _ in range(_MOST):
+        at = right - f_right * (right - left) / (f_right - f_left)
+        value = f(at)
+        if abs(value) < _CLOSE or right - left < _CLOSE * error:
+            break
+        if value > 0:
+            left, f_left, f_right, side = at, value, f_right / (2 if side > 0 else 1), 1
+        else:
+            right, f_right, f_left, side = at, value, f_left / (2 if side < 0 else 1), -1
+    return at

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from contend.stats.platform_forms import FORMS, POWER, FittedForm, design_of, fi
 from contend.stats.platform_size import SizeCell, by_series
 from contend.stats.quantiles import incomplete_beta, t_quantile
 from contend.stats.samples import check_level, exp
+from contend.text.shape import HIDDEN, Limits, Named, Shape, computed
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,10 +50,10 @@ MEASURED = "Hodges–Lehmann median of within-block log ratios, Student's t of i
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOut(Shape):
     """One size, predicted from all others by the same procedure, beside what was measured there."""
 
-    size: float
+    size: Annotated[float, Named("cpus")]
     predicted: Estimate
     """Refused where the size lies too far outside the others."""
     measured: Estimate
@@ -62,8 +64,9 @@ class HeldOut:
         return self.predicted.value / self.measured.value - 1
 
     @property
+    @computed
     def inside(self) -> bool | None:
-        """True if the two agree within both their intervals (half-widths as a root of squares); None where refused."""
+        """whether both agree within their intervals (half-widths as a root of squares); null where no prediction was made"""
         if self.predicted.verdict == "refused":
             return None
         p, m = self.predicted, self.measured
@@ -76,22 +79,28 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Made by `curve`. Sizes are in CPUs of a host with `host_cpus`."""
+class Curve(Shape):
+    """A curve of overhead over size: a description. Sizes are in CPUs of a host with `host_cpus`."""
 
     application: str
     platform: str
     provisioning: str
     host_cpus: float
-    sizes: tuple[float, ...]
-    n: int
+    sizes: Annotated[tuple[float, ...], HIDDEN]
+    n: Annotated[int, HIDDEN]
     """Blocks in which every size has a ratio."""
-    level: float
-    warnings: tuple[str, ...]
-    _centres: Floats  # (sizes,): Hodges–Lehmann medians of the log ratios
-    _noise: Floats  # (sizes,): their variances
-    _draws: Floats  # (resamples, sizes): the same of resampled blocks
-    _maps: tuple[FittedForm, ...] = field(repr=False)
+    level: Annotated[float, HIDDEN]
+    warnings: Annotated[tuple[str, ...], HIDDEN]
+    _centres: Annotated[Floats, HIDDEN]  # (sizes,): Hodges–Lehmann medians of the log ratios
+    _noise: Annotated[Floats, HIDDEN]  # (sizes,): their variances
+    _draws: Annotated[Floats, HIDDEN]  # (resamples, sizes): the same of resampled blocks
+    _maps: Annotated[tuple[FittedForm, ...], HIDDEN] = field(repr=False)
+
+    @property
+    @computed
+    def why_none(self) -> str:
+        """empty: there is a curve"""
+        return ""
 
     @cached_property
     def _best(self) -> int:
@@ -117,29 +126,34 @@ class Curve:
         return np.stack(found, axis=-1)
 
     @property
-    def form(self) -> str:
-        """The form chosen, one of FORMS."""
+    @computed
+    def form(self) -> Annotated[str, Limits(enum=list(FORMS))]:
+        """the form chosen"""
         return self._maps[self._best].form
 
     @property
+    @computed
     def exponent(self) -> float | None:
-        """c, where the form has one."""
+        """c, where the form has one"""
         return self._maps[self._best].exponent if self.form == POWER else None
 
     @property
+    @computed
     def coefficients(self) -> tuple[float, ...]:
-        """a, and b where the form has one, on the natural-log scale; without intervals: see `at` for the curve's."""
+        """a, and b where the form has one, on the natural-log scale; without intervals"""
         return tuple((self._maps[self._best].solve @ self._centres).tolist())
 
     @cached_property
+    @computed
     def chosen(self) -> dict[str, float]:
-        """Part of the resamples that chose each form: how far the data tell them apart."""
+        """part of the resamples that chose each form: how far the data tell them apart"""
         names = [self._maps[i].form for i in self._best_of_draws.tolist()]
         return {form: names.count(form) / len(names) for form in FORMS if form in names}
 
     @cached_property
+    @computed
     def misfit(self) -> float:
-        """Chance of gaps as wide as these between the curve and the measured sizes if its form were true.
+        """chance of gaps as wide as these between the curve and the measured sizes if its form were true
 
         F of the weighted squares over sizes less parameters, against the blocks' own noise.
         """
@@ -174,17 +188,8 @@ class Curve:
         elif not smallest / FURTHEST <= size <= largest * FURTHEST:
             far = f"{size:g} CPUs are more than {FURTHEST:g} times outside the sizes measured, {smallest:g} to {largest:g}"
         if far:
-            return Estimate(
-                exp(value),
-                0.0,
-                math.inf,
-                "ratio",
-                self.n,
-                self.level,
-                METHOD,
-                "refused",
-                (*self.warnings, far),
-            )
+            why = (*self.warnings, far)
+            return Estimate(exp(value), 0.0, math.inf, "ratio", self.n, self.level, METHOD, "refused", why)
         chosen = np.stack([self._draws @ r for r in row])[self._best_of_draws, np.arange(len(self._draws))]
         low, high = self._reach(chosen, value)
         if smallest <= size <= largest:
@@ -208,15 +213,17 @@ class Curve:
         return expanded(values, centre, self.n, self.level)
 
     @property
+    @computed
     def doubt(self) -> str:
-        """Why the curve has no intervals: it misses the sizes measured by more than their noise. Empty where it has."""
+        """why it has no intervals and predicts nothing: it misses sizes by more than their noise; empty where it has"""
         if self.misfit >= MISFIT:
             return ""
         return f"no form fits the sizes measured (chance {self.misfit:.1g}): the curve has no interval"
 
     @cached_property
+    @computed
     def held_out(self) -> tuple[HeldOut, ...]:
-        """Each size predicted from the others, from four sizes on; empty with fewer. Also of curves that do not fit."""
+        """each size predicted from the others, from four sizes on; empty with fewer. Also of curves that do not fit"""
         if len(self.sizes) < FOR_LEAVING_OUT:
             return ()
         result = []
@@ -240,14 +247,14 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class NoCurve:
+class NoCurve(Shape):
     """A series that carries no curve, and why."""
 
     application: str
     platform: str
     provisioning: str
     host_cpus: float
-    why: str
+    why: Annotated[str, Named("why_none")]
 
 
 def curves(

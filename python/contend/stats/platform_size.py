@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from contend.stats.compare import REFUSED
 from contend.stats.estimate import Estimate
 from contend.stats.samples import check_level
 from contend.stats.simultaneous import simultaneous
+from contend.text.shape import FLAT, HIDDEN, Named, Shape, computed
 
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)
@@ -47,8 +48,8 @@ EMULATED: tuple[str, ...] = ("vm", "container-in-vm")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Setting:
-    """Where an application ran: size and host_cpus in CPUs, as the platform and the host count them.
+class Setting(Shape):
+    """Where an application ran: sizes in CPUs, as the platform and the host count them.
 
     CPUs are hardware threads where the host has SMT: say so beside the figures. size may be a fraction (a quota).
     Raises BadInput for a size that is not above 0 or is above the host's: too much promised is another question.
@@ -60,8 +61,8 @@ class Setting:
     application: str
     platform: str
     provisioning: str
-    size: float
-    host_cpus: float
+    size: Annotated[float, Named("cpus")]
+    host_cpus: Annotated[float, "CPUs of the host, which a run may vary"]
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.host_cpus) and 0 < self.size <= self.host_cpus):
@@ -71,8 +72,9 @@ class Setting:
             )
 
     @property
+    @computed
     def chr(self) -> float:
-        """Container-to-host core ratio, above 0 and at most 1."""
+        """container-to-host core ratio: its CPUs over the host's"""
         return self.size / self.host_cpus
 
 
@@ -124,10 +126,10 @@ class Overhead:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeOverhead:
+class SizeOverhead(Shape):
     """PSO of one size: ratio(size) / ratio(1)."""
 
-    setting: Setting
+    setting: Annotated[Setting, FLAT]
     ratio: Estimate
 
 
@@ -143,8 +145,8 @@ class Fading:
 
 
 @dataclass(frozen=True, slots=True)
-class Decomposition:
-    """PTO and PSO of one platform and provisioning on one host. Made by `decompositions`.
+class Decomposition(Shape):
+    """PTO and PSO of one application on one platform and provisioning.
 
     Where it was refused, PTO's verdict is "refused", its only warning is the reason, and there are no PSOs.
     """
@@ -155,17 +157,20 @@ class Decomposition:
     host_cpus: float
     standing: Standing
     """"claim" for vanilla containers; else "description": nothing says that the parts mean there what they say here."""
-    at_one: Setting | None
+    at_one: Annotated[Setting | None, HIDDEN]
     """The cell that was taken for CHR = 1; None where there is none."""
     pto: Estimate
+    spare: Annotated[
+        Setting | None,
+        "of platforms with an emulator: the largest size that leaves that a CPU; its ratio is to be read beside PTO",
+    ]
     pso: tuple[SizeOverhead, ...]
     """By size, smallest first, without `at_one`."""
-    spare: Setting | None = None
-    """Of platforms with an emulator: the largest size that leaves it a CPU. Its ratio is to be told beside PTO."""
 
     @property
+    @computed(before="pto")
     def refused(self) -> str:
-        """Why there is no decomposition; empty where there is one."""
+        """why there is none; empty where there is"""
         return self.pto.warnings[0] if self.pto.verdict == "refused" else ""
 
     def fades(self, limit: float = 1.05) -> Fading:
@@ -259,7 +264,7 @@ def decompositions(
             pso = tuple(SizeOverhead(c.setting, found[c.setting]) for c in group if c is not one)
         spare = _spare(group) if key[1] in emulated else None
         at_one = None if one is None else one.setting
-        result.append(Decomposition(*key, standing, at_one, pto, pso, spare))
+        result.append(Decomposition(*key, standing, at_one, pto, spare, pso))
     return tuple(result)
 
 

@@ -96,7 +96,12 @@ class Line:
         value, half = float(self._beta[at]), self._t * math.sqrt(self._covariance[at, at])
         low, high = value - half, value + half
         verdict = "higher" if low > 0 else "lower" if high < 0 else "no detectable effect"
-        return Estimate(value, low, high, unit, self.n, self.level, METHOD, verdict)
+        return self._estimate(value, low, high, unit, METHOD, verdict)
+
+    def _estimate(
+        self, value: float, low: float, high: float, unit: str, method: str, verdict: str = "level", *why: str
+    ) -> Estimate:
+        return Estimate(value, low, high, unit, self.n, self.level, method, verdict, why)
 
     def value_at(self, jobs: float) -> float:
         return float(self._beta[0] + self._beta[1] * jobs)
@@ -105,7 +110,7 @@ class Line:
         """Where the line itself is there, whatever one storm does."""
         x, value = np.array([1.0, jobs]), self.value_at(jobs)
         half = self._t * math.sqrt(float(x @ self._covariance @ x))
-        return Estimate(value, value - half, value + half, self.unit, self.n, self.level, METHOD, "level")
+        return self._estimate(value, value - half, value + half, self.unit, METHOD)
 
     def at(self, jobs: float, furthest: float = FURTHEST) -> Estimate:
         """Predict what one more storm of so many jobs would measure: a prediction interval over storms.
@@ -115,18 +120,9 @@ class Line:
         value, half = self.value_at(jobs), self._half(jobs)
         method = f"{METHOD}; prediction interval of one storm"
         if jobs > furthest * float(self.jobs.max()):
-            return Estimate(
-                value,
-                -math.inf,
-                math.inf,
-                self.unit,
-                self.n,
-                self.level,
-                method,
-                "refused",
-                (self._far(jobs, furthest),),
-            )
-        return Estimate(value, value - half, value + half, self.unit, self.n, self.level, method, "level")
+            far = self._far(jobs, furthest)
+            return self._estimate(value, -math.inf, math.inf, self.unit, method, "refused", far)
+        return self._estimate(value, value - half, value + half, self.unit, method)
 
     def breaks(self, limit: float, furthest: float = FURTHEST) -> Estimate:
         """The N from which on a storm takes longer than `limit`, in jobs.
@@ -138,27 +134,17 @@ class Line:
         if not self.slope.low > 0:
             slope = self.slope
             told = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
-            return Estimate(math.inf, 0, math.inf, "jobs", self.n, self.level, method, "refused", (told,))
+            return self._estimate(math.inf, 0, math.inf, "jobs", method, "refused", told)
         value = (limit - float(self._beta[0])) / float(self._beta[1])
         end = furthest * most
         if value > end:
-            return Estimate(
-                value,
-                0,
-                math.inf,
-                "jobs",
-                self.n,
-                self.level,
-                method,
-                "refused",
-                (self._far(value, furthest),),
-            )
+            return self._estimate(value, 0, math.inf, "jobs", method, "refused", self._far(value, furthest))
         low = crossing(lambda n: self.value_at(n) + self._half(n) - limit, 0.0, value)
         # The band's lower edge may never reach it within what was tested.
         high = crossing(lambda n: self.value_at(n) - self._half(n) - limit, value, 4 * end)
         warnings = () if value >= 1 else ("even one job alone takes longer",)
         value, low, high = (max(jobs, 0.0) for jobs in (value, low, high))  # the line may begin above it
-        return Estimate(value, low, high, "jobs", self.n, self.level, method, "level", warnings)
+        return self._estimate(value, low, high, "jobs", method, "level", *warnings)
 
     def _half(self, jobs: float) -> float:
         """Half of the prediction interval of one storm."""
@@ -322,16 +308,8 @@ class BatchLaw:
         moved = _influence(self.median) / top - _influence(self.makespan) / bottom
         half = t_quantile((1 + level) / 2, n - 2) * math.sqrt(float(moved @ moved) * n / (n - 2))
         centre = math.log(top / bottom)
-        return Estimate(
-            math.exp(centre),
-            math.exp(centre - half),
-            math.exp(centre + half),
-            "ratio",
-            n,
-            level,
-            method,
-            "level",
-        )
+        value, low, high = (math.exp(centre + side * half) for side in (0, -1, 1))
+        return Estimate(value, low, high, "ratio", n, level, method, "level")
 
     @property
     def lines(self) -> Mapping[str, Line]:

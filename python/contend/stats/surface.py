@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from contend.errors import BadInput
 from contend.stats.quantiles import t_quantile
+from contend.text.shape import HIDDEN, Count, Shape, computed
 
 Floats = npt.NDArray[np.float64]
 _SPARE = 1.3  # points for each coefficient, at least
@@ -36,17 +38,17 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Surface:
-    """powers: of each term, the exponent of every factor; missed: median error factor less 1 at points left out in turn
-    (0.1: a tenth off); explained: share of the variance that is predicted of such points, at most 1."""
+class Surface(Shape):
+    """A response surface: a description, no verdict."""
 
-    powers: tuple[tuple[int, ...], ...]
-    coefficients: Floats
-    spread: Floats  # covariance of the coefficients
-    df: int
-    n: int
-    missed: float
-    explained: float
+    powers: Annotated[tuple[tuple[int, ...], ...], HIDDEN]
+    """Of each term, the exponent of every factor."""
+    coefficients: Annotated[Floats, HIDDEN]
+    spread: Annotated[Floats, HIDDEN]  # covariance of the coefficients
+    n: Annotated[Count, "points"]
+    df: Count
+    missed: Annotated[float, "median error factor less 1 at points left out in turn"]
+    explained: Annotated[float, "share of the variance of such points that is predicted"]
 
     def at(self, point: Sequence[float], level: float = 0.95) -> Prediction:
         """The fitted logarithm there, with the interval of its mean. point: coded, one value a factor."""
@@ -56,8 +58,9 @@ class Surface:
         return Prediction(value, value - reach, value + reach)
 
     @property
+    @computed(before="missed")
     def order(self) -> str:
-        """Words for what the model holds."""
+        """what the model holds"""
         if any(sum(p) == 2 and max(p) == 1 for p in self.powers):
             return "second order, with the products of every two factors"
         return "squares without products" if any(max(p) == 2 for p in self.powers) else "first order"
@@ -116,4 +119,4 @@ def _fit(rows: Floats, logs: Floats, powers: tuple[tuple[int, ...], ...]) -> Sur
     about = float(np.sum((logs - logs.mean()) ** 2))
     explained = 1 - float(left_out @ left_out) / about if about > 0 else 0.0
     missed = float(np.exp(np.median(np.abs(left_out))) - 1)
-    return Surface(powers, coefficients, held * variance, df, n, missed, explained)
+    return Surface(powers, coefficients, held * variance, n, df, missed, explained)

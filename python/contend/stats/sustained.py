@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,16 +55,12 @@ class Usl:
         gradient[0], gradient[at] = -value / time, 1 / time
         half = self._t * math.sqrt(max(float(gradient @ self._covariance @ gradient), 0.0))
         verdict = "higher" if value - half > 0 else "no detectable effect"
-        return Estimate(
-            value,
-            max(value - half, 0.0),
-            value + half,
-            "per job",
-            len(self.jobs),
-            self.level,
-            self.method,
-            verdict,
-        )
+        return self._estimate(value, max(value - half, 0.0), value + half, "per job", verdict)
+
+    def _estimate(
+        self, value: float, low: float, high: float, unit: str, verdict: str = "level", *why: str
+    ) -> Estimate:
+        return Estimate(value, low, high, unit, len(self.jobs), self.level, self.method, verdict, why)
 
     @cached_property
     def contention(self) -> Estimate:
@@ -83,23 +79,15 @@ class Usl:
         half = self._t * math.sqrt(float(x @ self._covariance @ x) + (self._relative * cost) ** 2)
         low = jobs / (cost + half)
         high = jobs / (cost - half) if cost > half else math.inf
-        return Estimate(
-            jobs / cost,
-            low,
-            high,
-            "1/s",
-            len(self.jobs),
-            self.level,
-            f"{self.method}; prediction interval",
-            "level",
-        )
+        method = f"{self.method}; prediction interval"
+        return replace(self._estimate(jobs / cost, low, high, "1/s"), method=method)
 
     @cached_property
     def peak(self) -> Estimate:
         """The N of most throughput, sqrt((1 - sigma) / kappa). Refused where the range of N does not show that there is
         one: the interval of kappa holds 0, or the peak lies beyond twice the largest N."""
         kappa, sigma = self.coherency, self.contention
-        n, most = len(self.jobs), float(self.jobs.max())
+        most = float(self.jobs.max())
         told = ""
         value = math.inf
         if kappa.value > 0 and sigma.value < 1:
@@ -109,10 +97,10 @@ class Usl:
         elif value > 2 * most:
             told = f"a peak at N = {value:.0f} is beyond twice the largest N measured ({most:.0f})"
         if told:
-            return Estimate(value, 0, math.inf, "jobs", n, self.level, self.method, "refused", (told,))
+            return self._estimate(value, 0, math.inf, "jobs", "refused", told)
         low = math.sqrt(max(1 - min(sigma.high, 1.0), 0.0) / kappa.high)
         high = math.sqrt((1 - sigma.low) / kappa.low)
-        return Estimate(value, low, high, "jobs", n, self.level, self.method, "level")
+        return self._estimate(value, low, high, "jobs")
 
 
 def _row(jobs: float) -> Floats:
@@ -190,10 +178,9 @@ class Closed:
         variance = float((gradient @ self._covariance @ gradient.T)[0, 0]) + self._relative**2
         half = t_quantile((1 + self.level) / 2, len(self.jobs) - 2) * math.sqrt(variance)
         centre = float(value[0])
-        return Estimate(
-            math.exp(centre), math.exp(centre - half), math.exp(centre + half), "1/s", len(self.jobs), self.level,
-            f"{_CLOSED}; prediction interval", "level",
-        )  # fmt: skip
+        low, high = math.exp(centre - half), math.exp(centre + half)
+        method = f"{_CLOSED}; prediction interval"
+        return Estimate(math.exp(centre), low, high, "1/s", len(self.jobs), self.level, method, "level")
 
 
 _CLOSED = "closed network of one queue and a delay by mean value analysis, log least squares, Student's t"

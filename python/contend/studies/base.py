@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
-from contend.document import RESERVED, Layout, Section, Shown
+from contend.document import RESERVED, Analysis, CellResult, Control, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
 from contend.studies.cell import Cell, Party
 from contend.studies.model import Scenario
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from contend.advice.document import PlacementDocument
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import Table
-    from contend.document import Analysis, CellResult, Control
     from contend.platforms.base import Role
     from contend.platforms.topology import Topology
     from contend.report.model import ReportInput

@@ -123,7 +123,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "report/progress.py::ConsoleProgress.line",
         "report/theme.py::resolve",
         "report/vega.py::drawable",
-        "report/watch_metrics.py::_family",
         "report/whatif_terminal.py::_lines",
     ),
     "the first of several hints of an error": ("studies/base.py::works",),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from contend.contention.alibi.verdict import Alibi
+from contend.contention.alibi.verdict import Alibi
 
 NONE = "no recording of the host beside the trace: `contend trace --sample` makes one"
 

@@ -8,14 +8,11 @@ request alone, from which depth on more requests at once bought nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.contention.alibi import limits
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Flags, Floats
+from contend.contention.alibi.grid import Flags, Floats
 
 # Throughputs are compared by cells of this width (log): half of limits.FLAT, so that a cell blurs little.
 _CELL = np.log1p(limits.FLAT) / 2

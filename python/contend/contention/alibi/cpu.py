@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.contention.alibi import limits
-from contend.contention.alibi.grid import Grid, by_key, distinct, first_of_each
+from contend.contention.alibi.grid import Array, Flags, Floats, Grid, by_key, distinct, first_of_each
 from contend.contention.alibi.processes import PROCESS, PROGRAM, THREAD, coded
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array, Flags, Floats
 
 _BUSY = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns")
 _INTERRUPTS = ("irq_ns", "softirq_ns")

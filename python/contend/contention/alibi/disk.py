@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.contention.alibi import limits
 from contend.contention.alibi.ceiling import knees
-from contend.contention.alibi.grid import Grid
+from contend.contention.alibi.grid import Array, Flags, Floats, Grid
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array, Flags, Floats
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.contention.alibi import limits
-from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.grid import Array, Flags, Floats, Grid, by_key
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array, Flags, Floats
 
 # Cumulative counters of table host that tell how a shortage showed.
 _SIGNS = {

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.contention.alibi import limits
 from contend.contention.alibi.ceiling import knees
-from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.grid import Array, Flags, Floats, Grid, by_key
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track, mean
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array, Flags, Floats
 
 _REFUSALS = ("overlimits", "drops", "requeues")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from contend.contention.alibi import limits
 from contend.contention.alibi.cpu import cores, judge_threads
-from contend.contention.alibi.grid import Grid, by_key, make_grid
+from contend.contention.alibi.grid import Floats, Grid, by_key, make_grid
 from contend.contention.alibi.judge import verdict_of
 from contend.contention.alibi.memory import short_group
 from contend.contention.alibi.recording import Recording
@@ -22,9 +22,6 @@ from contend.contention.alibi.throttling import judge_throttling
 from contend.contention.alibi.track import Judged, Measure, Track
 from contend.contention.alibi.verdict import Alibi
 from contend.units import NS_PER_S
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Floats
 
 
 def judge_party(

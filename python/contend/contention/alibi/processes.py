@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contend.contention.alibi.grid import distinct
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Array
+from contend.contention.alibi.grid import Array, distinct
 
 PROCESS, THREAD, PROGRAM = "process", "thread", "program"
 _PIDS = 2**22  # the kernel's most

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from contend.contention.alibi import limits
-from contend.contention.alibi.grid import Grid, by_key
+from contend.contention.alibi.grid import Floats, Grid, by_key
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.track import Judged, Measure, Track
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Floats
 
 MOST_CGROUPS = 20
 

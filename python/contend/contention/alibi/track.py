@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contend.advice.finding import Evidence
-from contend.contention.alibi.grid import Grid, ranges
+from contend.contention.alibi.grid import Flags, Floats, Grid, ranges
 from contend.contention.alibi.verdict import Saturation
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.grid import Flags, Floats
 
 
 @dataclass(frozen=True)

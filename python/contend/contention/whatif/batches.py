@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contend.contention.alibi.verdict import CellAlibi
 from contend.contention.whatif.gate import Gate
 from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.regime import FULL_USE, Regime
@@ -18,9 +19,6 @@ from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted, Times
 from contend.errors import BadInput
 from contend.stats.scaling import Line, line
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.verdict import CellAlibi
 
 FILE = "storm.json"
 LAW = "batch law"

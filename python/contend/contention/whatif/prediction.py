@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from contend.contention.alibi.beside import beside
+from contend.contention.alibi.verdict import Alibi
 from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import typical_error
 from contend.contention.whatif.gate import Gate, Replayed, gate
@@ -15,9 +16,6 @@ from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
 from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
-
-if TYPE_CHECKING:
-    from contend.contention.alibi.verdict import Alibi
 
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8

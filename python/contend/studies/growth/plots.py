@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from contend.report.plotkit import Plot, Spec, axis_format, chart
-from contend.report.theme import series_colours, var
+from contend.report.plotkit import Plot, Spec, band, chart, curve, dots, limit, quantity, ticks
+from contend.report.theme import series_colours
 from contend.stats.trend import PER
 from contend.studies.growth.result import Call, Grown, Growths, broken, milliseconds
 from contend.units import format_duration
@@ -34,27 +34,13 @@ def _plot(grown: Grown, slo_s: float) -> Plot:
         for call in grown.calls
         for visit in call.latency.visits
     ]
-    y: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": f"a typical call, {unit}",
-        "scale": {"zero": True, "nice": True},
-        "axis": {"tickCount": 5, "format": axis_format([point["v"] for point in points])},
-    }
+    y = quantity("v", f"a typical call, {unit}", ticks(5, [point["v"] for point in points]))
     layers = [_band(call, end, size, colours[call.name], y) for call in grown.calls]
     layers += [_line(call, end, size, colours[call.name], y) for call in grown.calls]
-    layers.append(_dots(y))
+    layers.append(dots(40, 0.85, y=y))
     if slo_s <= 1.5 * most_s:
-        layers.append(_limit(slo_s * size, y))
-    x = {
-        "field": "n",
-        "type": "quantitative",
-        "title": f"{grown.kind} entities there are",
-        "scale": {"domain": [0, end], "nice": False},
-        "axis": {"grid": False, "tickMinStep": 1},
-    }
-    for layer in layers:
-        layer["encoding"].setdefault("x", x)
+        layers.append(limit(slo_s * size, y))
+    x = quantity("n", f"{grown.kind} entities there are", {"grid": False, "tickMinStep": 1}, domain=[0, end])
     caption = (
         "Every point is a visit on the way up or down, the median of its calls as the clock has it; lines are the trend"
         " once control and time are taken out, bands its interval."
@@ -72,50 +58,24 @@ def _plot(grown: Grown, slo_s: float) -> Plot:
         "growth",
         title,
         caption,
-        chart(HEIGHT, layers, points),
+        chart(HEIGHT, layers, points, x=x),
         colours,
         headers,
         table,
     )
 
 
-def _dots(y: Spec) -> Spec:
-    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
-    return {
-        "mark": {"type": "point", "filled": True, "size": 40, "opacity": 0.85},
-        "encoding": {"y": y, "color": colour, "tooltip": {"field": "say"}},
-    }
-
-
 def _line(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
-    values = [
-        {"n": n, "v": max(call.latency.at(n).value, 0.0) * size}
-        for n in (end * step / _STEPS for step in range(_STEPS + 1))
-    ]
-    return {
-        "data": {"values": values},
-        "mark": {"type": "line", "strokeWidth": 2, "color": colour},
-        "encoding": {"y": y},
-    }
+    return curve(lambda n: call.latency.at(n).value * size, _numbers(end), colour, y)
 
 
 def _band(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
-    values = []
-    for step in range(_STEPS + 1):
-        told = call.latency.at(end * step / _STEPS)
-        values.append(
-            {"n": end * step / _STEPS, "v": max(told.low, 0.0) * size, "v2": max(told.high, 0.0) * size}
-        )
-    return {
-        "data": {"values": values},
-        "mark": {"type": "area", "opacity": 0.14, "color": colour, "clip": True},
-        "encoding": {"y": y, "y2": {"field": "v2"}},
-    }
+    def edges(n: float) -> tuple[float, float]:
+        told = call.latency.at(n)
+        return told.low * size, told.high * size
+
+    return band(edges, _numbers(end), colour, y)
 
 
-def _limit(value: float, y: Spec) -> Spec:
-    return {
-        "data": {"values": [{"v": value}]},
-        "mark": {"type": "rule", "strokeDash": [6, 4], "color": var("bad"), "clip": True},
-        "encoding": {"y": y, "x": {"value": 0}, "x2": {"value": "width"}},
-    }
+def _numbers(end: float) -> list[float]:
+    return [end * step / _STEPS for step in range(_STEPS + 1)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from contend.advice.finding import Finding
-from contend.document import VARIANTS, Layout
+from contend.document import VARIANTS, Analysis, Layout
 from contend.stats import trend
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -17,7 +17,6 @@ from contend.studies.growth.findings import findings
 from contend.studies.growth.model import Growth
 
 if TYPE_CHECKING:
-    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import VARIANTS, Layout
+from contend.document import VARIANTS, Analysis, Layout
 from contend.errors import ScenarioError
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -16,7 +16,6 @@ from contend.studies.imported.model import Imported
 from contend.studies.words import compared, known
 
 if TYPE_CHECKING:
-    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer

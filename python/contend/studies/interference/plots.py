@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from contend.report import words
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import COLOUR, Plot, Spec, bounds, chart, dots, marks, quantity
 from contend.report.theme import series_colours
 from contend.studies.interference.crowds import Crowd
 
@@ -26,9 +26,9 @@ def crowd_plots(crowds: tuple[Crowd, ...]) -> list[Plot]:
         values.append({"k": 1, "v": 1.0, "colour": colour, "say": f"{crowd.application} alone"})
         for point in crowd.points:
             e = point.slowdown
-            bounds = {"low": e.low, "high": e.high} if math.isfinite(e.high) and e.low > 0 else {}
+            edges = {"low": e.low, "high": e.high} if math.isfinite(e.high) and e.low > 0 else {}
             say = f"{point.copies} of {crowd.application}: {words.ratio(e)}"
-            values.append({"k": point.copies, "v": e.value, "colour": colour, "say": say, **bounds})
+            values.append({"k": point.copies, "v": e.value, "colour": colour, "say": say, **edges})
         most = max(point.copies for point in crowd.points)
         if crowd.wants is not None:
             knee = min(max(1.0, crowd.cpus / crowd.wants), most)
@@ -42,39 +42,16 @@ def crowd_plots(crowds: tuple[Crowd, ...]) -> list[Plot]:
                 }
                 for k in dict.fromkeys(ends)
             ]
-    x: Spec = {
-        "field": "k",
-        "type": "quantitative",
-        "title": "of the same at once",
-        "scale": {"domainMin": 1, "nice": False, "padding": 12},
-        "axis": {"grid": False, "values": sorted({value["k"] for value in values}), "format": "d"},
-    }
-    y: Spec = {"field": "v", "type": "quantitative", "title": "slowdown of each", "scale": {"zero": False}}
-    colour_of: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    axis = {"grid": False, "values": sorted({value["k"] for value in values}), "format": "d"}
+    x = quantity("k", "of the same at once", axis, domainMin=1, nice=False, padding=12)
+    y = quantity("v", "slowdown of each", zero=False)
+    pale = {"strokeDash": [4, 3], "strokeWidth": 1.5, "opacity": 0.8}
+    wide = {"strokeWidth": 4, "opacity": 0.45}
     layers: list[Spec] = [
-        {
-            "data": {"values": fair},
-            "mark": {"type": "line", "strokeDash": [4, 3], "strokeWidth": 1.5, "opacity": 0.8},
-            "encoding": {"x": x, "y": y, "color": colour_of, "detail": {"field": "of"}},
-        },
-        {
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {"x": x, "y": y, "color": colour_of},
-        },
-        {
-            "transform": [{"filter": "isValid(datum.low)"}],
-            "mark": {"type": "rule", "strokeWidth": 4, "opacity": 0.45},
-            "encoding": {
-                "x": x,
-                "y": {**y, "field": "low"},
-                "y2": {"field": "high"},
-                "color": colour_of,
-            },
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-            "encoding": {"x": x, "y": y, "color": colour_of, "tooltip": {"field": "say"}},
-        },
+        marks("line", pale, values=fair, x=x, y=y, color=COLOUR, detail="of"),
+        marks("line", {"strokeWidth": 2}, x=x, y=y, color=COLOUR),
+        marks("rule", wide, where="isValid(datum.low)", x=x, **bounds(y), color=COLOUR),
+        dots(60, 1, x=x, y=y),
     ]
     caption = (
         "Points are estimates, bars their intervals. Dashed: what each would take if only CPU time were shared, by what "

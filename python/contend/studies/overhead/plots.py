@@ -9,8 +9,8 @@ from contend.document import Analysis, CellResult
 from contend.platforms.sizes import sized
 from contend.report import words
 from contend.report.matrix import platform_name, subject
-from contend.report.plotkit import Plot, Spec, bars_with_intervals, chart
-from contend.report.theme import series_colours, var
+from contend.report.plotkit import Plot, Spec, bars_with_intervals, chart, dashed, quantity
+from contend.report.theme import series_colours
 from contend.studies.overhead.variants import place_of
 
 HEIGHT = 220
@@ -50,20 +50,10 @@ def _bars(number: int, application: str, cells: list[CellResult], colours: dict[
                 "say": f"{application}, {sized(cell.factors)}, {name}: {words.ratio(estimate)}",
             }
         )
-    y: Spec = {
-        "field": "value",
-        "type": "quantitative",
-        "title": "time over bare (1 = no cost)",
-        "scale": {"zero": True, "nice": True},
-        "axis": {"tickCount": 5},
-    }
+    y = quantity("value", "time over bare (1 = no cost)", {"tickCount": 5})
     layers: list[Spec] = [
         *bars_with_intervals(("size", sizes), ("platform", platforms), y, title="size of the platform"),
-        {
-            "data": {"values": [{"value": 1}]},
-            "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
-            "encoding": {"y": y},
-        },
+        dashed([{"value": 1}], y=y),
     ]
     table = tuple((sized(c.factors), platform_name(c.factors), words.ratio(c.estimate)) for c in cells)
     return Plot(

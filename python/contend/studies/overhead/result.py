@@ -10,52 +10,26 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
 from contend.probes.evidence import Observed
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind, effects
-from contend.stats.platform_forms import FORMS
-from contend.stats.platform_size import Decomposition, Setting, SizeCell, Standing, decompositions
+from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
 from contend.store.cells import NO_VALUES, Application, SizedPlatform, Values
 from contend.studies.overhead.practices import Practice
 from contend.studies.overhead.variants import Variant, pairs, place_of, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
-from contend.text.shape import FLAT, HIDDEN, Count, Finite, Limits, Named, Shape, Through, computed
+from contend.text.shape import HIDDEN, Count, Finite, Named, Shape, computed
 from contend.units import format_ratio
-
-if TYPE_CHECKING:
-    from contend.document import CellResult
 
 NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
-
-
-@dataclass(frozen=True, slots=True)
-class Where(Shape):
-    """Where an application ran."""
-
-    application: str
-    platform: str
-    provisioning: str
-    cpus: float
-    host_cpus: Annotated[float, "CPUs of the host, which a run may vary"]
-    chr: Annotated[float, "its CPUs over the host's"]
-
-    @classmethod
-    def of(cls, setting: Setting) -> Where:
-        return cls(
-            setting.application,
-            setting.platform,
-            setting.provisioning,
-            setting.size,
-            setting.host_cpus,
-            setting.chr,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +38,6 @@ class HostDocument(Shape):
 
     cpus: Count
     by: Literal["whole", "offline", "confined"]
-
-
-@dataclass(frozen=True, slots=True)
-class SizeDocument(Shape):
-    """One size's."""
-
-    where: Annotated[Where, FLAT]
-    ratio: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class DecompositionDocument(Shape):
-    """PTO and PSO of one application on one platform and provisioning."""
-
-    application: str
-    platform: str
-    provisioning: str
-    host_cpus: float
-    standing: Standing
-    refused: Annotated[str, "why there is none; empty where there is"]
-    pto: Estimate
-    spare: Annotated[
-        Where | None,
-        "of platforms with an emulator: the largest size that leaves that a CPU; its ratio is to be read beside PTO",
-    ]
-    pso: tuple[SizeDocument, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +53,8 @@ class EffectDocument(Shape):
     """A ratio of overhead ratios, paired within blocks."""
 
     kind: Kind
-    over: tuple[Where, ...]
-    under: tuple[Where, ...]
+    over: tuple[Setting, ...]
+    under: tuple[Setting, ...]
     ratio: Estimate
     detectable: Annotated[Finite, "smallest relative effect seen with 80 % power"]
     meaning: str
@@ -117,83 +65,13 @@ class EffectDocument(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldDocument(Shape):
-    """One size, predicted from the others."""
-
-    cpus: float
-    predicted: Estimate
-    measured: Estimate
-    inside: Annotated[bool | None, "whether both agree; null where no prediction was made"]
-
-
-@dataclass(frozen=True, slots=True)
-class CurveDocument(Shape):
-    """A curve of overhead over size: a description."""
-
-    application: str
-    platform: str
-    provisioning: str
-    host_cpus: float
-    why_none: Annotated[str, "empty: there is a curve"]
-    form: Annotated[str, Limits(enum=list(FORMS))]
-    exponent: float | None
-    coefficients: tuple[float, ...]
-    chosen: Mapping[str, float]
-    misfit: Annotated[float, "chance of gaps as wide if the form were true"]
-    doubt: Annotated[str, "why nothing is predicted by it; empty where it is"]
-    held_out: tuple[HeldDocument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NoCurveDocument(Shape):
-    """A series without a curve."""
-
-    application: str
-    platform: str
-    provisioning: str
-    host_cpus: float
-    why_none: Annotated[str, "why there is none"]
-
-
-def _decompositions(every: Sequence[Decomposition]) -> list[DecompositionDocument]:
-    return [
-        DecompositionDocument(
-            of.application,
-            of.platform,
-            of.provisioning,
-            of.host_cpus,
-            of.standing,
-            of.refused,
-            of.pto,
-            None if of.spare is None else Where.of(of.spare),
-            tuple(SizeDocument(Where.of(part.setting), part.ratio) for part in of.pso),
-        )
-        for of in every
-    ]
-
-
-def _curves(every: Sequence[Curve | NoCurve]) -> list[CurveDocument | NoCurveDocument]:
-    return [_curve(of) for of in every]
-
-
-def _curve(of: Curve | NoCurve) -> CurveDocument | NoCurveDocument:
-    series = of.application, of.platform, of.provisioning, of.host_cpus
-    if isinstance(of, NoCurve):
-        return NoCurveDocument(*series, of.why)
-    held = tuple(HeldDocument(h.size, h.predicted, h.measured, h.inside) for h in of.held_out)
-    return CurveDocument(
-        *series, "", of.form, of.exponent, tuple(of.coefficients), of.chosen, of.misfit, of.doubt, held
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Overheads(Shape):
     """The cells of an overhead study together."""
 
     host_cpus: Annotated[Count, "those that contend may use"]
-    decompositions: Annotated[tuple[Decomposition, ...], Through(_decompositions)]
+    decompositions: tuple[Decomposition, ...]
     effects: Annotated[tuple[Effect, ...], HIDDEN]
-    curves: Annotated[tuple[Curve | NoCurve, ...], Through(_curves)]
+    curves: tuple[Curve | NoCurve, ...]
     emulated: Annotated[tuple[str, ...], "platforms whose machines were emulated"]
     startup_s: Annotated[
         Mapping[str, float], "by platform, what starting a command in it took: a median, no part of any ratio"
@@ -225,8 +103,8 @@ class Overheads(Shape):
         unknown = of.kind not in VARIED or over is None or under is None
         return EffectDocument(
             of.kind,
-            tuple(Where.of(setting) for setting in of.over),
-            tuple(Where.of(setting) for setting in of.under),
+            of.over,
+            of.under,
             of.ratio,
             of.detectable,
             of.meaning,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Analysis, Layout
 from contend.errors import CannotHonour
 from contend.platforms.sizes import sized
 from contend.platforms.standing import limits_changed
@@ -30,7 +30,6 @@ from contend.studies.overhead.practices import judge
 from contend.studies.overhead.variants import place_of
 
 if TYPE_CHECKING:
-    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer

@@ -5,8 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.report.plotkit import Plot, Spec, axis_format, bars_with_intervals, chart
-from contend.report.theme import series_colours, var
+from contend.report.plotkit import (
+    COLOUR,
+    Plot,
+    Spec,
+    bars_with_intervals,
+    bounds,
+    chart,
+    dashed,
+    dots,
+    marks,
+    quantity,
+    ticks,
+)
+from contend.report.theme import series_colours
 from contend.studies.placement.result import Aggregate, Measured, Placements
 from contend.units import format_value
 
@@ -58,13 +70,7 @@ def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
                 "say": f"{_traffic(m)}, {m.place.short}: {format_value(estimate.value, estimate.unit)}",
             }
         )
-    y: Spec = {
-        "field": "value",
-        "type": "quantitative",
-        "title": unit,
-        "scale": {"zero": True, "nice": True},
-        "axis": {"tickCount": 5, "format": axis_format([v["high"] for v in values])},
-    }
+    y = quantity("value", unit, ticks(5, [v["high"] for v in values]))
     return Plot(
         f"placement-{metric.replace('_', '-')}",
         "placement",
@@ -107,34 +113,13 @@ def _pairs(found: Placements, colours: dict[str, str]) -> Plot:
             )
     most = max(p["high"] for p in points)
     numbers = sorted({p["n"] for p in points})
-    x: Spec = {
-        "field": "n",
-        "type": "quantitative",
-        "title": "pairs at once",
-        "scale": {"domain": [0, 1.05 * numbers[-1]], "nice": False},
-        "axis": {"grid": False, "values": numbers, "format": "d"},
-    }
-    y: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": "MB/s, all pairs",
-        "scale": {"domain": [0, 1.1 * most], "nice": False},
-        "axis": {"tickCount": 5, "format": axis_format([most])},
-    }
-    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    axis = {"grid": False, "values": numbers, "format": "d"}
+    x = quantity("n", "pairs at once", axis, domain=[0, 1.05 * numbers[-1]])
+    y = quantity("v", "MB/s, all pairs", ticks(5, [most]), domain=[0, 1.1 * most])
     layers: list[Spec] = [
-        {
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {"x": x, "y": y, "color": colour, "detail": {"field": "place"}},
-        },
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 50},
-            "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
-        },
+        marks("line", {"strokeWidth": 2}, x=x, y=y, color=COLOUR, detail="place"),
+        marks("rule", {"strokeWidth": 1.5}, x=x, **bounds(y), color=COLOUR),
+        dots(50, x=x, y=y),
         _proportion(found.aggregates[0], most, x, y),
     ]
     places = [of.place.short for of in found.aggregates]
@@ -163,8 +148,4 @@ def _proportion(of: Aggregate, most: float, x: Spec, y: Spec) -> Spec:
     least = min(of.levels)
     rate = of.levels[least].estimate.value / least
     end = min(max(of.levels), 1.1 * most / rate) if rate > 0 else least
-    return {
-        "data": {"values": [{"n": 0, "v": 0}, {"n": end, "v": rate * end}]},
-        "mark": {"type": "line", "strokeDash": [4, 3], "color": var("soft")},
-        "encoding": {"x": x, "y": y},
-    }
+    return dashed([{"n": 0, "v": 0}, {"n": end, "v": rate * end}], "line", x=x, y=y)

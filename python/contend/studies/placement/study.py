@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import VARIANTS, CellResult, Control, Layout
+from contend.document import VARIANTS, Analysis, CellResult, Control, Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.placement import checks, effects
@@ -19,7 +19,6 @@ from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
 
 if TYPE_CHECKING:
-    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import COLOUR, Plot, Spec, bounds, chart, dashed, dots, marks, quantity
 from contend.report.theme import series_colours, var
 from contend.stats.estimate import Estimate
 from contend.studies.sensitivity import words as told
@@ -34,39 +34,14 @@ def _curves(number: int, name: str, of: Sensitivities, colours: dict[str, str]) 
         for level, estimate in zip(of.intensities, of.curves.get((name, resource), ()), strict=False):
             if math.isfinite(estimate.value):
                 points.append(_point(level, estimate, resource, name, colours[resource]))
-    x: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "intensity of the injector, %",
-        "scale": {"domain": [0, max(of.intensities)], "nice": False},
-        "axis": {"grid": False, "values": [0, *of.intensities]},
-    }
-    y: Spec = {
-        "field": "v",
-        "type": "quantitative",
-        "title": "slowdown (1 = none)",
-        "scale": {"zero": False, "nice": True},
-        "axis": {"tickCount": 5},
-    }
-    colour: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    axis = {"grid": False, "values": [0, *of.intensities]}
+    x = quantity("x", "intensity of the injector, %", axis, domain=[0, max(of.intensities)])
+    y = quantity("v", "slowdown (1 = none)", {"tickCount": 5}, zero=False, nice=True)
     layers: list[Spec] = [
-        {
-            "mark": {"type": "area", "opacity": 0.14, "clip": True},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {"x": x, "y": y, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 36},
-            "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
-        },
-        {
-            "data": {"values": [{"v": 1}]},
-            "mark": {"type": "rule", "color": var("soft"), "strokeDash": [4, 3]},
-            "encoding": {"y": y},
-        },
+        marks("area", {"opacity": 0.14, "clip": True}, x=x, **bounds(y), color=COLOUR),
+        marks("line", {"strokeWidth": 2}, x=x, y=y, color=COLOUR),
+        dots(36, x=x, y=y),
+        dashed([{"v": 1}], y=y),
     ]
     rows = tuple(
         (resource, f"{level:g} %", told.estimate(estimate))
@@ -136,21 +111,10 @@ def _pairs(pairs: list[Pair]) -> Plot:
         "axis": axis,
     }
     y: Spec = {"field": "p", "type": "quantitative", "title": "predicted", "scale": scale, "axis": axis}
-    colour: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
     layers: list[Spec] = [
-        {
-            "data": {"values": [{"m": end, "p": end} for end in ends]},
-            "mark": {"type": "line", "color": var("soft"), "strokeDash": [4, 3]},
-            "encoding": {"x": x, "y": y},
-        },
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.6},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 55, "opacity": 0.95},
-            "encoding": {"x": x, "y": y, "color": colour, "tooltip": {"field": "say"}},
-        },
+        dashed([{"m": end, "p": end} for end in ends], "line", x=x, y=y),
+        marks("rule", {"strokeWidth": 1.5, "opacity": 0.6}, x=x, **bounds(y), color=COLOUR),
+        dots(55, 0.95, x=x, y=y),
     ]
     rows = tuple(
         (

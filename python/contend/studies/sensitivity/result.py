@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from contend.document import CellResult
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
 from contend.studies.overhead.result import by_block
 from contend.text.shape import HIDDEN, Finite, Named, Shape, Through, computed
-
-if TYPE_CHECKING:
-    from contend.document import CellResult
 
 METHOD = (
     "curves by non-negative least squares over probes; interval by split conformal prediction over the measured pairs that"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contend.report.plotkit import Plot, Spec, chart
+from contend.report.plotkit import Plot, Spec, chart, marks
 from contend.report.theme import var
 from contend.studies.storage import words as told
 from contend.studies.storage.points import size_text
@@ -59,25 +59,13 @@ def _plot(id_: str, pool: PoolSweep, metric: str, mix: str, spots: list[Spot]) -
         "title": None,
         "axis": {"grid": False, "domain": False, "ticks": False, "labelLimit": 110},
     }
+    at: Spec = {"x": x, "y": y, "tooltip": "say"}
+    shade = {"field": "shade", "type": "quantitative", "scale": None, "legend": None}
+    dot = {"filled": True, "color": var("ink"), "size": 14, "yOffset": 9}
     layers: list[Spec] = [
-        {
-            "mark": {"type": "rect", "color": var("c1"), "cornerRadius": 2},
-            "encoding": {
-                "x": x,
-                "y": y,
-                "fillOpacity": {"field": "shade", "type": "quantitative", "scale": None, "legend": None},
-                "tooltip": {"field": "say"},
-            },
-        },
-        {
-            "mark": {"type": "text", "color": var("ink"), "fontSize": 12, "dy": -2},
-            "encoding": {"x": x, "y": y, "text": {"field": "text"}, "tooltip": {"field": "say"}},
-        },
-        {
-            "transform": [{"filter": "datum.measured"}],
-            "mark": {"type": "point", "filled": True, "color": var("ink"), "size": 14, "yOffset": 9},
-            "encoding": {"x": x, "y": y, "tooltip": {"field": "say"}},
-        },
+        marks("rect", {"color": var("c1"), "cornerRadius": 2}, fillOpacity=shade, **at),
+        marks("text", {"color": var("ink"), "fontSize": 12, "dy": -2}, text="text", **at),
+        marks("point", dot, where="datum.measured", **at),
     ]
     table = tuple(
         (

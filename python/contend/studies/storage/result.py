@@ -129,17 +129,6 @@ class SurfaceDocument(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class FitDocument(Shape):
-    """A response surface: a description, no verdict."""
-
-    n: Annotated[Count, "points"]
-    df: Count
-    order: Annotated[str, "what the model holds"]
-    missed: Annotated[float, "median error factor less 1 at points left out in turn"]
-    explained: Annotated[float, "share of the variance of such points that is predicted"]
-
-
-@dataclass(frozen=True, slots=True)
 class DesignDocument(Shape):
     """The design of the screening."""
 
@@ -188,11 +177,9 @@ class PoolSweep(Shape):
 
     @property
     @computed(before="ceiling")
-    def qualities(self) -> Annotated[Mapping[str, FitDocument], Named("fits")]:
-        return {
-            name: FitDocument(fit.n, fit.df, fit.order, fit.missed, fit.explained)
-            for name, fit in self.kinds.items()
-        }
+    def kinds(self) -> Annotated[Mapping[str, Surface], Named("fits")]:
+        known = {"IOPS": self.fits.iops, "p99": self.fits.latency, "slowdown": self.fits.slowdown}
+        return {name: fit for name, fit in known.items() if fit is not None}
 
     @property
     @computed(before="ceiling")
@@ -227,11 +214,6 @@ class PoolSweep(Shape):
         told = fit.at(self.fits.coding.at(point), self.level)
         value, low, high = (math.exp(min(log, 700.0)) for log in (told.value, told.low, told.high))
         return Spot(point, value, low, high, seen.get(point, math.nan))
-
-    @property
-    def kinds(self) -> dict[str, Surface]:
-        known = {"IOPS": self.fits.iops, "p99": self.fits.latency, "slowdown": self.fits.slowdown}
-        return {name: fit for name, fit in known.items() if fit is not None}
 
     def worst(self) -> Spot | None:
         """Where the fit has the largest slowdown, as time beside over time alone."""

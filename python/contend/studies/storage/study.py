@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import Layout
+from contend.document import Analysis, Layout
 from contend.store.directory import Row
 from contend.store.ledger import Ledger
 from contend.studies.base import Laid, OnRecord, Screening, Study
@@ -20,7 +20,6 @@ from contend.studies.storage.findings import findings
 from contend.studies.storage.model import Storage
 
 if TYPE_CHECKING:
-    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contend.report.plotkit import ROW, Plot, axis_format, chart, row_axis, row_labels
+from contend.report.plotkit import (
+    COLOUR,
+    ROW,
+    Plot,
+    chart,
+    marks,
+    quantity,
+    row_axis,
+    row_labels,
+    ticks,
+)
 from contend.report.scaling_plots import scaling_plots
 from contend.report.theme import series_colours
 from contend.studies.storm.result import Size, Storms
@@ -97,26 +107,10 @@ def _bars(
         {"y": y, "label": f"{label}: {sum(part.values()):.3g} s"} for y, (label, part) in enumerate(rows)
     ]
     most = max((value["b"] for value in values), default=1.0)
-    x = {
-        "field": "a",
-        "type": "quantitative",
-        "title": unit,
-        "scale": {"domain": [0, most * 1.02], "nice": False},
-        "axis": {"tickCount": 5, "format": axis_format([most])},
-    }
+    x = quantity("a", unit, ticks(5, [most]), domain=[0, most * 1.02])
     y_axis = row_axis("y", len(rows))
     layers: list[dict[str, Any]] = [
-        {
-            "mark": {"type": "rect"},
-            "encoding": {
-                "x": x,
-                "x2": {"field": "b"},
-                "y": y_axis,
-                "y2": {"field": "y2"},
-                "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
-                "tooltip": {"field": "say"},
-            },
-        },
+        marks("rect", {}, x=x, x2="b", y=y_axis, y2="y2", color=COLOUR, tooltip="say"),
         *({**layer, "data": {"values": labels}} for layer in row_labels("label", len(rows), halo=0)),
     ]
     table = tuple((label, *(f"{part.get(name, 0.0):.3g}" for name in names)) for label, part in rows)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import VARIANTS, Layout
+from contend.document import VARIANTS, Analysis, Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.storm import result as results
@@ -15,7 +15,6 @@ from contend.studies.storm.cells import cells
 from contend.studies.storm.model import Storm
 
 if TYPE_CHECKING:
-    from contend.document import Analysis
     from contend.report.model import ReportInput
     from contend.report.plotkit import Plot
     from contend.report.printer import Printer
