@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import print_answer
+from contend.cli.common import headline, print_answer
 
 if TYPE_CHECKING:
     from contend.advice.document import RunAdvice
@@ -59,8 +59,8 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
     if as_json:
         from contend.advice.document import AdviceDocument
 
-        headline = " ".join(report.analysis.answer for report in reports)
-        print_answer(headline, AdviceDocument(tuple(of for of, _ in advised)), code=code)
+        answers = " ".join(headline(report.analysis) for report in reports)
+        print_answer(answers, AdviceDocument(tuple(of for of, _ in advised)), code=code)
     else:
         from contend.report.advise_terminal import show_advice
         from contend.text.safe import safe_console

@@ -206,7 +206,7 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     report = write_report(outcome.run)
     code, why = _ending(outcome, report.analysis)
     if as_json:
-        print_answer(report.analysis.answer, report.analysis, code=code)
+        print_answer(headline(report.analysis), report.analysis, code=code)
     else:
         print_report(report, verbose=verbose)
     if why:
@@ -220,6 +220,11 @@ def print_answer(headline: str, data: Any, *, code: int = 0) -> None:
     data: a Shape, or what JSON has. code: with which the process will exit.
     """
     write_json(Answer(verb(), headline, data, verdict=VERDICTS[code]).to_json())
+
+
+def headline(analysis: Analysis) -> str:
+    """The answer of a run, or that there is none."""
+    return analysis.answer or f"{analysis.title or analysis.study}: no answer"
 
 
 def verb() -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import offer_page, print_answer, print_report, shown, write_report
+from contend.cli.common import headline, offer_page, print_answer, print_report, shown, write_report
 
 if TYPE_CHECKING:
     from contend.store.directory import RunDirectory
@@ -57,7 +57,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
         context = put(directory, of)
     report = write_report(directory, context)
     if as_json:
-        print_answer(report.analysis.answer, report.analysis)
+        print_answer(headline(report.analysis), report.analysis)
     else:
         print_report(report, verbose=verbose)
     return _opened(directory, open_page)
