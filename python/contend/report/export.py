@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from contend.document import CellResult, Control
 from contend.errors import HostFailed, UnknownName
 from contend.files import SHARED, made_beside
@@ -19,6 +21,7 @@ from contend.report.latex import export_latex
 from contend.report.matrix import condition, control_detail, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
+from contend.store.series import pattern
 from contend.units import NS_PER_S
 
 FACTORS = (
@@ -124,10 +127,6 @@ def _csv(report: ReportInput, path: Path, _: float) -> None:
 
 def _parquet(report: ReportInput, path: Path, _: float) -> None:
     """The CSV with its types, through DuckDB: an Arrow library would cost 100 MB for this one table."""
-    import duckdb
-
-    from contend.store.series import pattern
-
     source = path.with_name(path.name + ".csv")
     try:
         _csv(report, source, 0)

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from contend.document import RESERVED, Analysis, CellResult, Control, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
+from contend.platforms.topology import Topology
 from contend.studies.cell import Cell, Party
 from contend.studies.model import Scenario
 from contend.text.shape import Shape
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import Table
     from contend.platforms.base import Role
-    from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
     from contend.store.cells import PlannedCell, Values
     from contend.store.directory import Row
@@ -199,8 +200,6 @@ class Study(Shown, ABC, Generic[S]):
 
     def hosts(self, scenario: S) -> dict[int | None, Topology]:
         """The CPUs of each size of the host that is varied; of the whole one by None where none is."""
-        from contend.platforms.topology import Topology
-
         return {None: Topology.read()}
 
     def wiring(self, scenario: S, runs: Path) -> dict[str, Any]:
@@ -413,8 +412,6 @@ def folders_elsewhere() -> Iterator[Path]:
 @cache
 def _elsewhere() -> tuple[EntryPoint, ...]:
     # Looked for only where the name is none of ours: it reads every installed package.
-    from importlib.metadata import entry_points
-
     return tuple(entry_points(group=ENTRY_POINTS))
 
 
