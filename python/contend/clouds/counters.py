@@ -311,7 +311,6 @@ class Broker:
             read_s=_TIMEOUT_S,
             context=_tls,
             proxy=proxy_for,
-            now_ns=time.monotonic_ns,
         )
         self.read()
 

@@ -119,7 +119,6 @@ class Api:
             read_s=READ_S,
             context=lambda: tls_context(access),
             proxy=proxy_for,
-            now_ns=time.monotonic_ns,
         )
 
     def request(

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from contend.clock import SystemClock
-from contend.engine import duration as forecast
+from contend.engine import duration
 from contend.engine.deadline import Deadline
 from contend.engine.plan import make_plan
 from contend.engine.rounds import BUDGET_SPENT
@@ -140,9 +140,9 @@ def execute(
     measure = scenario.measure
     seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
     plan = make_plan(scenario, seed)
-    of = forecast.needs(scenario, plan)
+    of = duration.needs(scenario, plan)
     of = replace(of, preparing_s=of.preparing_s + BRING_UP_S)
-    if forecast.is_known(plan) and (refusal := of.refusal(measure.budget)):
+    if duration.is_known(plan) and (refusal := of.refusal(measure.budget)):
         raise refusal
     deadline = Deadline.of(measure.budget, SystemClock(), began_ns)
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"

@@ -149,7 +149,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     failures = skipped = 0
     results: list[tuple[str, str, Estimate, bool, bool]] = [
         (
-            f"{subject(c.factors)} {c.metric.name}",
+            f"{subject(c.factors)} {c.metric.name}".strip(),
             condition(c, analysis),
             c.estimate,
             _inverted(c, report),
@@ -159,7 +159,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     ]
     results += [
         (
-            f"{subject(c.repeats)} {c.metric.name}",
+            f"{subject(c.repeats)} {c.metric.name}".strip(),
             f"control{control_detail(c, analysis)}",
             c.estimate,
             False,

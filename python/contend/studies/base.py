@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -327,7 +328,7 @@ def study(name: str) -> Study[Any]:
 def _loaded(point: EntryPoint) -> Study[Any]:
     def no_study(why: str) -> BadInput:
         return BadInput(
-            f"the study '{point.name}' of the package {_package(point)} cannot be used: {why}",
+            f"{_titled(point)} cannot be used: {why}",
             hint=f"mend {point.value}, or uninstall the package",
         )
 
@@ -449,7 +450,10 @@ def _not_comparable(cells: Sequence[Cell]) -> str:
 
 
 def whose_defect(error: BaseException) -> str:
-    """In whose code something unforeseen was raised, in words: that of another package's study, or contend's own."""
+    """In whose code something unforeseen was raised, in words: that of another package's study, or contend's own.
+
+    What a study has given may be wrong in contend's code only: a study that was used is named there too.
+    """
     folders = dict(_folders_of_code())
     packages = {point.module.partition(".")[0]: point for point in _elsewhere()}
     trace = error.__traceback__
@@ -462,9 +466,10 @@ def whose_defect(error: BaseException) -> str:
         if point is None and file.suffix == ".j2":  # its part of the page
             point = folders.get(file.parent)
         if point is not None:
-            return f"a mistake in the study '{point.name}' of the package {_package(point)}"
+            return f"a mistake in {_titled(point)}"
         trace = trace.tb_next
-    return OWN_DEFECT
+    used = " and ".join(_titled(point) for point in _elsewhere() if point.module in sys.modules)
+    return f"{OWN_DEFECT}, or in what {used} gave it" if used else OWN_DEFECT
 
 
 def _folders_of_code() -> Iterator[tuple[Path, EntryPoint]]:
@@ -474,6 +479,10 @@ def _folders_of_code() -> Iterator[tuple[Path, EntryPoint]]:
             spec = importlib.util.find_spec(point.module)
             if spec is not None and spec.origin:
                 yield Path(spec.origin).parent, point
+
+
+def _titled(point: EntryPoint) -> str:
+    return f"the study '{point.name}' of the package {_package(point)}"
 
 
 def _package(point: EntryPoint) -> str:

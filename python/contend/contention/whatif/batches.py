@@ -65,7 +65,7 @@ def times(document: Document) -> Times:
 
 
 def predict(run: Path, jobs: int) -> Whatif:
-    """Forecast a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
+    """Predict a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
     storms = measured(run)
     of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]
     lines = {key: line([(n, getattr(one, key)) for n, one in of], "ns") for key in KEYS}

@@ -47,8 +47,9 @@ class ImportedStudy(Study[Imported]):
     ) -> str:
         return " ".join(compared(one) for one in known(run.primary)) or results.answer(result)
 
-    def layout(self, result: results.ImportedRuns) -> Layout:
-        first = next(filter(None, (level.factors.get("variant", "") for level in result.levels)), "baseline")
+    def layout(self, result: results.ImportedRuns | None) -> Layout:
+        levels = () if result is None else result.levels
+        first = next(filter(None, (level.factors.get("variant", "") for level in levels)), "baseline")
         return replace(
             VARIANTS,
             table="victim",
