@@ -217,14 +217,7 @@ def _failed(workload: Workload, name: str, metric: Metric, why: UnreadableError,
 def _line(workload: Workload, name: str) -> str:
     """Where the metric is defined: file and line, as far as they can still be found."""
     if not workload.origin:
-<<<<<<< HEAD
-        return f"metrics.{name} in the scenario"
-=======
         return f"metrics.{name} of the workload '{workload.name}', in the scenario or its study"
-    from contend.errors import BadInput
-    from contend.scenario.yaml_file import read_yaml
-
->>>>>>> wt-outside
     try:
         return read_yaml(Path(workload.origin), workload.origin).where(("metrics", name))
     except BadInput:  # changed or removed since it was loaded
