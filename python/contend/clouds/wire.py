@@ -14,6 +14,7 @@ import select
 import socket
 import time
 import weakref
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -379,7 +380,5 @@ def _credentials(proxy: str) -> dict[str, str]:
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}
-    from base64 import b64encode
-
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode('ascii')}"}

@@ -8,6 +8,7 @@ the exec client's time and CPU are the platform's start-up and not the command's
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from pathlib import Path
@@ -210,8 +211,6 @@ class ContainerHost:
     def _find_groups(self) -> None:
         """The container's groups, from its first process; the root of a hierarchy is none of its own."""
         if self._engine.low_level:
-            import json
-
             self._init = int(json.loads(self._engine.call("state", self._name))["pid"])
         else:
             self._init = int(self._engine.call("inspect", "--format", "{{.State.Pid}}", self._name))

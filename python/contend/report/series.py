@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import numpy as np
+
 from contend.report.sample_series import read_consumers
 from contend.report.steps import CPU_STATES, PRESSURES, Step
 from contend.store.series import pattern, series_files
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import duckdb
-    import numpy as np
-
     Array = np.ndarray[Any, np.dtype[Any]]
 
 POINTS = 360  # steps a chart can show on a wide screen; more only makes the page heavy
@@ -51,8 +51,6 @@ def read_timelines(directory: Path | None, origin_ns: int) -> Timelines:
     """Timelines of a run's series directory; empty ones where it holds none."""
     if directory is None or not directory.is_dir():
         return Timelines()
-    import duckdb
-
     programs = read_consumers(directory, origin_ns, POINTS)
     with duckdb.connect() as connection:
         reader = _Reader(connection, directory, origin_ns)
@@ -115,8 +113,6 @@ class _Reader:
         present = [c for c in columns if c in self._open(table)]
         if not present or (key and key not in self._columns[table]):
             return []
-        import numpy as np
-
         counters = self._counters(table, key)
         points: list[Step] = []
         for column in present:
@@ -140,8 +136,6 @@ class _Reader:
 
     def _fetch(self, table: str, column: str) -> Array:
         """One column of a table, in the order of its files; NaN where a number was not recorded."""
-        import numpy as np
-
         (values,) = self._db.sql(f"SELECT {column} AS c FROM {table}").fetchnumpy().values()
         if isinstance(values, np.ma.MaskedArray):
             return values.filled(np.nan if values.dtype.kind == "f" else -1)
@@ -149,8 +143,6 @@ class _Reader:
 
     def _counters(self, table: str, key: str) -> _Counters:
         """The table's rows by key and time. A column at a time is read of it: all at once take ten times the memory."""
-        import numpy as np
-
         t = self._fetch(table, "t_ns")
         found = self._db.execute(f'SELECT DISTINCT "{key}" FROM {table} ORDER BY 1').fetchall() if key else []
         keys = [row[0] for row in found if row[0] is not None] or [""]
@@ -171,8 +163,6 @@ class _Counters:
 
     def __init__(self, t: Array, codes: Array, keys: Sequence[Any], step: int) -> None:
         """t: ns; codes: the place of each row's key in `keys`."""
-        import numpy as np
-
         self.keys, self.step = keys, step
         in_order = bool((np.diff(t) >= 0).all())
         self._order = np.argsort(codes, kind="stable") if in_order else np.lexsort((t, codes))
@@ -189,8 +179,6 @@ class _Counters:
     def rates(self, values: Array) -> tuple[Array, Array, Array]:
         """Rates by key and step in which the counter was read twice: the mean time (ns since `first`), its growth a second,
         and the place of the key."""
-        import numpy as np
-
         values = values[self._order]
         grown = np.diff(values, prepend=values[:1])
         known = (grown >= 0) & (self._spent > 0)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from contend.contention.whatif.campaign import words_on_tests
 from contend.contention.whatif.prediction import Fix, Whatif
@@ -11,10 +15,8 @@ from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Verification
 from contend.report.printer import one_line
+from contend.text.safe import safe_console
 from contend.units import format_duration
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 NAMES = {"median_ns": "median", "p90_ns": "p90", "max_ns": "max", "makespan_ns": "makespan"}
 ROWS = 20
@@ -183,15 +185,10 @@ def _few(paths: Sequence[str]) -> str:
 
 
 def _console() -> Any:
-    from contend.text.safe import safe_console
-
     return safe_console()
 
 
 def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
-    from rich import box
-    from rich.table import Table
-
     table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="", pad_edge=False)
     for at, column in enumerate(columns):
         if at == 0 or column in texts:
@@ -202,6 +199,4 @@ def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
 
 
 def _lines(text: str) -> Any:
-    from rich.text import Text
-
     return Text("\n".join(one_line(line).plain for line in text.split("\n")))

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contend.analysis.between import MEASURED
 from contend.environment import HOST_KEYS
-from contend.errors import BadInput, ContendError
+from contend.errors import BadInput, ContendError, ScenarioError
+from contend.scenario.yaml_file import read_yaml
 from contend.serve.files import fingerprint, is_plain, members, opened, read_file, size_of
 from contend.store.damage import document, showable
 from contend.store.directory import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
@@ -352,10 +354,6 @@ def question_of(text: str) -> tuple[str, dict[str, Any]]:
 
     Raises ContendError for what is no scenario file.
     """
-    from contend.analysis.between import MEASURED
-    from contend.errors import ScenarioError
-    from contend.scenario.yaml_file import read_yaml
-
     data = read_yaml(text, "scenario.yaml", ScenarioError).data
     if not isinstance(data, dict) or not isinstance(data.get("study"), str):
         raise BadInput("it names no study", hint="is this a run directory?")

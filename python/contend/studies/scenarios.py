@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union
 
 import yaml
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from contend.errors import BadInput, ScenarioError, UnknownName, suggest
 from contend.scenario.settings import apply_setting
@@ -169,8 +169,6 @@ def _short(ref: dict[str, Any]) -> Any:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of scenario files, for editors."""
-    from pydantic import TypeAdapter
-
     models = tuple(study.scenario for _, study in studies.every())
     every: Any = Annotated[Union[models], Field(discriminator="study")]  # noqa: UP007 - made at run time
     adapter: TypeAdapter[Any] = TypeAdapter(every)

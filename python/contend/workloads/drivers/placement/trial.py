@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import select
 import signal
 import subprocess
 import time
@@ -62,8 +63,6 @@ class Called:
 
     def result(self, until_s: float) -> Any:
         """The child's result. Raises TrialFailed when it failed or was not done in time."""
-        import select
-
         parts = []
         while True:
             left = until_s - time.monotonic()
