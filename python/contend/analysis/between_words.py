@@ -79,29 +79,3 @@ def headline(comparison: Comparison) -> str:
     return f"{len(verdicts)} headline metrics: " + ", ".join(
         f"{n} {what}" for what, n in counted.items() if n
     )
-
-
-def notes(comparison: Comparison, *, primary: bool = False) -> list[str]:
-    """Notes on these figures that a reader must know, each once; with the cells it is about where these are not all.
-
-    primary: of headline metrics only.
-    """
-    telling = _telling(comparison)
-    about: dict[str, list[str]] = {}
-    changes = [change for change in comparison.cells if change.metric.primary or not primary]
-    for change in changes:
-        row = _row(change, telling)
-        for note in dict.fromkeys(change.estimate.warnings):
-            about.setdefault(note, []).append(f"{row.name} {row.metric}".strip())
-    return [
-        note if len(cells) == len(changes) else f"{', '.join(cells)}: {note}" for note, cells in about.items()
-    ]
-
-
-def headline(comparison: Comparison) -> str:
-    """How many headline metrics got worse and better, in a sentence."""
-    verdicts = [change.estimate.verdict for change in comparison.cells if change.metric.primary]
-    worse, better = verdicts.count("higher"), verdicts.count("lower")
-    rest = len(verdicts) - worse - better
-    text = f"Of {len(verdicts)} headline metric{'s' * (len(verdicts) != 1)} {worse} got worse and {better} better"
-    return f"{text}; of {rest} the data show no change." if rest else f"{text}."
