@@ -104,7 +104,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "a file, line by line or as bytes": (
         "store/compact.py::Compactor._shape",
         "store/compact.py::Compactor._learn",
-        "store/damage.py::document",
+        "store/damage.py::showable",
         "store/damage.py::row_parser.parse",
         "store/damage.py::numbered_rows",
         "store/directory.py::RunDirectory._study",

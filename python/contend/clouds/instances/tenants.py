@@ -42,14 +42,10 @@ def read(*, disks: Sequence[Disk], neighbour_host: str, **more: Any) -> Tenants:
     return Tenants((Spot(host, "same"),), 1, tools=TOOLS, disks=tuple(disks), **shared(**more))
 
 
-def disks_text(disks: Sequence[Disk]) -> str:
-    """For an option of a command: names of types hold whatever their makers liked."""
-    return json.dumps(disks)
-
-
 def disks_of(text: str) -> tuple[Disk, ...]:
-    """
-    >>> disks_of(disks_text([Disk("a", "a type, of mine", 2)]))
+    """Read an option of a command, which is JSON: names of types hold whatever their makers liked.
+
+    >>> disks_of(json.dumps([Disk("a", "a type, of mine", 2)]))
     (Disk(pool='a', type='a type, of mine', gib=2),)
     """
     return tuple(Disk(str(pool), str(type_), int(gib)) for pool, type_, gib in json.loads(text))

@@ -175,19 +175,18 @@ class Containers:
         track.id = done.out.strip()[:64] or track.name
 
     def watch(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
-        poll, heard = select.poll(), bytearray()
+        poll, heard = select.poll(), b""
         poll.register(self._fifo, select.POLLIN)
         while (now_ns := time.monotonic_ns()) < until_ns:
             if all(track.problem or track.active for track in tracks):
                 return
             if not poll.poll(min(_LOOK_S * 1e3, (until_ns - now_ns) / 1e6)):
                 continue
-            heard += os.read(self._fifo, 65536)
+            *lines, heard = (heard + os.read(self._fifo, 65536)).split(b"\n")
             now_ns = time.monotonic_ns()
             offset = time.time_ns() - now_ns
-            while (end := heard.find(b"\n")) >= 0:
-                word = _word(bytes(heard[:end]), len(tracks))
-                del heard[: end + 1]
+            for line in lines:
+                word = _word(line, len(tracks))
                 if word is None:
                     self.counts["odd words at the door"] = self.counts.get("odd words at the door", 0) + 1
                     continue

@@ -59,16 +59,14 @@ class Console:
         self.served_ns = 0
         self.uptime_ns = 0  # by the guest's clock, when it served
         self.last = ""  # line that told of something else
-        self._heard = bytearray()
+        self._heard = b""
 
     def hear(self, data: bytes, now_ns: int) -> None:
-        self._heard += data
-        while (end := self._heard.find(b"\n")) >= 0:
-            line = bytes(self._heard[:end]).strip()
-            del self._heard[: end + 1]
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
             served = _SERVED.search(line)
             if served is None:
-                self.last = line.decode(errors="replace") or self.last
+                self.last = line.strip().decode(errors="replace") or self.last
             elif not self.served_ns:
                 self.served_ns, self.uptime_ns = now_ns, round(float(served[1]) * 1e9)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contend.clouds.instances.before import check_cloud, creation_lines
 from contend.clouds.instances.fio import DEVICE
-from contend.clouds.instances.tenants import HOSTS, MEASURED, NEIGHBOUR, Tenants, disks_text, read
+from contend.clouds.instances.tenants import HOSTS, MEASURED, NEIGHBOUR, Tenants, read
 from contend.clouds.instances.topology import Disk
 from contend.studies.storage import fio_words
 from contend.studies.storage.fio_words import LOAD
@@ -37,7 +38,7 @@ def parameters(scenario: Storage, pool: Pool, *, first: bool) -> dict[str, Scala
     return {
         **scenario.parameters,
         "cloud": scenario.cloud,
-        "disks": disks_text(disks(scenario)),
+        "disks": json.dumps(disks(scenario)),
         "role": MEASURED if first else NEIGHBOUR,
         "pool": pool.name,
     }
