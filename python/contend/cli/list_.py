@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from contend.cli.common import print_answer, runs_option, shown
-from contend.errors import BadInput, ContendError
+from contend.errors import BadInput
 from contend.store.damage import json_object
 from contend.text.printable import printable
 
@@ -70,15 +70,9 @@ def _entries(kind: str) -> dict[str, str]:
 
         return dict(described())
     if kind == "scenarios":
-        from contend.studies.scenarios import builtin_names, load
+        from contend.studies.scenarios import titles
 
-        titles = {}
-        for name in builtin_names():
-            try:
-                titles[name] = load(name).title
-            except ContendError as error:  # of another package: the others are listed
-                titles[name] = f"cannot be run: {error.message}"
-        return titles
+        return titles()
     if kind == "workloads":
         from contend.workloads.install import missing
         from contend.workloads.load import load as load_workload

@@ -378,16 +378,20 @@ def every() -> Iterator[tuple[str, Study[Any]]]:
 
 
 def described() -> Iterator[tuple[str, str]]:
-    """Each study's name and what it is, in a line: the first of its scenario's docstring, and the package it comes from."""
-    points = {point.name: point for point in _elsewhere()}
-    for name in names():
-        package = "" if name in _OWN else f" (package {_package(points[name])})"
-        try:
-            lines = (study(name).scenario.__doc__ or "").strip().splitlines()
-        except BadInput as error:
-            lines = [error.message]
-            package = ""
-        yield name, f"{lines[0].strip() if lines else name}{package}"
+    """Each study's name and a line on it.
+
+    The line is the docstring of a study's package for contend's own, which are not loaded for it; for another package's the
+    first line of its scenario's docstring.
+    """
+    for name, module in _OWN.items():
+        yield name, importlib.import_module(module.rpartition(".")[0]).__doc__ or name
+    for point in _elsewhere():
+        if point.name not in _OWN:
+            try:
+                lines = (study(point.name).scenario.__doc__ or "").strip().splitlines()
+                yield point.name, f"{lines[0].strip() if lines else point.name} (package {_package(point)})"
+            except BadInput as error:
+                yield point.name, error.message
 
 
 def asked() -> tuple[str, ...]:

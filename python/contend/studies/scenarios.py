@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union
 import yaml
 from pydantic import Field, TypeAdapter
 
-from contend.errors import BadInput, ScenarioError, UnknownName, suggest
+from contend.errors import BadInput, ContendError, ScenarioError, UnknownName, suggest
 from contend.scenario.settings import apply_setting
 from contend.scenario.yaml_file import YamlFile, read_yaml, validate
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
@@ -46,6 +46,18 @@ def builtin(name: str) -> Path | None:
 def builtin_names() -> tuple[str, ...]:
     """In the order of the alphabet, those of other packages among them."""
     return tuple(sorted(_brought(elsewhere=True).keys() | _brought(elsewhere=False).keys()))
+
+
+def titles() -> dict[str, str]:
+    """Titles of the built-in scenarios by name. Contend's own are read and not parsed, so that no study is loaded; what
+    another package brings is parsed, and says why it cannot be run where it cannot."""
+    own = {name: str(read_yaml(path, name).data["title"]) for name, path in _brought(elsewhere=False).items()}
+    for name in _brought(elsewhere=True).keys() - own.keys():
+        try:
+            own[name] = load(name).title
+        except ContendError as error:
+            own[name] = f"cannot be run: {error.message}"
+    return dict(sorted(own.items()))
 
 
 def find(name: str) -> Path:

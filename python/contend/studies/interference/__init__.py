@@ -1,0 +1,1 @@
+"""Victims alone and beside each neighbour; beside more of themselves; and mixed."""

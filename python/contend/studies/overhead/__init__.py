@@ -1,0 +1,1 @@
+"""Applications on platforms of several sizes, against the bare host."""

@@ -1,0 +1,1 @@
+"""Pairs of instances on the same or different hosts, in the same or different subnets."""
