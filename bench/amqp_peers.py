@@ -32,7 +32,7 @@ from contend.environment import fingerprint
 from contend.errors import CannotHonour, ContendError
 from contend.stats.compare import compare
 from contend.testbed.rabbit import bed
-from contend.workloads.downloads.reqwest_client import find_cargo
+from contend.workloads.downloads.built import find_cargo
 from contend.workloads.drivers.rpc import native, payloads, trial
 from contend.workloads.drivers.rpc.options import End
 from results.files import save_at

@@ -36,7 +36,7 @@ from contend.stats.compare import compare
 from contend.stats.levels import level
 from contend.testbed.openstack import install
 from contend.testbed.openstack.bed import CLOUD
-from contend.workloads.generators.boot import server_of
+from contend.workloads.generators.cloud import server_of
 from results.files import save_at
 from results.pages import beds as beds_page
 from results.record import recording

@@ -10,6 +10,7 @@ all the same (`read_named`), since whoever fills it may not be the user.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -147,6 +148,14 @@ def write(path: Path, data: bytes, *, mode: int = SHARED) -> None:
     """Replace a whole file, or leave the old one. See `replacing`."""
     with replacing(path, mode=mode) as file:
         file.write(data)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock alone: others wait, and it goes with the process that has it."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 NO_OUTPUT = "(no output)"

@@ -17,7 +17,7 @@ import pytest
 
 from contend.errors import BadInput
 from contend.testbed.rabbit.bed import Bed
-from contend.workloads.downloads.reqwest_client import find_cargo
+from contend.workloads.downloads.built import find_cargo
 from contend.workloads.drivers.rpc import payloads, trial
 from contend.workloads.drivers.rpc.options import End, Phase
 from contend.workloads.drivers.rpc.processes import Process

@@ -21,11 +21,10 @@ from contend.clouds import openstack
 from contend.clouds.openstack import KINDS, Cloud, Record
 from contend.clouds.storm import watch
 from contend.clouds.storm.document import document
-from contend.clouds.storm.send import MOST_AT_ONCE
 from contend.clouds.storm.servers import Servers
-from contend.clouds.storm.storm import StormOptions, storm
+from contend.clouds.storm.storm import MOST_AT_ONCE, StormOptions, storm
 from contend.store.ledger import leftovers, read_rows
-from contend.workloads.generators.boot import server_of
+from contend.workloads.generators.cloud import server_of
 from results.files import save
 from support.clouds import Looking, need_cloud
 from support.generators import parameters_file

@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 from contend.stats.quantiles import clopper_pearson
-from contend.testbed.storm_bed import broker, storms
+from contend.testbed.rabbit import node
+from contend.workloads.drivers import storms
+from contend.workloads.generators import storm_lab
 from results.files import save
 from support.answers import data_in
 from support.command_line import CONTEND
@@ -29,18 +31,18 @@ from support.storm_draws import RESOURCES, Draw, draw
 
 pytestmark = pytest.mark.accept
 
-LAB = [sys.executable, "-P", "-m", "contend.testbed.storm_bed"]
+LAB = [sys.executable, "-P", "-m", "contend.workloads.generators.storm_lab"]
 DRAWS, RIGHT = 60, 57
 
 
 def test_culprits(tmp_path: Path) -> None:
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
     need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
     many = int(os.environ.get("CONTEND_STORM_DRAWS", DRAWS))
     lab = tmp_path / "lab"
     subprocess.run([*LAB, "--lab", str(lab), "up"], check=True, capture_output=True, timeout=100)
     try:
-        with storms.services(lab, draw(0).largest) as services:
+        with storm_lab.services(lab, draw(0).largest) as services:
             rows = [row(draw(seed), lab, services, tmp_path / f"{seed}") for seed in range(many)]
     finally:
         subprocess.run([*LAB, "--lab", str(lab), "down"], check=True, capture_output=True, timeout=60)

@@ -27,7 +27,7 @@ from contend.testbed import virt
 from contend.testbed.openstack import guest, guest_tools, hypervisor, network
 from contend.testbed.openstack.bed import CLOUD, Bed
 from contend.testbed.openstack.cloud import variables
-from contend.workloads.generators.boot import server_of
+from contend.workloads.generators.cloud import server_of
 from support.clouds import bed_command, need_services
 from support.command_line import Home, rows, wait_for
 from support.prerequisites import need

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from contend.testbed.storm_bed import broker
+from contend.testbed.rabbit import node
 from results.files import save
 from support.answers import data_in
 from support.command_line import CONTEND
@@ -28,7 +28,7 @@ from support.prerequisites import need
 
 pytestmark = pytest.mark.accept
 
-LAB = [sys.executable, "-P", "-m", "contend.testbed.storm_bed"]
+LAB = [sys.executable, "-P", "-m", "contend.workloads.generators.storm_lab"]
 TRACES, MOST_ERROR = 5, 0.05
 FIGURES = ("median", "p90", "makespan")
 
@@ -79,7 +79,7 @@ CASES = (
 
 
 def test_predictions(tmp_path: Path) -> None:
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
     need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
     traces = int(os.environ.get("CONTEND_STORM_TRACES", TRACES))
     lab = tmp_path / "lab"

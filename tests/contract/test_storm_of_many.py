@@ -8,9 +8,8 @@ from pathlib import Path
 from contend.clouds.http import Api
 from contend.clouds.openstack import Record
 from contend.clouds.storm.document import document
-from contend.clouds.storm.send import MOST_AT_ONCE
 from contend.clouds.storm.servers import Servers
-from contend.clouds.storm.storm import StormOptions, storm
+from contend.clouds.storm.storm import MOST_AT_ONCE, StormOptions, storm
 from contend.store.ledger import leftovers
 from support.bad_api import Fault, bad_api
 

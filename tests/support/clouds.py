@@ -22,7 +22,7 @@ from contend.clouds.openstack import KINDS, PAGE, Cloud, Kind
 from contend.errors import ContendError
 from contend.store.ledger import leftovers, read_rows
 from contend.testbed.openstack.bed import Bed
-from contend.testbed.storm_bed import broker
+from contend.testbed.rabbit import node
 from contend.workloads.install import is_here
 from support.command_line import Home, check_files, rows
 from support.prerequisites import need
@@ -50,7 +50,7 @@ def bed_command(root: Path, *words: str) -> None:
 def need_services() -> None:
     """What every bed is made of."""
     need(shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]), "mariadb-server")
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ class Looking:
 
     def server(self, name: str, metadata: dict[str, str]) -> str:
         """One that some stranger made, in the place of a test that cares for it. Its id."""
-        from contend.workloads.generators.boot import server_of
+        from contend.workloads.generators.cloud import server_of
 
         wanted = {**server_of(self.api, "", "", "none"), "name": name, "metadata": metadata}
         made: dict[str, Any] = self.api.request(

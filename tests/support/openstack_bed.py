@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from contend.testbed.openstack.bed import Bed
-from contend.testbed.storm_bed import broker
+from contend.testbed.rabbit import node
 from support.command_line import wait_for
 from support.left_behind import VARIABLE
 from support.prerequisites import need
@@ -74,7 +74,7 @@ def _openstack(root: Path, *words: str, check: bool = True) -> subprocess.Comple
 
 
 def _possible() -> bool:
-    return _mariadb() is not None and broker.server() is not None
+    return _mariadb() is not None and node.server() is not None
 
 
 def _mariadb() -> str | None:
@@ -141,7 +141,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None
 def openstack(request: pytest.FixtureRequest) -> Iterator[OpenStack]:
     """The bed, with services that are recorded; up since before the first test that reads this."""
     need(_mariadb(), "mariadb-server")
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
     told = getattr(request.config, "workerinput", {}).get(_PLACE)
     if told is None:
         place = _begin(request.config).place

@@ -1,4 +1,4 @@
-"""A RabbitMQ of one test's own: the laboratory's, in the test's directory; nothing of it is left."""
+"""A RabbitMQ of one test's own, in the test's directory; nothing of it is left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from contend.testbed.storm_bed import broker as lab
+from contend.testbed.rabbit import bed
 
 # What tests/support/prerequisites.py asks for.
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -16,6 +16,6 @@ SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 def broker(place: Path) -> Iterator[str]:
     """Its URL for oslo.messaging, while it runs with its files in that directory. Raises HostFailed."""
     try:
-        yield lab.start(place)
+        yield bed.up(place).url()
     finally:
-        lab.stop(place)
+        bed.down(place)

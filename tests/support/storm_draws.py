@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contend.testbed.storm_lab.options import Storm
+from contend.workloads.drivers.storm_lab.options import Storm
 
 # What a call costs beside the database's work: two messages over the broker.
 CALL_MS = 4.0

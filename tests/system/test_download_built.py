@@ -11,13 +11,13 @@ import pytest
 
 from contend.engine.parties import downloads
 from contend.errors import CannotHonour
-from contend.workloads.downloads import built, go_client, reqwest_client
+from contend.workloads.downloads import built
 from contend.workloads.downloads.clients import CLIENTS, Task, command_of, put_program
 from support.glance_answers import CONTENT, ID, SHA512, TOKEN, answer, corrupted
 from support.prerequisites import need
 from support.wire_servers import Authority, Server, serving
 
-BUILDERS: dict[str, Callable[[Path], Path]] = {"go": go_client.build, "reqwest": reqwest_client.build}
+BUILDERS: dict[str, Callable[[Path], Path]] = {"go": built.build_go, "reqwest": built.build_reqwest}
 
 
 @pytest.fixture(scope="module", params=BUILDERS)
@@ -132,4 +132,4 @@ def test_without_cargo_the_client_is_left_out(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("CARGO_HOME", str(tmp_path))
     assert CLIENTS["reqwest"].missing() == ("cargo",)
     with pytest.raises(CannotHonour, match="no cargo command"):
-        reqwest_client.build(tmp_path)
+        built.build_reqwest(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.platforms.guests import busybox, respond
+from contend.platforms.guests import initramfs, respond
 from contend.testbed.openstack import guest, guest_tools
 from support.prerequisites import need
 
@@ -24,7 +24,7 @@ def unpacked(place: Path, image: guest_tools.Image) -> Path:
     """The archive's files."""
     need(os.geteuid() == 0, "root, to change the root directory")
     need(not guest_tools.lacks(image), guest_tools.lacks(image))
-    program = busybox.of_this_host()
+    program = initramfs.of_this_host()
     need(program, "busybox-static")
     assert program is not None
     for node in guest_tools.nodes(image, guest._APPLETS):

@@ -22,6 +22,7 @@ from contend.studies.scenarios import load
 from contend.studies.storage import pools
 from contend.studies.storage.model import Storage
 from contend.workloads.generators import storage_cloud
+from contend.workloads.generators.cloud import access_file
 from contend.workloads.instance import Commands
 from contend.workloads.metrics import read_metrics
 from support.command_line import Home, rows
@@ -48,7 +49,7 @@ class Sweep:
         self.run = place / RUN
         self.out = self.run / "work/trial"
         (self.out / "neighbour").mkdir(parents=True)
-        cloud.access(self.run / "work/cloud-access.json")
+        cloud.access(access_file(self.run / "work", "small"))
         asked = ("cloud=small", "pools=[ssd,hdd]", "size=16M", "points=30", "measure.seed=1")
         scenario = load("storage-sweep", (*asked, "block_sizes=4k", "depths=8", "reads=70", *settings))
         assert isinstance(scenario, Storage)

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from contend.testbed.storm_bed import broker, storms
-from contend.testbed.storm_lab.options import Storm
+from contend.testbed.rabbit import bed, node
+from contend.workloads.drivers.storm_lab.options import Storm
+from contend.workloads.generators import storm_lab
 from support.command_line import CONTEND, wait_for
 from support.ctrace_events import FLOW_IN, FLOW_OUT, read_all
 from support.prerequisites import need
 from support.traced_program import begun
 
-LAB = [sys.executable, "-P", "-m", "contend.testbed.storm_bed"]
+LAB = [sys.executable, "-P", "-m", "contend.workloads.generators.storm_lab"]
 # Nothing but the calls of a claim, by as many workers as can be used: no boot waits for another.
 FIXED = (
     "jobs=8 image_ms=0 network_ms=0 claim_ms=0 progress=0 updates=6 noops=5 send_noops=false hold_across_rpc=false"
@@ -39,7 +40,7 @@ MENDED = "hypervisor_lock=instance hypervisor_calls=20 hypervisor_ms=5"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
     need(importlib.util.find_spec("oslo_messaging"), "pip install oslo.messaging")
     place = tmp_path_factory.mktemp("lab")
     subprocess.run([*LAB, "--lab", str(place), "up"], check=True, capture_output=True, timeout=100)
@@ -47,11 +48,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run([*LAB, "--lab", str(place), "down"], check=True, capture_output=True, timeout=60)
-        assert not broker.pids(place)
+        assert not bed.pids(place)
 
 
 def storm(lab: Path, *words: str) -> dict[str, Any]:
-    return storms.storm(lab, Storm.parse(" ".join(words).split()))
+    return storm_lab.storm(lab, Storm.parse(" ".join(words).split()))
 
 
 @pytest.fixture(scope="module")
@@ -102,32 +103,32 @@ def test_a_trace_links_the_processes_of_a_storm(lab: Path, tmp_path: Path) -> No
 
 
 def test_services_end_with_a_storm_that_is_killed(lab: Path) -> None:
-    before = broker.pids(lab)
+    before = bed.pids(lab)
     line = [*LAB, "--lab", str(lab), "storm", *FIXED.split(), "image_ms=60000"]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(lambda: len(broker.pids(lab) - before) >= 3, "services")
+        wait_for(lambda: len(bed.pids(lab) - before) >= 3, "services")
         time.sleep(1)
     finally:
         process.kill()
         process.wait()
     # RabbitMQ starts and ends helpers, such as those that ask for free space: at some moment there are none.
-    wait_for(lambda: broker.pids(lab) == before, "end of the services, and of nothing else", 20)
+    wait_for(lambda: bed.pids(lab) == before, "end of the services, and of nothing else", 20)
 
 
 @pytest.mark.parametrize("after_s", [0.3, 2.0])
 def test_nothing_is_left_of_a_storm_that_was_killed_while_its_broker_started(
     after_s: float, tmp_path: Path
 ) -> None:
-    need(broker.server(), "RabbitMQ: apt-get install rabbitmq-server")
+    need(node.server(), "RabbitMQ: apt-get install rabbitmq-server")
     line = [*LAB, "--lab", str(tmp_path), "storm", *FIXED.split()]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(after_s)
     process.kill()
     process.wait()
     subprocess.run([*LAB, "--lab", str(tmp_path), "down"], check=True, capture_output=True, timeout=60)
-    assert not broker.pids(tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert not bed.pids(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 @pytest.mark.parametrize(

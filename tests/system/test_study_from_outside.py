@@ -93,6 +93,41 @@ def test_a_study_of_another_package_goes_all_the_way(contend: Outside) -> None:
     assert {cell["factors"]["variant"] for cell in again.json()["cells"]} >= {"20 ms", "60 ms"}
 
 
+def test_studies_are_listed_with_the_package_they_come_from(contend: Outside) -> None:
+    contend.bring("broken = nothing_of_this_name:STUDY")
+    listed = contend("list", "studies").fine().out
+    assert re.search(r"^  interference  +Victims alone and beside each neighbour", listed, re.MULTILINE)
+    assert re.search(
+        r"^  sleeps +Sleeps of several lengths; .* with\. \(package toy-sleeps\)$", listed, re.MULTILINE
+    )
+    assert re.search(
+        r"^  broken +the study 'broken' of the package toy-sleeps cannot be used", listed, re.MULTILINE
+    )
+    told = contend("list", "studies", "--json").fine().json()["studies"]
+    assert "toy-sleeps" in told["sleeps"] and "package" not in told["compare"]
+    assert "studies\n" in contend("list").fine().out
+
+
+@pytest.mark.parametrize(
+    "words", [("report", "RUN"), ("export", "RUN", "--to", "csv"), ("run", "--resume", "RUN")]
+)
+def test_a_run_whose_study_is_not_installed_says_what_is_missing(
+    contend: Outside, words: tuple[str, ...]
+) -> None:
+    contend("run", "sleeps.yaml", "--set", "measure.blocks=2", timeout=120).fine()
+    run = contend.the_run()
+    assert json.loads((run / "plan.json").read_text())["package"] == {"name": "toy-sleeps", "version": "1.0"}
+    kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    contend.about.rename(contend.path / "away")
+    said = contend(*(str(run) if word == "RUN" else word for word in words))
+    assert said.code == 2
+    assert "unknown study 'sleeps': the package toy-sleeps 1.0, which brings it, is not installed" in said.err
+    assert "hint: pip install toy-sleeps" in said.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == kept
+    (contend.path / "away").rename(contend.about)
+    assert "is the latest" in contend("report", str(run)).fine().out
+
+
 def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Outside) -> None:
     (contend.installed / "gzips.py").write_text(block("python", 1))
     (contend.installed / "section.html.j2").write_text(block("jinja"))
@@ -115,6 +150,32 @@ def test_the_second_study_has_findings_a_table_and_a_plot_of_its_own(contend: Ou
     contend("export", str(run), "--to", "csv", "-o", "cells.csv").fine()
     with (contend.path / "cells.csv").open(newline="") as file:
         assert {row["input"] for row in csv.DictReader(file)} == {"text", "noise"}
+
+
+PLOT = """
+def plots(self, report):
+    from contend.report.plotkit import Plot, chart
+    encoding = {"x": {"field": "x", "type": "quantitative"}}
+    spec = chart(90, [{"mark": "point", "encoding": encoding}], [{"x": 1}])
+    return [Plot(ID, ROLE, "A point of its own", "One point.", spec, {}, ("x",), (("1",),))]
+"""
+
+
+@pytest.mark.parametrize("role", ["nowhere", "answer", "timeline"])
+def test_a_plot_that_no_template_places_is_on_the_page_all_the_same(contend: Outside, role: str) -> None:
+    Edited(contend, PLOT.replace("ROLE", repr(role)).replace("ID", "'own-point'"))
+    contend("run", "own.yaml", timeout=120).fine()
+    page = (contend.the_run() / "report.html").read_text()
+    assert page.count('id="figure-own-point"') == 1 and page.count("A point of its own</h3>") == 1
+    assert page.count('id="figure-answer"') == 1, "contend's own stays"
+    assert '<a href="#figures">' in page and '<h2 id="figures">' in page
+
+
+def test_two_plots_of_one_id_are_refused(contend: Outside) -> None:
+    Edited(contend, PLOT.replace("ROLE", "'own'").replace("ID", "'answer'"))
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 2 and "the study 'own' makes a plot with the id 'answer'" in said.err
+    assert (contend.the_run() / "findings.json").is_file(), "what was measured is kept"
 
 
 def test_a_study_that_nobody_brings_is_an_error(contend: Outside) -> None:
@@ -194,6 +255,24 @@ def test_cells_of_which_no_plan_can_be_made_are_refused_at_once(
         assert why in said.err and not contend.run_directories()
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("ScenarioError", 2, "error: 60 ms is too long\n  hint: take less"),
+        ("CannotHonour", 0, "  cannot run on this host: 60 ms is too long (hint: take less)"),
+    ],
+)
+def test_validate_asks_the_studys_own_check(contend: Outside, error: str, code: int, said: str) -> None:
+    Edited(
+        contend,
+        f"def check(self, scenario):\n    from contend.errors import {error}\n"
+        f"    raise {error}('60 ms is too long', hint='take less')",
+    )
+    answer = contend("validate", "own.yaml")
+    assert answer.code == code and said in (answer.err if code else answer.out)
+    assert contend("run", "own.yaml").code == 2 and not contend.run_directories()
+
+
 @pytest.mark.parametrize("blocks", [2, 6])
 def test_a_part_of_the_page_lies_beside_a_module_of_no_package(contend: Outside, blocks: int) -> None:
     Edited(
@@ -218,3 +297,25 @@ def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
     said = contend("run", "own.yaml", timeout=120)
     assert said.code == 1 and "in contend itself" not in said.err
     assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err
+
+
+def test_a_mistake_in_a_studys_part_of_the_page_is_told_as_its_own(contend: Outside) -> None:
+    Edited(contend, "def contents(self, analysis): return (('late', 'How late'),)")
+    (contend.installed / "section.html.j2").write_text("<section>{{ nothing_of_this_name }}</section>")
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 1 and "in contend itself" not in said.err
+    assert "of the package toy-sleeps: UndefinedError: 'nothing_of_this_name' is undefined" in said.err
+
+
+def test_cells_with_different_baselines_never_share_a_row(contend: Outside) -> None:
+    Edited(
+        contend,
+        "def cells(self, scenario):\n"
+        "    slower = scenario.model_copy(update={'asked': (100_000_000, 300_000_000)})\n"
+        "    return (*super().cells(scenario), *super().cells(slower))",
+    )
+    said = contend("run", "own.yaml", timeout=120).fine().out
+    tables = said.split(" (ratio to ")[1:]
+    levels = [float(re.findall(r"wall +([\d.]+) ms", table)[0]) for table in tables]
+    assert [table.split(";")[0] for table in tables] == ["20 ms", "100 ms"]
+    assert 20 < levels[0] < 100 < levels[1], "each against its own"

@@ -10,7 +10,7 @@ import math
 import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,9 +120,6 @@ def _change(
         return Change(factors, a.info, a.level(level), b.level(level), _no_ratio(a, b, level), len(sessions))
     # Two runs share no blocks, whatever their numbers are.
     estimate = compare_unpaired(first.values, second.values, level=level)
-    if estimate.verdict != "too few":
-        # Its warning is about the order of the runs, whose doubt `widen` adds and words.
-        estimate = replace(estimate, warnings=())
     medians = [math.log(m) for m in (statistics.median(s.values) for s in sessions) if m > 0]
     return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
 

@@ -50,6 +50,23 @@ def _row(change: Change, telling: frozenset[str]) -> Row:
     )
 
 
+def notes(comparison: Comparison, *, primary: bool = False) -> list[str]:
+    """Notes on these figures that a reader must know, each once; with the cells it is about where these are not all.
+
+    primary: of headline metrics only.
+    """
+    telling = _telling(comparison)
+    about: dict[str, list[str]] = {}
+    changes = [change for change in comparison.cells if change.metric.primary or not primary]
+    for change in changes:
+        row = _row(change, telling)
+        for note in dict.fromkeys(change.estimate.warnings):
+            about.setdefault(note, []).append(f"{row.name} {row.metric}".strip())
+    return [
+        note if len(cells) == len(changes) else f"{', '.join(cells)}: {note}" for note, cells in about.items()
+    ]
+
+
 def headline(comparison: Comparison) -> str:
     """How many headline metrics got worse and better, in a sentence."""
     verdicts = [change.estimate.verdict for change in comparison.cells if change.metric.primary]
@@ -57,8 +74,3 @@ def headline(comparison: Comparison) -> str:
     rest = len(verdicts) - worse - better
     text = f"Of {len(verdicts)} headline metric{'s' * (len(verdicts) != 1)} {worse} got worse and {better} better"
     return f"{text}; of {rest} the data show no change." if rest else f"{text}."
-
-
-def notes(comparison: Comparison) -> list[str]:
-    """Notes on these figures that a reader must know, each once."""
-    return list(dict.fromkeys(w for c in comparison.cells for w in c.estimate.warnings))

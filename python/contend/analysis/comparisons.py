@@ -219,7 +219,15 @@ def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
     for p in family:
         estimate = _one(p, at)
         alarm = _one(p, each).verdict in ("higher", "lower")
-        yield Control(p.cell.factors, p.treatment.info, estimate, estimate.detectable, alarm, p.cell.repeats)
+        yield Control(
+            p.cell.factors,
+            p.treatment.info,
+            estimate,
+            estimate.detectable,
+            alarm,
+            p.cell.repeats,
+            p.cell.values,
+        )
 
 
 def _one(p: _Pair, at: float) -> Estimate:

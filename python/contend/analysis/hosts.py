@@ -203,7 +203,9 @@ def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
         estimate = over_hosts(ratios, at)
         alarm = over_hosts(ratios, 1 - (1 - at) / family).verdict in ("higher", "lower")
         first = controls[0]
-        made.append(Control(first.factors, metric, estimate, estimate.detectable, alarm, first.repeats))
+        made.append(
+            Control(first.factors, metric, estimate, estimate.detectable, alarm, first.repeats, first.values)
+        )
     return made
 
 

@@ -41,7 +41,7 @@ VERBS = {
     "fetch": "Download a URL or an image, verified, within a CPU and rate budget.",
     "sql": "Ask a run's rows anything, with DuckDB.",
     "stats": "Compare measurements made elsewhere, from a CSV file.",
-    "list": "Show built-in scenarios, workloads, platforms and probes.",
+    "list": "Show studies, scenarios, workloads, platforms and probes.",
     "validate": "Check a scenario or workload file without running it.",
     "doctor": "Say what this host can run, and the fix for what it cannot.",
     "destroy": "Remove what runs left on this host; run directories stay.",
@@ -164,13 +164,13 @@ def _run(arguments: list[str] | None, began: Began | None) -> int:
         if os.environ.get("CONTEND_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        from contend.studies.base import failing_study
+        from contend.studies.base import OWN_DEFECT, whose_defect
 
-        if whose := failing_study(error):
+        if (whose := whose_defect(error)) != OWN_DEFECT:
             hint = "CONTEND_DEBUG=1 in the environment shows where; a run that was measured is kept, for `contend report`"
-            return fail(f"a mistake in {whose}: {what}", hint, 1, getattr(error, "__notes__", []))
-        hint = "please report it with what CONTEND_DEBUG=1 in the environment shows"
-        return fail(f"this is a mistake in contend itself: {what}", hint, 1, getattr(error, "__notes__", []))
+        else:
+            hint = "please report it with what CONTEND_DEBUG=1 in the environment shows"
+        return fail(f"this is {whose}: {what}", hint, 1, getattr(error, "__notes__", []))
 
 
 def _interrupted() -> int:

@@ -103,18 +103,16 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.context.choose import beside
     from contend.context.shown import InContext
     from contend.document import PLAIN
-    from contend.errors import ScenarioError
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
-    from contend.scenario.yaml_file import read_yaml
     from contend.store.hosts import hosts_of_run, on_one_clock
     from contend.store.rows import latest
     from contend.store.series import series_or
-    from contend.studies.scenarios import parse
+    from contend.studies.scenarios import of_run
 
     text = run.scenario_text()
-    scenario = parse(read_yaml(text, "scenario.yaml", ScenarioError))
+    scenario = of_run(run)
     recorded = run.plan(scenario.study)
     name = recorded.get("scenario", "")
     scenario = scenario.model_copy(update={"origin": name or str(shown(run.path) / "scenario.yaml")})

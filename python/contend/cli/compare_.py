@@ -50,7 +50,7 @@ def command(
         for row in changed_cells(comparison):
             if row.primary or verbose:
                 print(f"{row.name:<34} {row.metric:<12} {row.levels:<26} {row.ratio:<22} {row.verdict}")
-        for why in notes(comparison):
+        for why in notes(comparison, primary=not verbose):
             print(f"note: {why}")
     if limit is not None and code == 4:
         worse = [

@@ -22,7 +22,7 @@ PROBES = {
 }
 
 
-KINDS = ["scenarios", "workloads", "platforms", "probes"]
+KINDS = ["studies", "scenarios", "workloads", "platforms", "probes"]
 
 
 @click.command("list", short_help="Show what there is by name.")
@@ -30,7 +30,7 @@ KINDS = ["scenarios", "workloads", "platforms", "probes"]
 @runs_option
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(what: str | None, runs: Path, as_json: bool) -> int:
-    """Show built-in scenarios, workloads (yours too), platforms and probes; or `runs`, the runs and recordings here."""
+    """Show studies, scenarios and workloads (yours too), platforms and probes; or `runs`, the runs and recordings here."""
     kinds = [what] if what else KINDS
     entries_by_kind = {kind: _runs(runs) if kind == "runs" else _entries(kind) for kind in kinds}
     if as_json:
@@ -65,6 +65,10 @@ def _runs(place: Path) -> dict[str, str]:
 
 
 def _entries(kind: str) -> dict[str, str]:
+    if kind == "studies":
+        from contend.studies.base import described
+
+        return dict(described())
     if kind == "scenarios":
         from contend.errors import ContendError
         from contend.studies.scenarios import builtin_names, load

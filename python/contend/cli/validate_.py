@@ -57,16 +57,24 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
     from contend.engine.checks import fitted
-    from contend.studies.base import cells_of
+    from contend.errors import CannotHonour
+    from contend.studies.base import cells_of, study_of
 
     asked, left_out = fitted(scenarios.load(file, settings))
 
     cells = cells_of(asked)
+    lacking = ""
+    try:
+        study_of(asked).check(asked)
+    except CannotHonour as error:  # the file is right, and may be for another host
+        lacking = f"{error.message} (hint: {error.hint})" if error.hint else error.message
     print(f"{file}: scenario is right: {asked.study}, {len(cells)} cells")
     for cell in cells:
         print(f"  {cell.label}{' (control)' if cell.control else ''}")
     for line in left_out:
         print(f"  left out: {line}")
+    if lacking:
+        print(f"  cannot run on this host: {lacking}")
     if show:
         print(mask_yaml(scenarios.to_yaml(asked)), end="")
     return 0

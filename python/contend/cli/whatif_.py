@@ -210,17 +210,11 @@ def _verify(
             hint="contend whatif FILE --verify RUN, where FILE is of whatif -o, or contend whatif TRACE EDITS --verify RUN",
         )
     if all(has_storms(Path(run)) for run in after):
-        wanted = [edit.partition(" ")[2] for edit in prediction["edits"] if edit.startswith("--jobs ")]
-        of = [
-            d
-            for run in after
-            for n, all_of in measured(Path(run)).items()
-            if [str(n)] == wanted
-            for d in all_of
-        ]
+        wanted = prediction.get("predicted_jobs")
+        of = [d for run in after for n, all_of in measured(Path(run)).items() if n == wanted for d in all_of]
         if not of:
             raise BadInput(
-                f"no storm of {', '.join(wanted) or 'the same'} servers in {', '.join(after)}",
+                f"no storm of {wanted or 'the same'} servers in {', '.join(after)}",
                 hint="contend run boot-storm --set n=N",
             )
         verification = verify_times(prediction, tuple(after), [times(document) for document in of])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from contend import files
 from contend.errors import CannotHonour
 
 # The versions of each API that are spoken here.
@@ -62,11 +62,8 @@ class Access(NamedTuple):
 
     def save(self, path: Path) -> None:
         """For later storms of the same run; readable by this user only."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump({**self._asdict(), "catalogue": dict(self.catalogue)}, file)
-        temporary.replace(path)
+        text = json.dumps({**self._asdict(), "catalogue": dict(self.catalogue)})
+        files.write(path, text.encode(), mode=files.PRIVATE)
 
     @classmethod
     def load(cls, path: Path) -> Access | None:
@@ -77,27 +74,3 @@ class Access(NamedTuple):
             return None
         certificate = data.pop("certificate")
         return cls(**data, certificate=None if certificate is None else (certificate[0], certificate[1]))
-
-
-def trusted(verify: bool | str) -> bool | str:
-    """Whom the login trusted, in a form that needs no requests: where nothing was said, its own list of authorities."""
-    if verify is not True:
-        return verify
-    named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    if named:
-        return named
-    try:
-        from certifi import where  # what requests goes by
-    except ImportError:
-        return True
-    return str(where())
-
-
-def all_urls(catalogue: Any) -> dict[str, str]:
-    """One URL a service type of keystone's catalogue; the public one, if there is one."""
-    found: dict[str, str] = {}
-    for service in catalogue:
-        urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
-        if urls:
-            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
-    return found

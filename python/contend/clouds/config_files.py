@@ -9,19 +9,12 @@ from pathlib import Path
 from contend.errors import BadInput
 from contend.files import read_named
 
-SUFFIXES = (".yaml", ".yml", ".json")
+_SUFFIXES = (".yaml", ".yml", ".json")
 _NAMES = ("clouds", "secure", "clouds-public")
 _VARIABLES = ("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE")
 _TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 MOST_AUTHORITIES = 16 << 20
 """Bytes of a file of certificates; those of a distribution are a quarter of a MiB."""
-
-
-def folders() -> list[Path]:
-    """Where they are looked for, the first first."""
-    home = Path.home() / ".config"
-    places = [Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
-    return [Path(), *(place / "openstack" for place in places)]
 
 
 def check(config: str = "") -> None:
@@ -80,7 +73,9 @@ def check_trusted() -> None:
 def _files(config: str) -> Iterator[Path]:
     named = [config] if config else [os.environ.get(name, "") for name in _VARIABLES]
     yield from (Path(name) for name in named if name)
-    for folder in folders():
+    home = Path.home() / ".config"
+    places = [Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
+    for folder in (Path(), *(place / "openstack" for place in places)):
         for name in _NAMES:
             if name != "clouds" or not config:
-                yield from (folder / f"{name}{suffix}" for suffix in SUFFIXES)
+                yield from (folder / f"{name}{suffix}" for suffix in _SUFFIXES)

@@ -130,19 +130,18 @@ class Api:
         body: Mapping[str, Any] | None = None,
         version: str = "",
         absent: bool = False,
-        data: bytes | None = None,
     ) -> Answer:
         """The answer of the last attempt, of status 2xx; with `absent` also 404. Raises RequestFailed.
 
-        version: the microversion to ask for. data: raw bytes instead of a JSON body.
+        version: the microversion to ask for.
         """
         url = path if path.startswith("http") else self.access.endpoint(service) + path
-        content = data if data is not None else None if body is None else json.dumps(body).encode()
+        content = None if body is None else json.dumps(body).encode()
         attempt = redirects = 0
         while True:
             attempt += 1
             token = self.access.token
-            headers = self._headers(service, version, token, content, raw=data is not None)
+            headers = self._headers(service, version, token, content)
             answer, outcome, why = self._once(method, url, content, headers)
             if answer is not None and (answer.status < 300 or (absent and answer.status == 404)):
                 return answer
@@ -201,14 +200,12 @@ class Api:
         with self._lock:
             self.counts[what] += 1
 
-    def _headers(
-        self, service: str, version: str, token: str, content: bytes | None, *, raw: bool
-    ) -> dict[str, str]:
+    def _headers(self, service: str, version: str, token: str, content: bytes | None) -> dict[str, str]:
         headers = {"X-Auth-Token": token, "Accept": "application/json", "User-Agent": "contend"}
         if version:
             headers["OpenStack-API-Version"] = f"{_MICROVERSION.get(service, service)} {version}"
         if content is not None:
-            headers["Content-Type"] = "application/octet-stream" if raw else "application/json"
+            headers["Content-Type"] = "application/json"
         return headers
 
     def close(self) -> None:

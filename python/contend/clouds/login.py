@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contend.clouds import config_files, plain
-from contend.clouds.access import VERSIONS, Access, all_urls, trusted
+from contend.clouds import config_files
+from contend.clouds.access import VERSIONS, Access
 from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
 from contend.text.printable import short
 
+SERVICES = "compute", "network", "image"
 _SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 """What openstacksdk raises where a list or a number stands for a mapping."""
 
@@ -54,7 +56,7 @@ def find(cloud: str, config: str = "") -> Described:
         raise BadInput(f"the clouds cannot be read: {short(error, 500)}", hint="see clouds.yaml") from error
     wanted = cloud or os.environ.get("OS_CLOUD") or (known[0] if len(known) == 1 else "")
     if not wanted:
-        raise BadInput(
+        raise CannotHonour(
             "no cloud was named", hint=f"--cloud NAME or OS_CLOUD; known: {', '.join(known) or 'none'}"
         )
     if wanted not in known:
@@ -73,24 +75,11 @@ def find(cloud: str, config: str = "") -> Described:
     return Described(region, str(Path(file).absolute()) if file else "")
 
 
-def login(
-    cloud: str, config: str = "", services: tuple[str, ...] = ("compute", "network", "image")
-) -> Access:
+def login(cloud: str, config: str = "", services: Sequence[str] = SERVICES) -> Access:
     """A new token and the endpoints of `services`, as far as the cloud has them.
 
     Raises what `find` does, and HostFailed where the cloud does not let us in.
     """
-    found = plain.login(cloud, config, services)
-    return found or _login(cloud, config, services)
-
-
-def speaks_https(cloud: str, service: str) -> bool:
-    """True if the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
-    return login(cloud, services=(service,)).endpoint(service).startswith("https:")
-
-
-def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
-    """Log in by openstacksdk, however the cloud is described."""
     region, file = find(cloud, config)
     from keystoneauth1 import exceptions
 
@@ -112,13 +101,18 @@ def _login(cloud: str, config: str, services: tuple[str, ...]) -> Access:
         expires=access.expires.timestamp() if access.expires else time.time() + 3600,
         project=access.project_id or "",
         endpoints={service: url.rstrip("/") for service, url in endpoints.items() if url},
-        verify=trusted(session.verify),
+        verify=_trusted(session.verify),
         certificate=(certificate, None) if isinstance(certificate, str) else certificate,
-        catalogue=all_urls(access.service_catalog.catalog if access.has_service_catalog() else ()),
+        catalogue=_all_urls(access.service_catalog.catalog if access.has_service_catalog() else ()),
     )
 
 
-def kept(path: Path, cloud: str, services: tuple[str, ...]) -> Access:
+def speaks_https(cloud: str, service: str) -> bool:
+    """True if the service's endpoint is HTTPS, by the catalogue of a login. Raises what `login` does, and CannotHonour."""
+    return login(cloud, services=(service,)).endpoint(service).startswith("https:")
+
+
+def kept(path: Path, cloud: str, services: Sequence[str]) -> Access:
     """Load the access kept in a run's file, or log in again where there is none or it soon ends. Raises as `login`."""
     access = Access.load(path)
     if access is None or not access.fresh:
@@ -144,4 +138,22 @@ def _endpoint(region: Any, session: Any, service: str) -> str | None:
         )
     except EndpointNotFound:  # a cloud without that service
         return None
+    return found
+
+
+def _trusted(verify: bool | str) -> bool | str:
+    """Whom the login trusted, in a form that needs no requests: where nothing was said, its own list of authorities."""
+    from certifi import where  # what requests goes by
+
+    named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    return verify if verify is not True else named or str(where())
+
+
+def _all_urls(catalogue: Any) -> dict[str, str]:
+    """One URL a service type of keystone's catalogue; the public one, if there is one."""
+    found: dict[str, str] = {}
+    for service in catalogue:
+        urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
+        if urls:
+            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
     return found

@@ -12,14 +12,13 @@ import numpy.typing as npt
 from contend.analysis.comparisons import Table, tabulate
 from contend.analysis.run import last_stop
 from contend.document.context import IMAGE, RPC
-from contend.errors import BadInput, ContendError, ScenarioError
-from contend.scenario.yaml_file import read_yaml
+from contend.errors import BadInput, ContendError
 from contend.store.cells import planned_cells
 from contend.store.directory import RunDirectory
 from contend.store.rows import latest
 from contend.studies.compare.model import Compare
 from contend.studies.model import Scenario
-from contend.studies.scenarios import parse
+from contend.studies.scenarios import of_run
 from contend.units import parse_size_bytes
 
 Floats = npt.NDArray[np.float64]
@@ -65,11 +64,6 @@ def is_cost(scenario: Scenario) -> bool:
     return isinstance(scenario, Compare) and scenario.workload in WORKLOADS
 
 
-def scenario_of(run: RunDirectory) -> Scenario:
-    """Load the scenario of a run. Raises BadInput."""
-    return parse(read_yaml(run.scenario_text(), "scenario.yaml", ScenarioError))
-
-
 def check_finished(run: RunDirectory) -> None:
     """Raises BadInput for a run that goes on, or was killed or interrupted, or failed."""
     events = [event for event in run.events() if event["event"] in ("run-start", "run-end")]
@@ -81,7 +75,7 @@ def check_finished(run: RunDirectory) -> None:
 
 def costs(run: RunDirectory) -> Costs:
     """Costs of a finished run. Raises BadInput for one of another study, and for one without a complete block."""
-    scenario = scenario_of(run)
+    scenario = of_run(run)
     if not isinstance(scenario, Compare) or scenario.workload not in WORKLOADS:
         what = getattr(scenario, "workload", "") or f"{scenario.study} study"
         raise BadInput(f"{run.id} tells no component's cost: it is of {what}", hint=_OFFER)

@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from contend.clouds.storm.counted import TAIL_S
 from contend.contention.whatif.batches import has_storms
-from contend.context.costs import check_finished, scenario_of
+from contend.context.costs import check_finished
 from contend.errors import BadInput
 from contend.store.cells import by_id
 from contend.store.directory import RunDirectory
 from contend.store.documents import documents as documents_of
 from contend.store.rows import latest, wrong_storm
+from contend.studies.scenarios import of_run
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import FILE, Document
 
@@ -54,7 +55,7 @@ class Boots:
 
 def boots(run: RunDirectory) -> Boots:
     """Boots of a finished boot-storm. Raises BadInput for a run of another study, and where it has no CPU time by role."""
-    scenario = scenario_of(run)
+    scenario = of_run(run)
     if not isinstance(scenario, Storm):
         raise BadInput(f"{run.id} is no boot storm: it is of a {scenario.study} study", hint=_OFFER)
     check_finished(run)

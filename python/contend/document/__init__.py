@@ -108,6 +108,8 @@ class Control(Shape):
     ]
     repeats: Annotated[Mapping[str, str], HIDDEN] = field(default_factory=dict)
     """Factors of the cell that it measures once more."""
+    values: Annotated[Values, HIDDEN] = NO_VALUES
+    """Values of that cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Design(Shape):
     target_reached: Annotated[Mapping[str, bool], "by victim and metric"]
     stopped: Annotated[str, "target reached, budget spent, planned blocks done, interrupted"]
     spiky: Annotated[float | None, "share of spiky runs in the pilot"]
-    warmup: Annotated[Mapping[str, Count], "trials thrown away before the first counted block, by victim"]
+    warmup: Annotated[Mapping[str, Count], "`rounds` that were measured first, and are not counted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +139,10 @@ class Layout:
     of the baseline's column; "" for that of the control's variant. refused: comparisons that were refused stand there too.
     every_metric: all controls are the headline's. place: table, row and column of a cell, where these do not tell;
     condition: what its treatment is, in words. control: whose figure a control is. controlled: by cells of the run, by the
-    study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables. treated,
-    untreated: where a time was taken, "" for the name of the baseline. forest: all of them are drawn together. points: of
-    which tables every point is drawn. compared: factors in which a row's cells and its control differ,
-    besides victim, neighbour and variant.
+    study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables, "" for
+    one that says what is compared. treated, untreated: where a time was taken, "" for the name of the baseline. forest: all
+    of them are drawn together. points: of which tables every point is drawn. compared: factors in which a row's cells and
+    its control differ, besides victim, neighbour and variant.
     """
 
     as_measured: bool = False
@@ -154,10 +156,10 @@ class Layout:
     every_metric: bool = False
     place: Callable[[CellResult], tuple[str, str, str]] | None = None
     condition: Callable[[Mapping[str, str]], str] | None = None
-    control: Callable[[Mapping[str, str]], str] | None = None
+    control: Callable[[Control], str] | None = None
     controlled: Literal["cells", "own", "no"] = "cells"
     finds: bool = True
-    title: str = "Slowdown of each victim"
+    title: str = ""
     treated: str = "with the treatment"
     untreated: str = ""
     forest: bool = True

@@ -14,8 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from contend.elsewhere.following import GoesOn, unheard
 from contend.errors import BadInput, HostFailed
+
+GoesOn = Callable[[bool], None]
+
+
+def unheard(goes_on: bool) -> None:
+    """Nobody asked."""
+
 
 if TYPE_CHECKING:
     import jenkins

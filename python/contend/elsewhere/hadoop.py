@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contend import names
-from contend.elsewhere.following import GoesOn, unheard
+from contend.elsewhere.builds import GoesOn, unheard
 from contend.errors import BadInput, HostFailed
 from contend.store import ownership, state
 

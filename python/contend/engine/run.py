@@ -49,13 +49,12 @@ from contend.store.damage import MOST_ROWS_BYTES
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.store.ledger import Ledger, leftovers
 from contend.store.ownership import why_not_own
-from contend.studies.base import study_of
+from contend.studies.base import package_on_record, study_of
 from contend.studies.cell import Party
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import budget_text
 from contend.studies.plan import Plan
-from contend.studies.scenarios import load as load_scenario
-from contend.studies.scenarios import to_yaml
+from contend.studies.scenarios import of_run, to_yaml
 from contend.text.masking import mask_value
 from contend.units import format_duration
 
@@ -129,7 +128,8 @@ def execute(
                 fingerprint(tools_of(plan))
                 | {"skipped": list(skipped), **study_of(scenario).wiring(scenario, runs)},
             )
-            run.write_json("plan.json", plan.to_json() | {"scenario": scenario.origin, "command": command})
+            recorded = {"scenario": scenario.origin, "command": command, **package_on_record(scenario)}
+            run.write_json("plan.json", plan.to_json() | recorded)
             execution = _Execution(run, scenario, plan, progress, deadline, interrupts, keep_output)
             return execution.go()
         except BaseException as error:
@@ -178,7 +178,7 @@ def resume(
 
 def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]:
     """What a run was asked, and its plan made once more. Raises BadInput where they are not what was recorded."""
-    scenario = load_scenario(str(run.path / "scenario.yaml"))
+    scenario = of_run(run)
     if budget_ns is not None:
         scenario = scenario.model_copy(
             update={"measure": scenario.measure.model_copy(update={"budget": budget_ns})}

@@ -42,10 +42,9 @@ from contend.store import state
 from contend.store.directory import RunDirectory
 from contend.store.hosts import HOSTS_FILE, missing
 from contend.store.ledger import Ledger
-from contend.studies.base import study_of
+from contend.studies.base import package_on_record, study_of
 from contend.studies.model import OnHosts, Scenario
-from contend.studies.scenarios import load as load_scenario
-from contend.studies.scenarios import to_yaml
+from contend.studies.scenarios import of_run, to_yaml
 from contend.units import format_duration
 from contend.workloads.load import catalogue
 
@@ -166,6 +165,7 @@ def execute(
             told = {"hosts": list(hosts), "way": way.to_json(), "address": address}
             told["seeds"] = {host: host_seed(seed, host) for host in hosts}
             recorded = {"scenario": scenario.origin, "command": command, "fleet": told}
+            recorded |= package_on_record(scenario)
             run.write_json("plan.json", plan.to_json() | recorded)
             return _Coordination(run, scenario, progress, stop, way, address, deadline).go(standing)
         except BadInput:
@@ -183,7 +183,7 @@ def resume(
     budget_ns: of what is still to come, instead of the recorded one; began_ns: as of `execute`.
     """
     need(HERE)
-    scenario = load_scenario(str(run.path / "scenario.yaml"))
+    scenario = of_run(run)
     recorded = run.plan()
     scenario = scenario.model_copy(update={"origin": recorded.get("scenario") or scenario.origin})
     if budget_ns is not None:

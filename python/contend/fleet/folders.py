@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contend import files
 from contend.errors import BadInput, HostFailed
 from contend.platforms import procfs
 from contend.store import state
@@ -38,18 +38,10 @@ def parts() -> Path:
 
 def write(path: Path, text: str) -> None:
     """Replace a file that only its owner may read. Raises HostFailed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        files.write(path, text.encode(), mode=files.PRIVATE)
     except OSError as error:
-        with suppress(OSError):  # it may hold half a key
-            temporary.unlink()
         raise HostFailed(f"cannot write {path}: {error.strerror}", hint="set XDG_STATE_HOME") from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ class Ended:
     began_ns: int
     ended_ns: int
     cpu_ns: int
+    late: bool = False  # killed, since it took too long
 
     @property
     def why(self) -> str:
@@ -36,7 +36,7 @@ class Ended:
 
 
 def spawn(argv: Sequence[str], given: Mapping[int, int], environment: Mapping[str, str] | None = None) -> int:
-    """Start a program with no input and those of our descriptors as `given` numbers them; nothing else is passed on.
+    """Start a program with those of our descriptors as `given` numbers them, and nothing else: no input, without a 0.
 
     By posix_spawn: a fork would copy this process's page tables first, in the measured path. Raises OSError.
     """
@@ -63,38 +63,33 @@ def _above(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SPARE)
 
 
-def call(argv: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None) -> Ended:
-    """Run a program to its end; after `within_s` it is killed. Its output goes to memory files, not pipes: what it
-    leaves running would keep a pipe open. It is marked as a call (PARTY) unless it is given an environment of its own.
-    Raises OSError where it cannot be started."""
+def call(
+    argv: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None, given: bytes = b""
+) -> Ended:
+    """Run a program to its end, with what it is given to read; after `within_s` it is killed. Its output goes to memory
+    files, not pipes: what it leaves running would keep a pipe open. It is marked as a call (PARTY) unless it has an
+    environment of its own. Raises OSError where it cannot be started."""
     if environment is None:
         environment = {**os.environ, procfs.PARTY_MARKER: PARTY}
-    out, err = os.memfd_create("out", os.MFD_CLOEXEC), os.memfd_create("err", os.MFD_CLOEXEC)
+    kept = [os.memfd_create(name) for name in ("in", "out", "err")]
     try:
+        os.pwrite(kept[0], given, 0)
         began_ns = time.monotonic_ns()
-        pid = spawn(argv, {1: out, 2: err}, environment)
-        late = not _ended(pid, within_s)
+        pid = spawn(argv, dict(enumerate(kept)), environment)
+        pidfd = os.pidfd_open(pid)
+        late = not procfs.ends_within(pidfd, within_s)
+        os.close(pidfd)
         if late:
             os.kill(pid, signal.SIGKILL)
         _, status, used = os.wait4(pid, 0)
         ended_ns = time.monotonic_ns()
-        said = _read(err) + (f"\nnot done within {within_s:g} s" if late else "")
+        said = _read(kept[2]) + (f"\nnot done within {within_s:g} s" if late else "")
         cpu_ns = round((used.ru_utime + used.ru_stime) * 1e9)
-        return Ended(os.waitstatus_to_exitcode(status), _read(out), said, began_ns, ended_ns, cpu_ns)
+        code = os.waitstatus_to_exitcode(status)
+        return Ended(code, _read(kept[1]), said, began_ns, ended_ns, cpu_ns, late)
     finally:
-        os.close(out)
-        os.close(err)
-
-
-def _ended(pid: int, within_s: float) -> bool:
-    """Wait until the child has ended, or so long."""
-    fd = os.pidfd_open(pid)
-    try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        return bool(poll.poll(within_s * 1e3))
-    finally:
-        os.close(fd)
+        for fd in kept:
+            os.close(fd)
 
 
 def _read(fd: int) -> str:

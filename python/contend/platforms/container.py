@@ -79,21 +79,15 @@ class ContainerPlatform:
     def _make_image(self) -> str:
         """Docker runs no bare root directory: import the mount points as an image of this run."""
         if not self._own_image:
-            import io
-            import tarfile
-
             name = f"{names.PREFIX}-{names.short_hash(self._run_id)}"
             self._ledger.intend("image", name, run=self._run_id, engine=self._engine.name)
             self._own_image = name
             root = bundles.Bundle(bundles.home() / f"{names.PREFIX}-{self._run_id}.image")
             self._ledger.intend("bundle", str(root.path), run=self._run_id)
             root.make_rootfs(self._run_id)
-            packed = io.BytesIO()
-            with tarfile.open(fileobj=packed, mode="w") as archive:
-                archive.add(root.rootfs, arcname=".")
+            self._engine.make_image(name, root.rootfs)
             root.remove()
             self._ledger.removed("bundle", str(root.path))
-            self._engine.call("import", "-", name, input_=packed.getvalue())
         return self._own_image
 
     def describe(self) -> dict[str, object]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import os
 import resource
 import shutil
-import subprocess
+import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from contend import names
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import bundles
+from contend.platforms import bundles, calls
 
 NAMES = ("docker", "podman", "runc", "crun")
 LABEL_RUN = "contend.run"
@@ -44,30 +45,31 @@ class Engine:
         """runc and crun: they run a bundle and know nothing of images or labels."""
         return self.name in ("runc", "crun")
 
-    def call(self, *arguments: str, check: bool = True, input_: bytes | None = None) -> str:
-        """Run the engine; raises HostFailed with what it said. Its output goes to files, not pipes:
-        a container that outlives the call would keep a pipe open."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            try:
-                done = subprocess.run(
-                    [*self.command, *arguments],
-                    stdout=out,
-                    stderr=err,
-                    timeout=_TIMEOUT_S,
-                    check=False,
-                    **({"stdin": subprocess.DEVNULL} if input_ is None else {"input": input_}),
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise HostFailed(f"{self.name} {arguments[0]}: {error}", hint="contend doctor") from error
-            out.seek(0)
-            err.seek(0)
-            said = err.read().decode(errors="replace").strip()
-            if check and done.returncode != 0:
-                last = said.splitlines()[-1] if said else f"exit status {done.returncode}"
-                raise HostFailed(
-                    f"{self.name} {arguments[0]}: {last}", hint=f"try it by hand: {self.name} {arguments[0]}"
-                )
-            return out.read().decode(errors="replace")
+    def call(self, *arguments: str, check: bool = True, given: bytes = b"") -> str:
+        """Run the engine with what it is given to read. Raises HostFailed with what it said."""
+        try:
+            done = calls.call([*self.command, *arguments], _TIMEOUT_S, given=given)
+        except OSError as error:
+            raise HostFailed(f"{self.name} {arguments[0]}: {error}", hint="contend doctor") from error
+        if done.late or (check and done.code != 0):
+            raise HostFailed(
+                f"{self.name} {arguments[0]}: {done.why}", hint=f"try it by hand: {self.name} {arguments[0]}"
+            )
+        return done.out
+
+    def delete_words(self, container: str) -> tuple[str, ...]:
+        """The arguments that end and remove a container."""
+        if self.low_level:
+            return "delete", "--force", container
+        at_once = ("--time", "0") if self.name == "podman" else ()
+        return "rm", "--force", "--volumes", *at_once, container
+
+    def make_image(self, name: str, rootfs: Path) -> None:
+        """Docker runs no bare root directory: import the mount points as an image. Raises HostFailed."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(rootfs, arcname=".")
+        self.call("import", "-", name, given=packed.getvalue())
 
 
 def state_root() -> Path:
@@ -208,10 +210,7 @@ def remove_container(
     if run_id and known[name, engine] not in ("", run_id):
         raise HostFailed(f"container {name} belongs to run '{known[name, engine]}'", hint="not removed")
     tool = _plain(engine)[0]
-    if tool.low_level:
-        tool.call("delete", "--force", name)
-    else:
-        tool.call("rm", "--force", "--volumes", *(("--time", "0") if engine == "podman" else ()), name)
+    tool.call(*tool.delete_words(name))
     return True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -249,6 +250,13 @@ def send(pid: int, number: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def ends_within(pidfd: int, seconds: float) -> bool:
+    """Wait until the process of a pidfd has ended, or so long; True where it has."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(seconds * 1e3))
 
 
 def kill_until_gone(find: Callable[[], Iterable[int]], timeout_s: float = 5.0) -> set[int]:

@@ -61,7 +61,7 @@ def cpus_label(cpus: float) -> str:
     return f"{cpus:g} CPU{'s' if cpus > 1 else ''}"
 
 
-def of_host(cpus: int, by: str) -> str:
+def of_host(cpus: int | str, by: str) -> str:
     """Of how many CPUs, behind a size; by: how the host came to have so many.
 
     >>> of_host(2, "whole"), of_host(1, "offline"), of_host(1, "confined")
@@ -70,7 +70,7 @@ def of_host(cpus: int, by: str) -> str:
     return f"of {host_words(cpus, by)}"
 
 
-def host_words(cpus: int, by: str) -> str:
+def host_words(cpus: int | str, by: str) -> str:
     """
     >>> host_words(2, "whole"), host_words(1, "confined")
     ('2', '1 confined')
@@ -85,7 +85,7 @@ def sized(factors: Mapping[str, str]) -> str:
     ('1 CPU', '1 CPU of 2')
     """
     size = factors["size"]
-    return f"{size} {of_host(int(factors['host']), factors['host_by'])}" if "host" in factors else size
+    return f"{size} {of_host(factors['host'], factors['host_by'])}" if "host" in factors else size
 
 
 INSTANCE_TYPES: Mapping[str, PlatformSize] = {

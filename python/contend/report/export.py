@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,26 @@ def export(report: ReportInput, form: str, path: Path, *, fail_above: float = 0.
 
 
 def own_factors(report: ReportInput) -> dict[str, str]:
-    """Columns of the factors that are the study's own; one that has the name of another column is `factor_NAME`."""
-    names = dict.fromkeys(
-        name for factors in report.cells.values() for name in factors if name not in FACTORS
-    )
-    return {f"factor_{name}" if name.lower() in COLUMNS else name: name for name in names}
+    """Columns of the factors that are the study's own, and the factor of each."""
+    own = [name for factors in report.cells.values() for name in factors if name not in FACTORS]
+    return {column: name for name, column in _distinct({name: name for name in own}, COLUMNS).items()}
+
+
+def _distinct(wanted: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
+    """Names that differ in more than their case, from each other and from those that are taken, by what they are of.
+
+    wanted: the name that each would have; one that is taken becomes `factor_NAME`, with a number where that is taken too.
+
+    >>> _distinct({"a level": "level", "a run": "run", "another": "Run"}, ["run"])
+    {'a level': 'level', 'a run': 'factor_run', 'another': 'factor_Run_2'}
+    """
+    names: dict[str, str] = {}
+    used = {name.lower() for name in taken}
+    for what, name in wanted.items():
+        spare = (f"factor_{name}{f'_{n}' if n > 1 else ''}" for n in itertools.count(1))
+        names[what] = next(each for each in itertools.chain([name], spare) if each.lower() not in used)
+        used.add(names[what].lower())
+    return names
 
 
 def tidy(report: ReportInput) -> Iterator[dict[str, Any]]:
@@ -209,8 +225,11 @@ def _openmetrics(report: ReportInput, path: Path, _: float) -> None:
     def family(metric: str, unit: str, about: str, samples: list[tuple[dict[str, str], float]]) -> None:
         families.append(Family(metric, "gauge", unit, about, samples))
 
+    compared: tuple[CellResult | Control, ...] = (*analysis.cells, *analysis.controls)
+    label = _label_names(name for item in compared for name in item.factors)
+
     def labels(item: CellResult | Control) -> dict[str, str]:
-        factors = {re.sub(r"\W", "_", key, flags=re.ASCII): value for key, value in item.factors.items()}
+        factors = {label[name]: value for name, value in item.factors.items()}
         return {"run": analysis.run, **factors, "metric": item.metric.name}
 
     kinds: list[tuple[str, str, tuple[CellResult, ...] | tuple[Control, ...]]] = [
@@ -228,6 +247,19 @@ def _openmetrics(report: ReportInput, path: Path, _: float) -> None:
     family("contend_trials", "", "trials that were run", [(run, float(analysis.trials))])
     family("contend_failed_trials", "", "trials without a result", [(run, float(len(analysis.failed)))])
     path.write_text(exposition(families), encoding="utf-8")
+
+
+def _label_names(factors: Iterable[str]) -> dict[str, str]:
+    """Labels by factor, none of which is another's or the exporter's: a letter first, then letters, digits and _.
+
+    >>> _label_names(["block size", "block_size", "metric", "2nd"])
+    {'block size': 'block_size', 'block_size': 'factor_block_size', 'metric': 'factor_metric', '2nd': 'factor_2nd'}
+    """
+    plain = {name: re.sub(r"\W", "_", name, flags=re.ASCII) for name in factors}
+    wanted = {
+        name: label if re.match("[A-Za-z]", label) else f"factor_{label}" for name, label in plain.items()
+    }
+    return _distinct(wanted, ("run", "metric"))
 
 
 FORMATS: Mapping[str, Callable[[ReportInput, Path, float], None]] = {

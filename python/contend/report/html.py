@@ -13,7 +13,8 @@ import importlib.resources
 import importlib.util
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
 from contend.report import words
 from contend.report.matrix import (
+    SLOWDOWNS,
     condition,
     control_detail,
     is_compare,
@@ -38,6 +40,8 @@ from contend.text.safe import safe
 from contend.units import format_duration, format_value
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from jinja2 import Environment
 
 # Heat map: lower ends of the steps, as ratios of the baseline.
@@ -53,17 +57,16 @@ def render_html(report: ReportInput) -> str:
     """The page as text. Names, errors and the scenario are escaped wherever they stand."""
     from contend.report.plots import all_plots
 
-    plots = all_plots(report)
     analysis = report.analysis
-    by_role: dict[str, list[Plot]] = defaultdict(list)
-    for plot in plots:
-        by_role[plot.role].append(plot)
+    own_plots = analysis.own.plots(report)
+    own_ids = {plot.id for plot in own_plots}
+    plots = all_plots(report, own_plots)
     tables, layout = matrices(analysis), analysis.layout
     tabled = bool(tables) or (layout.controlled != "no" and analysis.fleet is None)
     kit: dict[str, Any] = {
         "analysis": analysis,
         "report": report,
-        "plots": by_role,
+        "plots": _by_role(plots),
         "target": words.target_line(report, command_follows=True),
         "more": words.command_with_budget(report),
     }
@@ -74,12 +77,20 @@ def render_html(report: ReportInput) -> str:
             where = "below" if own.below else "above"
             sections[where].append(templates().get_template(own.template).render(**kit, **own.values))
             contents[where] += own.contents
-    return page("report", plots, **kit,
+    placed = "".join(chain(*sections.values()))
+    rest = _by_role(plot for plot in plots if plot.id not in own_ids)
+    return page("report", plots, **{**kit, "plots": rest},
         layout=layout,
+        tables_title=layout.title or ("Comparison" if is_compare(analysis) else SLOWDOWNS),
         design=analysis.design,
         own_design=analysis.own.design(analysis),
         sections=sections,
         contents=contents,
+        unplaced=[
+            plot
+            for plot in own_plots
+            if f'id="figure-{plot.id}"' not in placed
+        ],
         tabled=tabled and analysis.own.tabled(analysis),
         compare=is_compare(analysis),
         rows_are=rows_are(analysis),
@@ -91,6 +102,13 @@ def render_html(report: ReportInput) -> str:
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
     )  # fmt: skip
+
+
+def _by_role(plots: Iterable[Plot]) -> dict[str, list[Plot]]:
+    roles: dict[str, list[Plot]] = defaultdict(list)
+    for plot in plots:
+        roles[plot.role].append(plot)
+    return roles
 
 
 def page(template: str, drawn: Sequence[Plot], /, *styles: str, **values: Any) -> str:
@@ -142,14 +160,16 @@ def environment() -> Environment:
     return made
 
 
-def _beside(name: str) -> str | None:
-    """A template that lies beside a study's code: PACKAGE:FILE, or MODULE:FILE of a module in no package."""
+def _beside(name: str) -> tuple[str, str, None] | None:
+    """A template that lies beside a study's code, PACKAGE:FILE, or MODULE:FILE of a module in no package; and its path."""
     package, _, file = name.partition(":")
     if not file:
         return None
     if (spec := importlib.util.find_spec(package)) and spec.origin and not spec.submodule_search_locations:
-        return Path(spec.origin).with_name(file).read_text(encoding="utf-8")
-    return (importlib.resources.files(package) / file).read_text(encoding="utf-8")
+        path: Traversable = Path(spec.origin).with_name(file)
+    else:
+        path = importlib.resources.files(package) / file
+    return path.read_text(encoding="utf-8"), str(path), None
 
 
 def _safe(value: object) -> object:

@@ -6,10 +6,11 @@ Compare: a row a metric, a column a variant. Factors that vary beyond these (pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contend.document import Analysis, CellResult, Control, Layout, Level, MetricInfo
+from contend.store.cells import PlannedCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Matrix:
 
     def metric(self, row: str) -> MetricInfo:
         return self.first(row).metric
+
+
+SLOWDOWNS = "Slowdown of each victim"
+"""Title of tables of slowdowns, where a layout has none."""
 
 
 def is_compare(analysis: Analysis) -> bool:
@@ -68,7 +73,7 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     if len(set(places)) < len(places):  # no cell hides another, whatever names are said to tell
         places = [_place(cell, layout, varying, "") for cell in cells]
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
-    for (group, row, column), cell in zip(places, cells, strict=True):
+    for (group, row, column), cell in zip(_one_baseline_a_row(places, cells, analysis), cells, strict=True):
         groups.setdefault(group, {})[row, column] = cell
     return tuple(
         Matrix(
@@ -77,7 +82,7 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
             tuple(dict.fromkeys(column for _, column in table)),
             table,
             layout.beside,
-            baseline_name(analysis),
+            _baseline_name(analysis, table.values()),
         )
         for group, table in groups.items()
     )
@@ -96,6 +101,45 @@ def _place(cell: CellResult, layout: Layout, varying: set[str], table: str) -> t
     return "", row, extra or cell.cell
 
 
+def _one_baseline_a_row(
+    spots: list[tuple[str, str, str]], cells: list[CellResult], analysis: Analysis
+) -> list[tuple[str, str, str]]:
+    """Put cells with different baselines, which would share a row, into tables of their own: a row shows one level."""
+    baselines = [_baseline(cell, analysis) for cell in cells]
+    of_rows: dict[tuple[str, str], dict[str, PlannedCell]] = {}
+    for (group, row, _), baseline in zip(spots, baselines, strict=True):
+        if baseline is not None:
+            of_rows.setdefault((group, row), {})[baseline.id] = baseline
+    names: dict[str, dict[str, str]] = {}  # by table and baseline
+    for (group, _), of in of_rows.items():
+        if len(of) > 1:
+            names.setdefault(group, {}).update(_names(list(of.values()), analysis.layout.column))
+    return [
+        (", ".join(filter(None, (group, names.get(group, {}).get(baseline.id, "")))), row, column)
+        if baseline is not None
+        else (group, row, column)
+        for (group, row, column), baseline in zip(spots, baselines, strict=True)
+    ]
+
+
+def _names(baselines: list[PlannedCell], column: str) -> dict[str, str]:
+    """A name for each of a row's baselines, by id: the factors in which they differ, less the column's."""
+    apart = _varying(baselines) - {column, "variant"}
+    named = {
+        baseline.id: ", ".join(f"{k} {baseline.factors[k]}" for k in sorted(apart) if k in baseline.factors)
+        for baseline in baselines
+    }
+    if len(set(named.values())) < len(named):
+        return {baseline: f"against {baseline}" for baseline in named}
+    return named
+
+
+def _baseline(cell: CellResult, analysis: Analysis) -> PlannedCell | None:
+    """The cell that it is compared with; None where the plan does not say."""
+    planned = analysis.planned.get(cell.cell)
+    return None if planned is None else analysis.planned.get(planned.baseline)
+
+
 def platform_name(factors: Mapping[str, str]) -> str:
     """
     >>> platform_name({"platform": "container", "provisioning": "pinned"})
@@ -104,7 +148,8 @@ def platform_name(factors: Mapping[str, str]) -> str:
     return f"{factors['platform']} {factors['provisioning']}"
 
 
-def _varying(cells: list[CellResult]) -> set[str]:
+def _varying(cells: Sequence[CellResult | PlannedCell]) -> set[str]:
+    """Factors of which cells have more than one level."""
     seen: dict[str, set[str]] = {}
     for cell in cells:
         for key, value in cell.factors.items():
@@ -112,10 +157,15 @@ def _varying(cells: list[CellResult]) -> set[str]:
     return {key for key, values in seen.items() if len(values) > 1}
 
 
-def baseline_name(analysis: Analysis) -> str:
-    """Name of the baseline: `alone`, the first variant's name, or `baseline`."""
+def _baseline_name(analysis: Analysis, cells: Iterable[CellResult]) -> str:
+    """Name of the baseline of a table's cells: `alone`, the first variant's name, or `baseline`."""
     if analysis.layout.baseline:
         return analysis.layout.baseline
+    if analysis.layout.as_measured:
+        for baseline in filter(None, (_baseline(cell, analysis) for cell in cells)):
+            for name in ("variant", analysis.layout.column):
+                if name in baseline.factors:
+                    return baseline.factors[name]
     for name in ("variant", analysis.layout.column):
         for control in analysis.controls:
             if name in control.repeats and analysis.layout.as_measured:

@@ -45,15 +45,18 @@ STATIC_WIDTH = 760  # pixels of a plot saved to a file
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
 
 
-def all_plots(report: ReportInput) -> list[Plot]:
-    """Every plot this run has data for, in the order of the page."""
+def all_plots(report: ReportInput, own: Sequence[Plot] | None = None) -> list[Plot]:
+    """Every plot this run has data for, in the order of the page.
+
+    own: its study's, by whoever has made them already. Raises BadInput where one of these has the id of another plot.
+    """
     from contend.report.timeline_plots import timeline_plots
 
     layout = report.analysis.layout
-    plots = [forest(report)] if report.analysis.cells and layout.forest else []
-    plots += report.analysis.own.plots(report)
+    plots: list[Plot | None] = [forest(report)] if report.analysis.cells and layout.forest else []
+    plots += report.analysis.own.plots(report) if own is None else own
     if layout.points == "no":
-        return [p for p in plots if p is not None]
+        return _of_different_ids(report, plots)
     shown = [
         (f"{table}-{number}", matrix, row)
         for table, matrix in enumerate(matrices(report.analysis))
@@ -66,7 +69,20 @@ def all_plots(report: ReportInput) -> list[Plot]:
     ]
     from contend.report.traced_cells import traced_plots
 
-    return [p for p in plots if p is not None] + traced_plots(report.traced()) + timeline_plots(report)
+    return _of_different_ids(report, [*plots, *traced_plots(report.traced()), *timeline_plots(report)])
+
+
+def _of_different_ids(report: ReportInput, plots: Sequence[Plot | None]) -> list[Plot]:
+    """Those that there are. An id names a plot's place on the page, its data and its file."""
+    by_id: dict[str, Plot] = {}
+    for plot in filter(None, plots):
+        if plot.id in by_id:
+            raise BadInput(
+                f"the study '{report.analysis.study}' makes a plot with the id '{plot.id}', which another plot has",
+                hint="give each plot of the study an id of its own",
+            )
+        by_id[plot.id] = plot
+    return list(by_id.values())
 
 
 # ---- the answer: every comparison with its interval, the largest first

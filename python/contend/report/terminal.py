@@ -12,6 +12,7 @@ from contend.contention.alibi.words import cell_line, party_line, phase_name, sh
 from contend.document import Analysis, CellResult, Control
 from contend.report import words
 from contend.report.matrix import (
+    SLOWDOWNS,
     Matrix,
     condition,
     control_detail,
@@ -100,12 +101,12 @@ class _Printer(Printer):
     def matrix(self, matrix: Matrix) -> None:
         interval = words.level_text(self.analysis)
         if is_compare(self.analysis):
-            title = (
+            title = self.analysis.layout.title or (
                 f"{matrix.columns[0]} against {matrix.baseline}" if len(matrix.columns) == 1 else "Variants"
             )
             title += f" (ratio to {matrix.baseline}; {interval}; 1.00 = no effect)"
         else:
-            title = f"{self.analysis.layout.title} ({interval}; 1.00 = no effect)"
+            title = f"{self.analysis.layout.title or SLOWDOWNS} ({interval}; 1.00 = no effect)"
         self.line()
         self.line(title + (f", {matrix.group}" if matrix.group else ""), "bold", hang=2)
         for one_line in (True, False):
@@ -197,7 +198,7 @@ class _Printer(Printer):
 
         def name(control: Control) -> str:
             if analysis.layout.control is not None:
-                return analysis.layout.control(control.factors)
+                return analysis.layout.control(control)
             who = control.metric.name if compare else subject(control.repeats)
             return who + control_detail(control, analysis)
 

@@ -30,6 +30,7 @@ from contend.serve.connections import GRACE_S, Connections
 from contend.serve.index import Index
 from contend.serve.pages import Pages
 from contend.serve.requests import Request
+from contend.studies.base import whose_defect
 
 SEND_BYTES = 256 * 1024  # of an answer that wait in the kernel for who asked
 _WAKE_S = 0.5  # how long a signal may go unnoticed
@@ -99,9 +100,10 @@ class Server:
             return self._route(request)
         except ContendError as error:
             return self.pages.message(400, error.message, error.hint)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours is told, and ends neither page nor server
-            print(f"warning: a mistake in contend itself, at {request.path!r}: {error!r}", file=sys.stderr)
-            return plain(500, "This is a mistake in contend itself; its terminal says more.")
+        except Exception as error:  # noqa: BLE001 - a mistake is told, and ends neither page nor server
+            whose = whose_defect(error)
+            print(f"warning: {whose}, at {request.path!r}: {error!r}", file=sys.stderr)
+            return plain(500, f"This is {whose}; the terminal of contend serve says more.")
 
     def _route(self, request: Request) -> Answer:
         hosts = request.headers.get("host", ())

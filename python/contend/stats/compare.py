@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from contend.errors import BadInput
@@ -72,7 +73,8 @@ def compare_unpaired(
 ) -> Estimate:
     """Ratio of two samples that share no blocks, such as the trials of two finished runs.
 
-    For runs made at different times add the doubt between runs: `contend.stats.sessions.widen`. Raises BadInput.
+    Nothing is warned of but too few values: for runs made at different times add the doubt between runs, which
+    `contend.stats.sessions.widen` words. Raises BadInput.
 
     >>> compare_unpaired([1.0, 1.1, 1.2, 1.3], [2.0, 2.1, 2.2, 2.3, 2.4]).verdict
     'higher'
@@ -80,7 +82,8 @@ def compare_unpaired(
     from contend.stats.samples import check_level, logs
 
     check_level(level)
-    return unpaired(logs(baseline, "baseline"), logs(treatment, "treatment"), level)
+    estimate = unpaired(logs(baseline, "baseline"), logs(treatment, "treatment"), level)
+    return replace(estimate, warnings=estimate.warnings[1:])
 
 
 def ratio_estimate(
@@ -104,7 +107,7 @@ def _pairs(a: Floats, b: Floats, level: float, warnings: tuple[str, ...]) -> Est
 
 
 def unpaired(a: Floats, b: Floats, level: float) -> Estimate:
-    """Ratio of two unpaired samples of logs, with the warning that nothing here can check their order."""
+    """Ratio of two unpaired samples of logs, with the warning, its first, that nothing here can check their order."""
     from contend.stats import rank_sum
 
     centre, low, high = rank_sum.estimate(a, b, level)

@@ -70,14 +70,10 @@ def widen(estimate: Estimate, session_log_levels: Sequence[float]) -> Estimate:
     method = f"{estimate.method}, widened by an assumed doubt of {exp(doubt) - 1:.0%} between runs"
     wide = ratio_estimate(centre, low, high, estimate.n, estimate.level, method)
     apart = wide.excludes(1.0)
-    ending = (
-        "the ratio lies beyond that doubt, so its direction stands; its size does not"
-        if apart
-        else "the ratio lies within that doubt, so it is inconclusive"
-    )
     note = (
         f"{k} A/A runs of this scenario on this host, {LEAST_SESSIONS} are needed to know how much runs "
-        f"differ: a doubt of ±{exp(doubt) - 1:.0%} is assumed, and {ending}. Interleave both in one run with "
-        f"`contend ab`, or make {LEAST_SESSIONS - k} more A/A runs"
+        f"differ: a doubt of ±{exp(doubt) - 1:.0%} is assumed. Of a ratio beyond it the direction is known and the "
+        f"size is not; one within it is undecided. Interleave both in one run with `contend ab`, or make "
+        f"{LEAST_SESSIONS - k} more A/A runs"
     )
     return replace(wide, verdict=wide.verdict if apart else "refused", warnings=(*estimate.warnings, note))

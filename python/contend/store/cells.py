@@ -56,13 +56,14 @@ class Values:
     """Contents of a cell, as values.
 
     victim: None where no workload is named. copies: how many of the victim run at once, the measured one among them; None
-    where that is not varied. platform: None where a study does not compare several.
+    where that is not varied. platform: None where a study does not compare several. numbers: factors that are numbers.
     """
 
     victim: Application | None = None
     neighbours: tuple[Application, ...] = ()
     copies: int | None = None
     platform: SizedPlatform | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -70,6 +71,7 @@ class Values:
             "neighbours": [neighbour.to_json() for neighbour in self.neighbours],
             **({} if self.copies is None else {"copies": self.copies}),
             **({} if self.platform is None else {"platform": asdict(self.platform)}),
+            **({"numbers": dict(self.numbers)} if self.numbers else {}),
         }
 
 
@@ -109,7 +111,7 @@ def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
             c["control"],
             c.get("no_ratio", ""),
             tuple(c.get("warnings", ())),
-            _values(c.get("values") or described(factors[c["baseline"] if c["control"] else c["id"]])),
+            _recorded(c.get("values"), factors[c["baseline"] if c["control"] else c["id"]]),
             factors[c["baseline"] if c["control"] else c["id"]],
         )
         for c in plan["cells"]
@@ -126,12 +128,21 @@ def values_of(factors: Mapping[str, str]) -> Values:
     return _values(described(factors))
 
 
+def _recorded(values: Mapping[str, Any] | None, factors: Mapping[str, str]) -> Values:
+    """Values of a cell; what an earlier contend did not write is read from its factors."""
+    earlier = described(factors)
+    if values is None:
+        return _values(earlier)
+    return _values({**values, "numbers": {**earlier.get("numbers", {}), **values.get("numbers", {})}})
+
+
 def _values(of: Mapping[str, Any]) -> Values:
     return Values(
         _application(of["victim"]) if "victim" in of else None,
         tuple(map(_application, of.get("neighbours", ()))),
         of.get("copies"),
         SizedPlatform(**of["platform"]) if "platform" in of else None,
+        of.get("numbers", {}),
     )
 
 

@@ -20,6 +20,7 @@ _APPLICATION = re.compile(
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _OF_A_QUOTA = ("period", "100ms"), ("burst", "0")  # and what it was where it did not say so
+_NUMBERS = frozenset({"n", "intensity", "message", "pairs"})
 _PROVISIONINGS = ("vanilla", "pinned")
 
 
@@ -34,6 +35,8 @@ def described(factors: Mapping[str, str]) -> dict[str, Any]:
     [{'workload': 'fio', 'parameters': {'read': '0'}, 'limits': {'iops': 100.0}}, {'workload': 'fio', 'parameters': {}}]
     >>> described({"victim": "x264", "neighbour": "none"})["neighbours"], described({"variant": "A"})
     ([], {'neighbours': []})
+    >>> described({"variant": "n=20", "n": "20", "network": "none"})["numbers"]
+    {'n': 20.0}
     >>> vm = {"platform": "vm", "provisioning": "vanilla 10ms", "period": "10ms", "cpus": "0.5"}
     >>> described(vm)["platform"]["provisioning"], described(vm)["platform"]["period_us"]
     ('vanilla', 10000)
@@ -50,6 +53,10 @@ def described(factors: Mapping[str, str]) -> dict[str, Any]:
     if {"platform", "provisioning", "cpus"} <= factors.keys():
         with suppress(ValueError, BadInput):  # of a study that is another package's
             found["platform"] = _platform(factors)
+    if numbers := {
+        key: float(text) for key, text in factors.items() if key in _NUMBERS and _NUMBER.fullmatch(text)
+    }:
+        found["numbers"] = numbers
     return found
 
 

@@ -178,6 +178,7 @@ class Values(TypedDict):
     victim: NotRequired[Application]
     copies: NotRequired[Count]
     platform: NotRequired[SizedPlatform]
+    numbers: NotRequired[dict[Name, Finite]]
 
 
 class Cell(TypedDict):
@@ -217,6 +218,11 @@ class Screening(TypedDict):
     designs: dict[Name, ScreenDesign | Annotated[dict[Name, Finite], Field(max_length=0)]]
 
 
+class Package(TypedDict):
+    name: Name
+    version: Name
+
+
 class PlanFile(TypedDict):
     """plan.json of any study."""
 
@@ -227,6 +233,7 @@ class PlanFile(TypedDict):
     trials: list[Annotated[list[Any], Field(min_length=5, max_length=5)]]
     scenario: NotRequired[Name]
     command: NotRequired[Text]
+    package: NotRequired[Package]
     held_out: NotRequired[list[Name]]
     screening: NotRequired[Screening]
     focus: NotRequired[dict[Name, Name] | None]

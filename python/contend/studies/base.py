@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "contend.studies"
 """The group in which another package names its studies: NAME = module:OBJECT."""
+OWN_DEFECT = "a mistake in contend itself"
 
 _OWN: Mapping[str, str] = {
     "interference": "contend.studies.interference.study",
@@ -326,9 +327,8 @@ def study(name: str) -> Study[Any]:
 
 def _loaded(point: EntryPoint) -> Study[Any]:
     def no_study(why: str) -> BadInput:
-        package = point.dist.name if point.dist else point.value
         return BadInput(
-            f"the study '{point.name}' of the package {package} cannot be used: {why}",
+            f"the study '{point.name}' of the package {_package(point)} cannot be used: {why}",
             hint=f"mend {point.value}, or uninstall the package",
         )
 
@@ -353,6 +353,13 @@ def _has_a_shape(result: Any) -> bool:
     return of is None or (isinstance(of, type) and issubclass(of, Shape))
 
 
+def package_on_record(scenario: Scenario) -> dict[str, dict[str, str]]:
+    """For plan.json: name and version of the package that brings a scenario's study; nothing where that is contend's own."""
+    name = scenario.study
+    dist = None if name in _OWN else next((p.dist for p in _elsewhere() if p.name == name), None)
+    return {} if dist is None else {"package": {"name": dist.name, "version": dist.version}}
+
+
 def study_of(scenario: Scenario) -> Study[Any]:
     """Whose scenario it is."""
     return study(scenario.study)
@@ -368,6 +375,19 @@ def every() -> Iterator[tuple[str, Study[Any]]]:
     for name in names():
         with suppress(BadInput):
             yield name, study(name)
+
+
+def described() -> Iterator[tuple[str, str]]:
+    """Each study's name and what it is, in a line: the first of its scenario's docstring, and the package it comes from."""
+    points = {point.name: point for point in _elsewhere()}
+    for name in names():
+        package = "" if name in _OWN else f" (package {_package(points[name])})"
+        try:
+            lines = (study(name).scenario.__doc__ or "").strip().splitlines()
+        except BadInput as error:
+            lines = [error.message]
+            package = ""
+        yield name, f"{lines[0].strip() if lines else name}{package}"
 
 
 def asked() -> tuple[str, ...]:
@@ -431,18 +451,37 @@ def _not_comparable(cells: Sequence[Cell]) -> str:
     return ""
 
 
-def failing_study(error: BaseException) -> str:
-    """The study of another package in whose code something unforeseen was raised, in words; "" where it was in none."""
+def whose_defect(error: BaseException) -> str:
+    """In whose code something unforeseen was raised, in words: that of another package's study, or contend's own."""
+    folders = dict(_folders_of_code())
     packages = {point.module.partition(".")[0]: point for point in _elsewhere()}
     trace = error.__traceback__
     while trace is not None:
-        name = str(trace.tb_frame.f_globals.get("__name__", ""))
-        if (point := packages.get(name.partition(".")[0])) is not None:
-            return (
-                f"the study '{point.name}' of the package {point.dist.name if point.dist else point.module}"
-            )
+        name, file = (
+            str(trace.tb_frame.f_globals.get("__name__", "")),
+            Path(trace.tb_frame.f_code.co_filename),
+        )
+        point = packages.get(name.partition(".")[0])
+        if point is None and file.suffix == ".j2":  # its part of the page
+            point = folders.get(file.parent)
+        if point is not None:
+            return f"a mistake in the study '{point.name}' of the package {_package(point)}"
         trace = trace.tb_next
-    return ""
+    return OWN_DEFECT
+
+
+def _folders_of_code() -> Iterator[tuple[Path, EntryPoint]]:
+    """Where the modules of other packages' studies lie."""
+    for point in _elsewhere():
+        with suppress(Exception):  # it is broken: that is told to who asks for the study
+            spec = importlib.util.find_spec(point.module)
+            if spec is not None and spec.origin:
+                yield Path(spec.origin).parent, point
+
+
+def _package(point: EntryPoint) -> str:
+    """The distribution that brings a study; its module where none is named."""
+    return point.dist.name if point.dist else point.module
 
 
 def works(check: Callable[[Scenario], None], alone: Scenario, what: str, left_out: list[str]) -> bool:

@@ -39,7 +39,7 @@ class Cell:
     """One combination of factor levels. `baseline` is the id of the cell it is compared with, "" for a baseline.
 
     `control` marks the A/A control: the baseline again, under another label. copies: how many of the victim run at once,
-    itself among them; None where that is not varied.
+    itself among them; None where that is not varied. numbers: factors that are numbers, by name: the servers of a storm.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Cell:
     baseline: str
     control: bool = False
     copies: int | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def values(self) -> Values:
@@ -59,6 +60,7 @@ class Cell:
             tuple(map(_application, self.neighbours)),
             self.copies,
             None if place is None else place.values,
+            self.numbers,
         )
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Union
 
@@ -16,9 +17,10 @@ import yaml
 from pydantic import Field
 
 from contend.clouds.secrets import has_password
-from contend.errors import ScenarioError, UnknownName, suggest
+from contend.errors import BadInput, ScenarioError, UnknownName, suggest
 from contend.scenario.settings import apply_setting
 from contend.scenario.yaml_file import YamlFile, read_yaml, validate
+from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies import base as studies
 from contend.studies.model import Scenario
 from contend.text.printable import short
@@ -75,7 +77,22 @@ def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
     return parse(file, settings)
 
 
-def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
+def of_run(run: RunDirectory) -> Scenario:
+    """The scenario that a run keeps. Raises ScenarioError, which names the package of a study that is not installed."""
+    package: Any = None
+    with suppress(BadInput, OSError):
+        package = run.read_json(PLAN_FILE).get("package")
+    file = read_yaml(run.scenario_text(), SCENARIO_FILE, ScenarioError)
+    return parse(file, package=package if isinstance(package, dict) else None)
+
+
+def parse(
+    file: YamlFile, settings: tuple[str, ...] = (), *, package: Mapping[str, str] | None = None
+) -> Scenario:
+    """The scenario that a file holds. package: name and version of the one that brought its study when it was run.
+
+    Raises ScenarioError.
+    """
     name = file.name
     data = file.data if isinstance(file.data, dict) else {}
     for setting in settings:
@@ -92,7 +109,11 @@ def parse(file: YamlFile, settings: tuple[str, ...] = ()) -> Scenario:
         model = studies.study(study).scenario
     except KeyError:
         what = f"unknown study '{study}'" if study else "the key 'study' is missing"
-        raise ScenarioError(f"{name}: {short(what, 200)}", hint=suggest(study, studies.asked())) from None
+        hint = suggest(study, studies.asked())
+        if package:
+            what += f": the package {package.get('name')} {package.get('version')}, which brings it, is not installed"
+            hint = f"pip install {package.get('name')}, where contend is; then the same again: nothing of the run is lost"
+        raise ScenarioError(f"{name}: {short(what, 200)}", hint=short(hint, 300)) from None
     try:
         scenario = validate(model, file, ScenarioError)
     except ScenarioError as error:

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,18 +100,9 @@ class Members:
         return found - procfs.ancestors(os.getpid())
 
     def end(self, term_s: float = 5.0) -> list[int]:
-        """End all of them, first by SIGTERM; the pids that were found. Idempotent.
-
-        Raises HostFailed for a process that does not die.
-        """
+        """End all of them; the pids that were found. Idempotent. Raises HostFailed for a process that does not die."""
         found = sorted(self.find())
-        for pid in found:
-            procfs.send(pid, signal.SIGTERM)
-        deadline = time.monotonic() + term_s
-        while self.find() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if left := procfs.kill_until_gone(self.find):
-            raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+        end(self.find, term_s)
         self.forget()
         return found
 
@@ -207,6 +198,24 @@ class Members:
 
     def _hash(self) -> str:
         return hashlib.sha256(f"{self.mark}={self.place.resolve()}".encode()).hexdigest()[:16]
+
+
+def end(find: Callable[[], Iterable[int]], term_s: float) -> None:
+    """End what is found: by SIGTERM, and what is left after that time by SIGKILL.
+
+    Raises HostFailed for a process that does not die.
+    """
+    told: set[int] = set()
+    deadline = time.monotonic() + term_s
+    while (left := set(find())) and time.monotonic() < deadline:
+        # Leaders first: they end their workers, and would start others in their place.
+        leaders = {process.pid for process in procfs.processes(left) if process.session == process.pid}
+        for pid in (leaders or left) - told:
+            procfs.send(pid, signal.SIGTERM)
+        told |= leaders or left
+        time.sleep(0.1)
+    if stuck := procfs.kill_until_gone(find):
+        raise HostFailed(f"processes {sorted(stuck)} do not die of SIGKILL", hint="stuck in the kernel")
 
 
 def _remove(group: Path) -> None:

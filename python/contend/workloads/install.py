@@ -34,11 +34,11 @@ def is_here(need: str) -> bool:
     if name in programs.NAMES:  # of contend itself, which need not be on PATH
         return programs.is_installed(name)
     if name == "go":  # which its own instructions put where no PATH looks
-        from contend.workloads.downloads.go_client import find_go
+        from contend.workloads.downloads.built import find_go
 
         return find_go() is not None
     if name == "cargo":  # likewise, of rustup
-        from contend.workloads.downloads.reqwest_client import find_cargo
+        from contend.workloads.downloads.built import find_cargo
 
         return find_cargo() is not None
     return find_command(name) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from contend.analysis.between import Comparison, compare_runs, verdict
+from contend.analysis.between_words import notes
 from contend.errors import BadInput
 from contend.store.directory import RunDirectory
 from contend.text.shape import schema
@@ -46,6 +48,35 @@ def test_without_earlier_runs_a_change_beyond_every_doubt_stands(tmp_path: Path)
     assert {c.estimate.verdict for c in found.cells} == {"higher"}
     assert verdict(found, 0.05) == 4
     assert verdict(compare_runs(after, before), 0.05) == 0
+
+
+def test_notes_agree_where_some_cells_changed_beyond_the_doubt_and_some_did_not(tmp_path: Path) -> None:
+    before = made(tmp_path, seed=1)
+    after = Made(tmp_path, 15, {"ffmpeg|stress-cpu": 4.0}, {}, seed=2).run
+    after.close()
+    found = compare_runs(before, after)
+    assert {c.estimate.verdict for c in found.cells} == {"higher", "refused"}
+    (note,) = notes(found)
+    assert "a doubt of ±25% is assumed" in note and "one within it is undecided" in note
+
+
+def test_a_note_on_some_cells_names_them(tmp_path: Path) -> None:
+    found = compare_runs(made(tmp_path, seed=1), made(tmp_path, seed=2))
+    first, *rest = found.cells
+    few = replace(first, estimate=replace(first.estimate, verdict="too few", warnings=("too few values",)))
+    told = notes(replace(found, cells=(few, *rest)))
+    name = " ".join(v for k, v in first.factors.items() if k in ("victim", "neighbour"))
+    assert f"{name} {first.metric.name}: too few values" in told
+
+
+def test_two_runs_of_too_few_values_are_not_asked_for_blocks(tmp_path: Path) -> None:
+    few = []
+    for seed in (1, 2):
+        run = Made(tmp_path, 2, SLOW, {}, seed=seed).run
+        run.close()
+        few.append(run)
+    (note,) = notes(compare_runs(few[0], few[1]))
+    assert note == "too few values for an interval at level 0.95"
 
 
 def test_earlier_runs_tell_the_doubt(tmp_path: Path) -> None:

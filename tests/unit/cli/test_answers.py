@@ -106,6 +106,7 @@ def test_documents_of_version_1_are_read(tmp_path: Path) -> None:
         file.write_text(json.dumps(document))
         assert stored(file)["edits"] == ["--jobs 3"]
         assert data_of(document)["edits"] == ["--jobs 3"]
+        assert stored(file).get("predicted_jobs") == (3 if document["schema_version"] == 1 else None)
     file.write_text(json.dumps({"schema_version": 3, "data": told}))
     with pytest.raises(BadInput):
         stored(file)

@@ -168,7 +168,7 @@ def test_what_is_not_a_runs_own_is_not_removed(tmp_path: Path) -> None:
 def test_a_guest_tells_when_it_runs_and_when_it_serves() -> None:
     guest = qemu.Guest(3, "contend-x-3")
     (console, theirs), (monitor, qmp) = socket.socketpair(), socket.socketpair()
-    guest.sockets = console, monitor
+    guest.connect(console, monitor)
 
     def said(end: socket.socket, mine: socket.socket, line: bytes, at: int) -> None:
         end.send(line)

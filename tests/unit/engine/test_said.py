@@ -8,7 +8,7 @@ import pytest
 
 from contend.engine.said import last_words
 from contend.errors import BadInput, HostFailed
-from contend.workloads.generators.telling import failed
+from contend.workloads.generators.verbs import failed
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms.guests import boot, busybox, disk, image
+from contend.platforms.guests import boot, disk, image, initramfs
 from contend.store.ledger import Ledger, leftovers
 from support.disks import MIB, as_qcow2, file_system, partitioned
 from support.prerequisites import need
@@ -71,12 +71,12 @@ def test_kernels_may_have_a_partition_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_busybox_that_needs_libraries_is_left_for_this_hosts(tmp_path: Path) -> None:
-    need(busybox.of_this_host() is not None, "this host has no static busybox")
+    need(initramfs.of_this_host() is not None, "this host has no static busybox")
     raw = file_system(tmp_path / "disk", system(tmp_path / "root", program=DYNAMIC))
-    initramfs = boot.prepare(raw).initramfs.read_bytes()
-    assert DYNAMIC not in initramfs
-    ours = busybox.of_this_host()
-    assert ours is not None and ours.read_bytes() in initramfs
+    unpacked = boot.prepare(raw).initramfs.read_bytes()
+    assert DYNAMIC not in unpacked
+    ours = initramfs.of_this_host()
+    assert ours is not None and ours.read_bytes() in unpacked
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from contend import _native
-from contend.workloads.downloads.reqwest_client import find_cargo
+from contend.workloads.downloads.built import find_cargo
 from support.prerequisites import need
 
 ROOT = Path(__file__).parents[3]

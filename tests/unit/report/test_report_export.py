@@ -129,6 +129,41 @@ def test_junit_counts_lost_throughput_as_worse(tmp_path: Path) -> None:
     assert (tmp_path / "a.xml").read_text().count("<failure") == 2
 
 
+def test_openmetrics_loses_no_factor_whatever_it_is_called(tmp_path: Path) -> None:
+    report = samples.compare_study()
+    own = {"metric": "mine", "run": "my run", "block size": "4k", "block_size": "8k", "Variant": "x"}
+    cells = tuple(replace(cell, factors={**cell.factors, **own}) for cell in report.analysis.cells)
+    export(replace(report, analysis=replace(report.analysis, cells=cells)), "openmetrics", tmp_path / "a.txt")
+    lines = [
+        line
+        for line in (tmp_path / "a.txt").read_text().splitlines()
+        if line.startswith("contend_comparison_ratio{")
+    ]
+    assert len(lines) == len(cells)
+    for line, cell in zip(lines, cells, strict=True):
+        assert f'metric="{cell.metric.name}"' in line and f'run="{report.analysis.run}"' in line
+        for value in own.values():
+            assert f'="{value}"' in line
+        assert 'factor_metric="mine"' in line and f'variant="{cell.factors["variant"]}"' in line
+        names = re.findall(r'(\w+)="', line)
+        assert len(names) == len({name.lower() for name in names})
+
+
+def test_columns_differ_in_more_than_their_case(tmp_path: Path) -> None:
+    report = samples.compare_study()
+    own = {"level": "9", "Level": "8", "factor_Level": "7"}
+    rows = [{**r, "factors": {**r["factors"], **own}} for r in report.rows]
+    report = replace(report, rows=rows)
+    export(report, "parquet", tmp_path / "a.parquet")
+    with duckdb.connect() as db:
+        table = db.read_parquet(str(tmp_path / "a.parquet"))
+        columns = table.columns[len(COLUMNS) :]
+        values = table.aggregate(", ".join(f'min("{name}")' for name in columns)).fetchall()[0]
+    assert dict(zip(columns, values, strict=True)) == {
+        "level": "9", "factor_Level": "8", "factor_factor_Level": "7",
+    }  # fmt: skip
+
+
 SAMPLE = re.compile(r'^([a-z_]+)\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)$')
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html
 import itertools
 import json
 import re
@@ -111,6 +113,32 @@ def test_hostile_names_and_errors_stay_text(tmp_path: Path) -> None:
     assert page.tags["img"] == page.tags["b"] == 0
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "No such file" in text
+
+
+@pytest.mark.parametrize(("rounds", "told"), [(3, "3 rounds"), (1, "1 round")])
+def test_the_method_says_how_long_the_warm_up_was(rounds: int, told: str) -> None:
+    report = samples.interference()
+    design = dataclasses.replace(report.analysis.design, warmup={"rounds": rounds}, spiky=0.25)
+    page = render_html(
+        dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, design=design))
+    )
+    assert f"<dt>Warm-up</dt><dd>{told}, not counted</dd>" in page
+    assert "hold together" not in page
+    assert "<dt>Spikes</dt><dd>25 % of the trials in the warm-up</dd>" in page
+
+
+@pytest.mark.parametrize(("resource", "unexplained"), [("unexplained", True), ("size", False)])
+def test_a_finding_without_evidence_is_unexplained_only_where_it_says_so(
+    resource: str, unexplained: bool
+) -> None:
+    report = samples.interference()
+    found = dataclasses.replace(report.analysis.findings[0], resource=resource, evidence=())
+    page = render_html(
+        dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, findings=(found,)))
+    )
+    assert html.escape(found.sentence) in page
+    assert ("what slows it is unexplained" in page) == unexplained
+    assert ("<h4>Evidence</h4>" in page) == unexplained
 
 
 def test_nothing_that_failed_was_skipped_or_flagged_is_kept_from_the_reader(tmp_path: Path) -> None:

@@ -65,6 +65,15 @@ def test_a_study_of_two_factors_of_its_own_is_told_apart_everywhere() -> None:
         assert list(dict.fromkeys(row[0] for row in plot.table)) == ["6", "control", "level 9"]
 
 
+def test_a_layouts_title_stands_above_its_tables() -> None:
+    report = samples.two_factors(dataclasses.replace(OWN, title="What a level costs"))
+    assert "What a level costs (ratio to 6;" in render(report)
+    page = render_html(report)
+    assert '<h2 id="matrix">What a level costs</h2>' in page
+    assert '<a href="#matrix">What a level costs</a>' in page
+    assert '<h2 id="matrix">Comparison</h2>' in render_html(samples.two_factors(OWN))
+
+
 def test_no_cell_hides_another_whatever_a_layout_says_that_names_tell() -> None:
     layout = dataclasses.replace(OWN, table="", named=frozenset({"input"}))
     both = matrices(samples.two_factors(layout).analysis)

@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -78,6 +80,31 @@ def test_every_link_leads_somewhere(server: Server) -> None:
             ]
     assert len(seen) > 45
     assert {path: status for path, status in seen.items() if status not in (200, 303)} == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "whose"),
+    [
+        ("toy_sleeps.study", "a mistake in the study 'sleeps' of the package toy_sleeps"),
+        ("contend.serve.pages", "a mistake in contend itself"),
+    ],
+)
+def test_a_mistake_is_told_as_whose_it_is(
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    module: str,
+    whose: str,
+) -> None:
+    named: dict[str, Any] = {"__name__": module}
+    exec("def answer(*asked): raise RuntimeError('no figure')", named)
+    point = EntryPoint("sleeps", "toy_sleeps:STUDY", "contend.studies")
+    monkeypatch.setattr("contend.studies.base._elsewhere", lambda: (point,))
+    monkeypatch.setattr(server.pages, "answer", named["answer"])
+    got = ask(server, "/")
+    assert got.status == 500 and f"This is {whose}" in got.text
+    told = capsys.readouterr().err
+    assert f"warning: {whose}, at '/': RuntimeError('no figure')" in told
 
 
 def test_the_list(server: Server) -> None:

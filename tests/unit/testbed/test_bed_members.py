@@ -19,7 +19,6 @@ from contend.testbed.members import Members
 from contend.testbed.openstack import bed as openstack
 from contend.testbed.openstack import daemons
 from contend.testbed.rabbit import bed as rabbit
-from contend.testbed.storm_bed import broker
 from support.own_runs import own_state
 from support.prerequisites import need
 
@@ -84,7 +83,6 @@ def _end_openstack(place: Path) -> object:
     ("mark", "end"),
     [
         (rabbit.MARK, rabbit.down),
-        (broker.MARK, broker.stop),
         (openstack.MARK, _end_openstack),
     ],
 )

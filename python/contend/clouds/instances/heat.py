@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from contend.clouds.instances.made_of import rules, user_data
-from contend.clouds.instances.topology import Guest, Topology, Volume
+from contend.clouds.instances.topology import Guest, Topology, Volume, rules, user_data
 from contend.clouds.openstack import MARK
 
 VERSION = "2018-08-31"

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from contend.clouds.http import Api
 from contend.clouds.instances import heat, volumes
-from contend.clouds.instances.made_of import rules, user_data
 from contend.clouds.instances.placed import has_floating
-from contend.clouds.instances.topology import Guest, Topology
+from contend.clouds.instances.topology import Guest, Topology, rules, user_data
 from contend.clouds.instances.volumes import Held
 from contend.clouds.openstack import HINTS, KINDS, Cloud, Record, need_id
 from contend.errors import HostFailed

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contend.clouds.instances.made_of import TOOLS
 from contend.clouds.instances.placed import Placed
+from contend.clouds.instances.topology import TOOLS
 from contend.errors import HostFailed
 from contend.platforms import ssh
 from contend.platforms.ssh import Unreached

@@ -11,16 +11,17 @@ client is the same in all places, as it is in namespaces.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any, Literal, NamedTuple
 
-from contend.clouds.instances.made_of import TOOLS
 from contend.errors import BadInput
 
 Where = Literal["same", "different"]
 Means = Literal["groups", "hints", "hosts"]
+TOOLS = ("iperf3", "python3")
+"""Programs that an end of a pair needs; packages are called as they are."""
 MEANS: tuple[Means, ...] = ("groups", "hints", "hosts")
 Host = Literal["same", "different", "any"]
 CIDRS = ("10.201.0.0/24", "10.202.0.0/24")
@@ -243,3 +244,21 @@ def listed(text: str) -> tuple[str, ...]:
     (('one', 'other'), ())
     """
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def user_data(tools: Sequence[str]) -> str:
+    """For cloud-init, which most distributions' images have.
+
+    >>> user_data(["fio"])
+    '#cloud-config\\npackage_update: true\\npackages: [fio]\\n'
+    """
+    return f"#cloud-config\npackage_update: true\npackages: [{', '.join(tools)}]\n"
+
+
+def rules() -> tuple[dict[str, Any], ...]:
+    """Rules of the security group: SSH and ping from anywhere; for the empty one, anything from another of the group."""
+    return (
+        {"protocol": "tcp", "port_range_min": 22, "port_range_max": 22},
+        {"protocol": "icmp"},
+        {},
+    )

@@ -26,6 +26,7 @@ from contend.clouds.storm.stamps import ACTIVE, NS, Interval, Track
 from contend.errors import CannotHonour, ContendError
 from contend.platforms import bundles, engines, procfs
 from contend.platforms.calls import Ended, call
+from contend.platforms.engines import Engine
 from contend.store.ledger import Record
 
 if TYPE_CHECKING:
@@ -41,16 +42,16 @@ class Made:
     """The make of every container of a run: by which engine, of which image, or of the root directory with the host's own
     programs where `image` is empty."""
 
-    engine: str
-    command: tuple[str, ...]
-    rlimits: tuple[str, ...]
-    version: str
+    engine: Engine
     rootfs: str
     image: str = ""
 
-    @property
-    def low_level(self) -> bool:
-        return self.engine in ("runc", "crun")
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Made:
+        """The make that `asdict` put into JSON."""
+        engine: dict[str, Any] = {**kept["engine"]}
+        engine |= {key: tuple(engine[key]) for key in ("command", "rlimits")}
+        return cls(Engine(**engine), kept["rootfs"], kept["image"])
 
     @property
     def of_host(self) -> bool:
@@ -60,9 +61,9 @@ class Made:
     @property
     def phases(self) -> tuple[str, ...]:
         """As far as the engine lets them be told apart."""
-        if self.low_level:
+        if self.engine.low_level:
             return "runtime create", REST, "runtime start"
-        if self.engine == "docker":
+        if self.engine.name == "docker":
             return "engine", REST, "set-up", "runtime start"
         return "engine", REST, "root filesystem", "network", "runtime create", "runtime start"
 
@@ -84,6 +85,7 @@ class Containers:
 
     def __init__(self, made: Made, record: Record, door: Path, network: str) -> None:
         self._made, self._record, self._network = made, record, network
+        self._engine = made.engine
         self._door = door
         self.phases = made.phases
         self.counts: dict[str, int] = {"requests": 0}
@@ -94,12 +96,12 @@ class Containers:
 
     def announce(self, tracks: Sequence[Track]) -> None:
         self._numbers = {track.name: number for number, track in enumerate(tracks)}
-        self._record.intend(CONTAINER, self._numbers, engine=self._made.engine)
+        self._record.intend(CONTAINER, self._numbers, engine=self._engine.name)
         os.mkfifo(self._door / "door")
         (self._door / "door").chmod(0o666)
         # Open for both: containers never find it without a reader, and its end never comes.
         self._fifo = os.open(self._door / "door", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        if self._made.low_level:
+        if self._engine.low_level:
             for track in tracks:
                 self._write_bundle(track.name)
 
@@ -124,11 +126,11 @@ class Containers:
         bundle.write_config(config)
 
     def _create_words(self, name: str) -> list[str]:
-        if self._made.low_level:
+        if self._engine.low_level:
             folder = self._door / name
             return ["run", "--detach", "--pid-file", str(folder / "pid"), "--bundle", str(folder), name]
         words = ["run", "--detach", "--name", name, "--label", f"{engines.LABEL_RUN}={self._record.run}"]
-        words += self._made.rlimits
+        words += self._engine.rlimits
         if self._network != "auto":
             words += ["--network", self._network]
         mounts = [bundles.Mount(self._door, writable=True)]
@@ -139,7 +141,7 @@ class Containers:
         return [*words, *root, *self._program(name)]
 
     def _call(self, words: Sequence[str]) -> Ended:
-        done = call([*self._made.command, *words], _WITHIN_S)
+        done = call([*self._engine.command, *words], _WITHIN_S)
         with self._lock:
             self._cpu_ns += done.cpu_ns
             self.counts["requests"] += 1
@@ -149,10 +151,10 @@ class Containers:
         before, already_ns = cpu.read(), self._cpu_ns
 
         def used() -> dict[str, float]:
-            own = {self._made.engine: (self._cpu_ns - already_ns) / NS}
+            own = {self._engine.name: (self._cpu_ns - already_ns) / NS}
             found = own | cpu.between(before, cpu.read())
             others = (
-                {cpu.LIBVIRT} if self._made.engine == "docker" else {cpu.LIBVIRT, "engine daemon", "shim"}
+                {cpu.LIBVIRT} if self._engine.name == "docker" else {cpu.LIBVIRT, "engine daemon", "shim"}
             )
             found = {role: s for role, s in found.items() if role not in others}
             return dict(sorted(found.items(), key=lambda item: -item[1]))
@@ -197,11 +199,11 @@ class Containers:
     def ask(self, happened: Happened) -> None:
         """When each stage was passed; a stamp that is not there leaves its time with the stage before."""
         offset = time.time_ns() - time.monotonic_ns()
-        stamps = self._low_level_stamps() if self._made.low_level else self._stamps()
+        stamps = self._low_level_stamps() if self._engine.low_level else self._stamps()
         for track in happened.tracks:
             found = {state: at - offset for state, at in stamps.get(track.name, {}).items() if at}
             # A low-level runtime returns when the program runs, and keeps no other moment of it.
-            track.running_ns = found.pop("running", 0) or (track.accepted_ns if self._made.low_level else 0)
+            track.running_ns = found.pop("running", 0) or (track.accepted_ns if self._engine.low_level else 0)
             moments = sorted((at, state) for state, at in found.items() if at >= track.sent_ns)
             on_the_way = [(state, Interval(at, at)) for at, state in moments]
             track.entries = on_the_way + [entry for entry in track.entries if entry[0] == ACTIVE]
@@ -217,7 +219,7 @@ class Containers:
             state = item.get("State") or {}
             found[str(item.get("Name", "")).lstrip("/")] = {
                 "running": _iso(state.get("StartedAt")),
-                **(self._of_docker(item) if self._made.engine == "docker" else self._of_podman(item)),
+                **(self._of_docker(item) if self._engine.name == "docker" else self._of_podman(item)),
             }
         return found
 
@@ -240,7 +242,7 @@ class Containers:
         return {"set-up": _iso(item.get("Created")), "runtime start": begun}
 
     def _inspect(self) -> list[Mapping[str, Any]]:
-        done = call([*self._made.command, "inspect", *self._numbers], _WITHIN_S)
+        done = call([*self._engine.command, "inspect", *self._numbers], _WITHIN_S)
         try:
             found: list[Mapping[str, Any]] = json.loads(done.out)
         except ValueError:
@@ -249,20 +251,9 @@ class Containers:
 
     def delete(self, track: Track) -> None:
         """Gone when the engine says so."""
-        done = self._call(self._delete_words(track.name))
+        done = self._call(self._engine.delete_words(track.name))
         if done.code == 0:
             track.gone = Interval(done.ended_ns, done.ended_ns)
-
-    def _delete_words(self, name: str) -> list[str]:
-        if self._made.low_level:
-            return ["delete", "--force", name]
-        return [
-            "rm",
-            "--force",
-            "--volumes",
-            *(("--time", "0") if self._made.engine == "podman" else ()),
-            name,
-        ]
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
         """`delete` has waited."""
@@ -279,7 +270,7 @@ class Containers:
     def _clear(self, ours: set[str]) -> dict[str, str]:
         left, standing = {}, engines.containers()
         for name, by, _ in standing:
-            if name in ours and by == self._made.engine:
+            if name in ours and by == self._engine.name:
                 try:
                     engines.remove_container(by, name, self._record.run, standing)
                 except ContendError as error:

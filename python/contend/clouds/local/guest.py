@@ -12,8 +12,8 @@ from pathlib import Path
 
 from contend.errors import CannotHonour
 from contend.platforms import processes
-from contend.platforms.guests import busybox
-from contend.platforms.guests.cpio import Node, archive
+from contend.platforms.guests import initramfs
+from contend.platforms.guests.initramfs import Node, archive
 
 SAYS = b"contend served "
 _COMPILE_S = 60.0
@@ -82,7 +82,7 @@ def make_initramfs(target: Path, scratch: Path) -> str:
     """Write it; says what its init is. Raises CannotHonour where this host has nothing to make one of."""
     console = Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
     nodes = [*(Node(name, 0o040755) for name in ("dev", "bin", "proc")), console]
-    program = busybox.of_this_host()
+    program = initramfs.of_this_host()
     if program is not None:
         nodes += [Node("bin/busybox", 0o100755, program.read_bytes())]
         nodes += [Node("init", 0o100755, _BUSYBOX_INIT.encode())]
@@ -96,7 +96,7 @@ def make_initramfs(target: Path, scratch: Path) -> str:
 
 def need_init() -> None:
     """Raises CannotHonour where there is nothing to make a guest's init of."""
-    if busybox.of_this_host() is None and shutil.which("cc") is None:
+    if initramfs.of_this_host() is None and shutil.which("cc") is None:
         raise CannotHonour(
             "a micro-VM needs a program to boot into: there is neither a static busybox nor a C compiler",
             hint="apt-get install busybox-static",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from contend.platforms import procfs
 from contend.platforms.calls import spawn
 from contend.platforms.guests import accel
 from contend.platforms.guests import machine as basis
+from contend.platforms.guests.qemu import Monitor
 from contend.text.shape import Shape
 
 _NIC = {"microvm": "virtio-net-device", "q35": "virtio-net-pci"}
@@ -68,7 +68,6 @@ class Guest:
         self.console = Console()
         self.ended = ""  # why it is no more
         self.sockets: tuple[socket.socket, ...] = ()
-        self._heard = bytearray()  # from the monitor
         self._err = -1
         self._lock = threading.Lock()
 
@@ -83,9 +82,13 @@ class Guest:
         finally:
             for _, other in pairs:
                 other.close()
-            self.sockets = tuple(mine for mine, _ in pairs)
-            for mine in self.sockets:
-                mine.setblocking(False)
+            self.connect(*(mine for mine, _ in pairs))
+
+    def connect(self, console: socket.socket, monitor: socket.socket) -> None:
+        """Take the sockets by which it speaks."""
+        self.sockets, self._monitor = (console, monitor), Monitor(monitor)
+        for mine in self.sockets:
+            mine.setblocking(False)
 
     def hear(self, which: socket.socket, now_ns: int) -> None:
         """Read what has come on one of its sockets at that moment."""
@@ -101,17 +104,15 @@ class Guest:
         if which is self.sockets[0]:
             self.console.hear(data, now_ns)
             return
-        self._heard += data
-        while (end := self._heard.find(b"\n")) >= 0:
-            line = bytes(self._heard[:end])
-            del self._heard[: end + 1]
-            self._answer(json.loads(line), now_ns)
+        for told in self._monitor.hear(data):
+            self._answer(told, now_ns)
 
     def _answer(self, told: Mapping[str, Any], now_ns: int) -> None:
         """QMP: a greeting, the status that was asked for, and RESUME where the guest did not run yet by then."""
         if "QMP" in told:
             self.greeted_ns = now_ns
-            self.say("qmp_capabilities", "query-status")
+            self._say("qmp_capabilities")
+            self._say("query-status")
         status = told.get("return")
         state = status.get("status") if isinstance(status, dict) else ""
         if not self.running_ns and (state == "running" or told.get("event") == "RESUME"):
@@ -119,11 +120,10 @@ class Guest:
         if state == "internal-error" or told.get("event") == "GUEST_PANICKED":
             self.ended = "the guest cannot go on: internal error of the virtual processor"
 
-    def say(self, *commands: str) -> bool:
-        """Commands to the monitor; False where it is gone."""
-        words = b"".join(json.dumps({"execute": command}).encode() + b"\n" for command in commands)
+    def _say(self, command: str) -> bool:
+        """To the monitor; False where it is gone."""
         with contextlib.suppress(OSError):
-            self.sockets[1].send(words)
+            self._monitor.say(command)
             return True
         return False
 
@@ -138,7 +138,7 @@ class Guest:
         with self._lock:
             fd = os.pidfd_open(self.pid)
             try:
-                if not (self.say("quit") and _gone(fd, within_s)):
+                if not (self._say("quit") and procfs.ends_within(fd, within_s)):
                     os.kill(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
             finally:
@@ -159,14 +159,6 @@ class Guest:
         """Last line of QEMU, or else of the guest's kernel."""
         said = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
         return said.splitlines()[-1] if said else self.console.last
-
-
-def _gone(pidfd: int, within_s: float) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(within_s * 1e3))
 
 
 def boots(machine: Machine, within_s: float = 15.0) -> str:

@@ -15,7 +15,7 @@ from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
-from contend.text.shape import Count, Limits, Shape, Through
+from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
 
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8
@@ -63,6 +63,12 @@ class Whatif(Shape):
     regime: Regime
     fixes: tuple[Fix, ...]
     notes: Annotated[tuple[str, ...], "what a reader must know, a sentence each"]
+
+    @property
+    @computed(before="baseline")
+    def predicted_jobs(self) -> Annotated[Count | None, OPTIONAL]:
+        """of the predicted storm, where --jobs says how many"""
+        return next((int(edit.number) for edit in self.edits if edit.kind == "jobs"), None)
 
 
 def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool | None = None) -> Whatif:

@@ -113,6 +113,9 @@ def stored(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is no prediction", hint=hint)
     if document.get("schema_version") not in READ:
         raise BadInput(f"{path} was written by another version of contend", hint=hint)
+    if document["schema_version"] == 1:  # which had the number in the words of the option alone
+        jobs = [edit.removeprefix("--jobs ") for edit in prediction["edits"] if edit.startswith("--jobs ")]
+        return {**prediction, **({"predicted_jobs": int(jobs[0])} if jobs and jobs[0].isdecimal() else {})}
     return prediction
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from contend import files
 from contend.errors import HostFailed
 from contend.platforms import procfs
 from contend.store import state
@@ -71,9 +72,7 @@ def remember(what: str, why: str) -> None:
     path = _path()
     path.parent.mkdir(parents=True, exist_ok=True)
     told = {"boot": procfs.boot_id(), "answers": _read() | {what: why}}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(told) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    files.write(path, f"{json.dumps(told)}\n".encode())
 
 
 def _path() -> Path:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import listening
-from contend.platforms.guests import agent, busybox, drivers, image, mirror
-from contend.platforms.guests.cpio import Node, archive
+from contend.platforms.guests import agent, drivers, image, initramfs, mirror
 from contend.platforms.guests.disk import FileSystem, find, kernels_of
+from contend.platforms.guests.initramfs import Node, archive
 
 # The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
 DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console", "virtio_net")
@@ -148,9 +148,9 @@ def _extract(raw: Path, made: Path) -> None:
 def _busybox(root: FileSystem, scratch: Path) -> bytes:
     """The image's own where it needs no libraries, else this host's: it is the initramfs's alone."""
     for inside in ("/usr/bin/busybox", "/bin/busybox"):
-        if root.copy(inside, scratch) and busybox.is_static(program := scratch.read_bytes()):
+        if root.copy(inside, scratch) and initramfs.is_static(program := scratch.read_bytes()):
             return program
-    if (ours := busybox.of_this_host()) is None:
+    if (ours := initramfs.of_this_host()) is None:
         raise CannotHonour(
             f"neither {root.disk} nor this host has a busybox without libraries",
             hint="apt-get install busybox-static",

@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import secrets
-import select
 import shlex
 import shutil
 import signal as signals
@@ -220,7 +219,7 @@ class Domain:
     def alive(self) -> bool:
         if self._ended:
             return False
-        return self._keeper.alive() if self._pidfd < 0 else not self._gone_within(0.0)
+        return self._keeper.alive() if self._pidfd < 0 else not procfs.ends_within(self._pidfd, 0.0)
 
     def stop(self, signal: str = "KILL", grace_s: float = 0.0) -> None:
         """At once, whatever the signal: the domain, its process, and who keeps it. Idempotent. Raises HostFailed."""
@@ -244,16 +243,11 @@ class Domain:
             return
         with contextlib.suppress(ProcessLookupError):
             signals.pidfd_send_signal(self._pidfd, signals.SIGKILL)
-        gone = self._gone_within(10.0)
+        gone = procfs.ends_within(self._pidfd, 10.0)
         os.close(self._pidfd)
         self._pidfd = -1
         if not gone:
             raise HostFailed(f"process {self.pid} does not die of SIGKILL", hint="stuck in the kernel")
-
-    def _gone_within(self, seconds: float) -> bool:
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        return bool(poll.poll(seconds * 1e3))
 
 
 def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, models: Sequence[str]) -> str:

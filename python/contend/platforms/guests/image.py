@@ -6,7 +6,6 @@ and process namespaces that end with contend, so a killed build leaves one direc
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from contend import names
+from contend import files, names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.base import Command
@@ -198,7 +197,7 @@ def half_built(kept: Path, run_id: str, ledger: Ledger) -> Iterator[Path | None]
     Of those that want the same one makes it, and the others wait.
     """
     home().mkdir(parents=True, exist_ok=True)
-    with _locked(home() / f"{kept.name}.lock"):
+    with files.locked(home() / f"{kept.name}.lock"):
         if kept.is_dir():
             yield None
             return
@@ -235,14 +234,6 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
             f"the image of a guest cannot be built: {why[:300]}",
             hint="are apt's sources reachable? An image that is there needs no network",
         )
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One maker at a time; the lock goes with the process that has it."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def remove_half(path: Path, run_id: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 import socket
@@ -98,23 +99,42 @@ class Machine:
         )
 
 
-class Qmp:
-    """The monitor. See https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html."""
+class Monitor:
+    """Words with a QEMU (QMP): a JSON object a line.
+
+    See https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._heard = connection, b""
+
+    def say(self, command: str, **arguments: Any) -> None:
+        """Raises OSError where nobody hears it."""
+        words = {"execute": command} | ({"arguments": arguments} if arguments else {})
+        self._connection.sendall(json.dumps(words).encode() + b"\n")
+
+    def hear(self, data: bytes) -> list[dict[str, Any]]:
+        """Messages that are whole now, after what has just come."""
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+class Qmp(Monitor):
+    """A monitor that is called, and answers."""
 
     def __init__(self, connection: socket.socket, netdev: str = NETDEV) -> None:
+        super().__init__(connection)
         connection.settimeout(_WITHIN_S)
-        self._netdev = netdev
-        self._connection, self._file = connection, connection.makefile("rb")
+        self._netdev, self._unread = netdev, collections.deque[dict[str, Any]]()
         self._lock = threading.Lock()  # ports are forwarded by the thread that reads
         self._read()  # its greeting
         self("qmp_capabilities")
 
     def __call__(self, command: str, **arguments: Any) -> Any:
         """Call QEMU and return its answer. Raises HostFailed when it refuses or does not answer."""
-        words = {"execute": command} | ({"arguments": arguments} if arguments else {})
         with self._lock:
             try:
-                self._connection.sendall(json.dumps(words).encode() + b"\n")
+                self.say(command, **arguments)
             except OSError as error:
                 raise HostFailed(
                     f"QEMU's monitor is gone: {error.strerror}", hint="see its console"
@@ -129,14 +149,15 @@ class Qmp:
                     )
 
     def _read(self) -> dict[str, Any]:
-        try:
-            line = self._file.readline()
-        except OSError as error:
-            raise HostFailed(f"QEMU's monitor does not answer: {error}", hint="contend doctor") from error
-        if not line:
-            raise HostFailed("QEMU's monitor is gone", hint="see its console")
-        told: dict[str, Any] = json.loads(line)
-        return told
+        while not self._unread:
+            try:
+                data = self._connection.recv(65536)
+            except OSError as error:
+                raise HostFailed(f"QEMU's monitor does not answer: {error}", hint="contend doctor") from error
+            if not data:
+                raise HostFailed("QEMU's monitor is gone", hint="see its console")
+            self._unread += self.hear(data)
+        return self._unread.popleft()
 
     def vcpu_threads(self) -> list[int]:
         """Thread ids on this host, by the number of the virtual CPU."""
@@ -162,7 +183,6 @@ class Qmp:
             raise HostFailed(f"QEMU does not forward port {port}: {said}", hint="is the port in use?")
 
     def close(self) -> None:
-        self._file.close()
         self._connection.close()
 
 

@@ -153,7 +153,7 @@ def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
     cpus = place_of(cell.values).cpus
     causes = explain(cell) if cpus == math.ceil(cpus) else []
     sentence = (
-        f"{part.application} takes {words(cell.estimate)} as long in a {place_words(cell.factors)} as on the bare host of"
+        f"{part.application} takes {words(cell.estimate)} as long in a {place_words(cell)} as on the bare host of"
         " its size"
     )
     if causes:

@@ -341,17 +341,15 @@ def answer(cells: Sequence[CellResult]) -> str:
     ratio = format_ratio(worst.estimate.value, worst.estimate.low, worst.estimate.high)
     rest = len(known) - len(slower)
     quiet = f" {rest} of {len(known)} comparisons show no detectable cost." if rest else ""
-    return (
-        f"{worst.factors['victim']} pays most: {ratio} times slower in a {place_words(worst.factors)}.{quiet}"
-    )
+    return f"{worst.factors['victim']} pays most: {ratio} times slower in a {place_words(worst)}.{quiet}"
 
 
-def place_words(factors: Mapping[str, str]) -> str:
-    """
-    >>> place_words({"platform": "container", "provisioning": "pinned", "size": "1 CPU"})
-    'pinned container of 1 CPU'
-    """
+def place_words(cell: CellResult) -> str:
+    """Name the platform of a cell: pinned container of 1 CPU."""
+    factors, platform = cell.factors, cell.values.platform
     provisioning = "" if factors["provisioning"] == "none" else f"{factors['provisioning']} "
-    confined = " (confined)" if factors.get("host_by") == "confined" else ""
-    host = f" on a host of {cpus_label(int(factors['host']))}{confined}" if "host" in factors else ""
+    host = ""
+    if platform is not None and platform.host is not None:
+        confined = " (confined)" if platform.host_by == "confined" else ""
+        host = f" on a host of {cpus_label(platform.host)}{confined}"
     return f"{provisioning}{factors['platform']} of {factors['size']}{host}"

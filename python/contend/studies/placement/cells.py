@@ -39,7 +39,8 @@ def cells(scenario: NetworkPlacement) -> tuple[Cell, ...]:
             **({"cloud": scenario.cloud} if scenario.cloud else {}),
             "platform": scenario.platform.kind,
         }
-        made.append(Cell(name, party, (), factors, baseline, control))
+        numbers = {key: value for key, value in of.items() if isinstance(value, int)}
+        made.append(Cell(name, party, (), factors, baseline, control, numbers=numbers))
         return name
 
     for of in _conditions(scenario):

@@ -58,7 +58,7 @@ def _measured(cells: Sequence[CellResult]) -> Iterator[Measured]:
     """The baselines are on the comparisons with them; each is told once, before its first."""
     seen: set[tuple[Conditions, str]] = set()
     for cell in cells:
-        conditions, metric = conditions_of(cell.factors), cell.metric.name
+        conditions, metric = conditions_of(cell), cell.metric.name
         if (conditions, metric) not in seen:
             seen.add((conditions, metric))
             yield Measured(conditions, BASELINE, metric, cell.baseline, None)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from contend.document import Level
+from contend.document import CellResult, Control, Level
 from contend.stats.estimate import Estimate
 from contend.stats.sustained import Usl
 from contend.studies.overhead.practices import Practice
@@ -78,8 +78,9 @@ def place_of(factors: Mapping[str, str]) -> Route:
     return Route(factors["host"], factors["subnet"], factors["encapsulation"])
 
 
-def conditions_of(factors: Mapping[str, str]) -> Conditions:
-    return Conditions(factors["protocol"], int(factors["message"]), int(factors["pairs"]))
+def conditions_of(cell: CellResult | Control) -> Conditions:
+    numbers = cell.values.numbers
+    return Conditions(cell.factors["protocol"], int(numbers["message"]), int(numbers["pairs"]))
 
 
 @dataclass(frozen=True, slots=True)

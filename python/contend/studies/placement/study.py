@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import VARIANTS, Analysis, Layout
+from contend.document import VARIANTS, Analysis, CellResult, Control, Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.placement import checks, effects
@@ -17,7 +17,6 @@ from contend.studies.placement.cells import cells, instance_lines
 from contend.studies.placement.claims import judge
 from contend.studies.placement.findings import findings
 from contend.studies.placement.model import NetworkPlacement
-from contend.studies.placement.words import conditions
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
@@ -65,9 +64,9 @@ class PlacementStudy(Study[NetworkPlacement]):
         return replace(
             VARIANTS,
             column="",
-            place=lambda cell: (conditions(cell.factors), cell.metric.name, cell.factors["variant"]),
+            place=lambda cell: (_conditions(cell), cell.metric.name, cell.factors["variant"]),
             compared=frozenset({"host", "subnet", "encapsulation"}),
-            control=conditions if result is not None else None,  # one for each kind of traffic
+            control=_conditions if result is not None else None,  # one for each kind of traffic
             forest=result is None,
             points="every" if result is None else "headline",
         )
@@ -115,3 +114,8 @@ class PlacementStudy(Study[NetworkPlacement]):
 
 
 STUDY = PlacementStudy()
+
+
+def _conditions(cell: CellResult | Control) -> str:
+    """Name what was sent: each has a table of its own."""
+    return results.conditions_of(cell).label

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from contend.report.words import NONE_MARK, percent
 from contend.stats.estimate import Estimate
-from contend.studies.placement.conditions import condition_words
 from contend.studies.placement.result import (
     GUESTS_CPU,
     MEANINGS,
@@ -273,8 +272,3 @@ def claim_headers() -> tuple[str, ...]:
 
 def claim_rows(found: Placements) -> list[tuple[str, ...]]:
     return [(claim.claim, claim.verdict, "; ".join(claim.said)) for claim in found.claims]
-
-
-def conditions(factors: Mapping[str, str]) -> str:
-    """What was sent: a table each."""
-    return condition_words(factors["protocol"], int(factors["message"]), int(factors["pairs"]))

@@ -37,6 +37,7 @@ def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
         *,
         control: bool = False,
         factors: Mapping[str, str],
+        numbers: Mapping[str, float] | None = None,
     ) -> None:
         every = {
             "victim": victim.label,
@@ -47,7 +48,9 @@ def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
             **factors,
         }
         baseline = "" if name == ALONE else f"{victim.label}|{ALONE}"
-        made.append(Cell(f"{victim.label}|{name}", victim, beside, every, baseline, control))
+        made.append(
+            Cell(f"{victim.label}|{name}", victim, beside, every, baseline, control, numbers=numbers or {})
+        )
 
     for victim in [*workloads, *(party(probe(resource)) for resource in scenario.injectors)]:
         own: dict[str, str] = {"probe": probes[victim.label]} if victim.label in probes else {}
@@ -56,7 +59,14 @@ def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
         for (resource, level), injector in injectors.items():
             said: dict[str, str] = {"resource": resource, "intensity": str(level), **own}
             name = f"{resource} at {level} %"
-            add(victim, (injector,), name, "calibration" if own else "curve", factors=said)
+            add(
+                victim,
+                (injector,),
+                name,
+                "calibration" if own else "curve",
+                factors=said,
+                numbers={"intensity": level},
+            )
         for neighbour in workloads:
             add(victim, (neighbour,), neighbour.label, "pressure" if own else "pair", factors=own)
     return tuple(made)

@@ -173,7 +173,7 @@ def read(
         return None
     workloads = tuple(dict.fromkeys(c.factors["victim"] for c in by_role["curve"]))
     resources = tuple(dict.fromkeys(c.factors["resource"] for c in by_role["curve"]))
-    intensities = tuple(sorted({float(c.factors["intensity"]) for c in by_role["curve"]}))
+    intensities = tuple(sorted({c.values.numbers["intensity"] for c in by_role["curve"]}))
     blocks = sorted({block for c in cells for block in c.treatment.blocks})
     w, r, levels, n = len(workloads), len(resources), len(intensities), len(blocks)
     curves = np.full((w, r, levels, n), np.nan)
@@ -185,7 +185,7 @@ def read(
     for cell in cells:
         of, values = cell.factors, _logs(cell, blocks)
         if of["role"] in ("curve", "calibration"):
-            at = resources.index(of["resource"]), intensities.index(float(of["intensity"]))
+            at = resources.index(of["resource"]), intensities.index(cell.values.numbers["intensity"])
             if of["role"] == "curve":
                 curves[(workloads.index(of["victim"]), *at)] = values
             else:
@@ -241,7 +241,7 @@ def _series(cells: Sequence[CellResult], of: str) -> dict[tuple[str, str], tuple
     for cell in cells:
         found.setdefault((cell.factors[of], cell.factors["resource"]), []).append(cell)
     return {
-        key: tuple(c.estimate for c in sorted(series, key=lambda c: float(c.factors["intensity"])))
+        key: tuple(c.estimate for c in sorted(series, key=lambda c: c.values.numbers["intensity"]))
         for key, series in found.items()
     }
 

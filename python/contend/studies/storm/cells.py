@@ -23,8 +23,10 @@ def cells(scenario: Storm) -> tuple[Cell, ...]:
             party = Party(label, resolve(workload, asked))
             factors = {"variant": label, "n": str(n), "network": network, "platform": made_as}
             first = made[0].id if made else label
-            made.append(Cell(label, party, (), factors, "" if label == first else first))
+            made.append(Cell(label, party, (), factors, "" if label == first else first, numbers={"n": n}))
             if label == first:
                 control = {**factors, "variant": f"{first} (control)"}
-                made.append(Cell(f"{first} (control)", party, (), control, first, control=True))
+                made.append(
+                    Cell(f"{first} (control)", party, (), control, first, control=True, numbers={"n": n})
+                )
     return tuple(made)

@@ -183,7 +183,9 @@ def read(
     """The storms of a run's counted trials; None where none is on record. rows: of trials.ndjson; planned: its cells;
     traces: directory of the services' traces, where they are recorded; noun: what one of them is called.
     """
+    planned = tuple(planned)
     measures = {cell.id: cell.measures for cell in planned}
+    servers = {cell.id: cell.values.numbers["n"] for cell in planned}
     cells: dict[str, list[tuple[Mapping[str, Any], Document]]] = {}
     ordered = sorted(rows, key=lambda row: (row["block"], row["trial"]))
     for row, document in documents(run, ordered, FILE, wrong_storm):
@@ -192,7 +194,10 @@ def read(
     if not cells:
         return None
     sizes = tuple(
-        sorted((_size(cell, found, at) for cell, found in cells.items()), key=lambda s: (s.network, s.n))
+        sorted(
+            (_size(cell, int(servers[cell]), found, at) for cell, found in cells.items()),
+            key=lambda s: (s.network, s.n),
+        )
     )
     told = [document for found in cells.values() for _, document in found]
     return Storms(
@@ -216,16 +221,15 @@ def _cpus(run: Path) -> int:
     return int(RunDirectory(run).environment().get("cpus", 0))
 
 
-def _size(cell: str, found: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:
+def _size(cell: str, n: int, found: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:
     documents = [document for _, document in found]
-    factors = found[0][0]["factors"]
     boots = sum(int(d["served"]) for d in documents)
     serving = serving_of(documents, at)
     guest = {"guest": serving.levels["guest"].value} if serving and "guest" in serving.levels else {}
     return Size(
         cell,
-        int(factors["n"]),
-        str(factors["network"]),
+        n,
+        str(found[0][0]["factors"]["network"]),
         len(documents),
         {
             name: level([d[key] for d in documents], "ratio" if key == "asking_share" else "s", at)

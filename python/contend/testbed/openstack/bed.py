@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from contend import files
 from contend.errors import BadInput, HostFailed
 from contend.platforms import procfs
 from contend.testbed import virt
@@ -87,11 +88,7 @@ class Bed:
         """A file below the bed that only its owner reads."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(path.name + ".new")
-        beside.unlink(missing_ok=True)
-        beside.touch(mode=0o600)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        files.write(path, text.encode(), mode=files.PRIVATE)
         return path
 
     @property
@@ -120,6 +117,11 @@ class Bed:
     def libvirt(self) -> Path:
         """Directory of the bed's own libvirt, where there is one."""
         return self.data / "libvirt"
+
+    @property
+    def broker(self) -> Path:
+        """Directory of its RabbitMQ."""
+        return self.root / "rabbitmq"
 
     @property
     def clouds_yaml(self) -> Path:

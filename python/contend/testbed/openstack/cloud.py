@@ -34,7 +34,7 @@ from contend.testbed.openstack import (
 )
 from contend.testbed.openstack.bed import CLOUD, GUESTS, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
-from contend.testbed.storm_bed import broker
+from contend.testbed.rabbit import bed as rabbit
 
 # Service of the catalogue → the bed's own, its type, and what follows the port in its URL.
 _CATALOGUE = {
@@ -89,9 +89,10 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
     if shape.backends:
         volumes.need()
     servers.start_database(bed, environment)
-    rabbit = _rabbit(bed)
+    broker = rabbit.up(bed.broker, metrics=True).url()
+    bed.write(bed.notified.name, broker + "\n")
     say("MariaDB and RabbitMQ are up")
-    files = configuration.files(bed, shape, rabbit)
+    files = configuration.files(bed, shape, broker)
     configuration.write(bed, shape, files)
     if schemas.make(bed, environment):
         say("schemas and identity made")
@@ -148,12 +149,12 @@ def _guests(bed: Bed, shape: Shape, say: Callable[[str], None]) -> list[guest.Gu
 
 def variables(bed: Bed) -> dict[str, str]:
     """Variables that clients need to find the bed, and what reads its counters; no secrets."""
-    counting = broker.metrics_url(bed.root / "rabbitmq")
+    broker = rabbit.load(bed.broker)
     return {
         "OS_CLIENT_CONFIG_FILE": str(bed.clouds_yaml),
         "OS_CLOUD": CLOUD,
         DATABASE: f"{FILE}{bed.counted}",
-        **({BROKER: counting} if counting else {}),
+        **({BROKER: f"http://127.0.0.1:{broker.metrics}/"} if broker else {}),
         **({NOTIFICATIONS: f"{FILE}{bed.notified}"} if shape_of(bed).notifications else {}),
     }
 
@@ -170,7 +171,7 @@ def _down(bed: Bed, wipe: bool) -> list[str]:
     found = daemons.stop(bed)
     network.end(bed)
     volumes.end(bed)
-    if broker.stop(bed.root / "rabbitmq"):
+    if rabbit.down(bed.broker):
         found.append("rabbitmq")
     if wipe:
         for name in ("data", "etc", "log", "rabbitmq", "patched"):
@@ -237,17 +238,6 @@ class _Starter:
     @property
     def started(self) -> list[str]:
         return [name for name, when in self.when.items() if when is not None]
-
-
-def _rabbit(bed: Bed) -> str:
-    place = bed.root / "rabbitmq"
-    url = broker.url(place)
-    if url is None:
-        broker.stop(place)
-        # What is still up talks to the one that was: its configuration is another one now, so it is started anew.
-        url = broker.start(place, metrics=True)
-    bed.write(bed.notified.name, url + "\n")
-    return url
 
 
 def _wait_for_ports(bed: Bed, wanted: Mapping[str, Service], names: Sequence[str]) -> None:

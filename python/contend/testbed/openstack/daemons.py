@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from contend.errors import HostFailed
 from contend.files import last_line
-from contend.platforms import procfs
-from contend.testbed import children
+from contend.testbed import children, members
 from contend.testbed.openstack.bed import Bed
 
 _TERM_S = 15.0
@@ -97,29 +95,19 @@ def stop(bed: Bed) -> list[str]:
     end(bed, lambda service: service not in _LAST)
     for service in _LAST:
         end(bed, service.__eq__)
-    if left := procfs.kill_until_gone(bed.processes):
-        raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
+    members.end(bed.processes, 0.0)
     bed.members.forget()
     shutil.rmtree(bed.root / "run", ignore_errors=True)
     return sorted(set(found.values()))
 
 
 def end(bed: Bed, chosen: Callable[[str], bool]) -> None:
-    """End those services: by SIGTERM, and what is left then by SIGKILL."""
+    """End those services. Raises HostFailed for a process that does not die."""
 
     def left() -> set[int]:
         return {pid for pid, service in bed.processes().items() if chosen(service)}
 
-    told: set[int] = set()
-    deadline = time.monotonic() + _TERM_S
-    while (found := left()) and time.monotonic() < deadline:
-        # Leaders first: they end their workers, and would start others in their place.
-        leaders = {pid for pid in found if (process := procfs.stat(pid)) and process.session == pid}
-        for pid in (leaders or found) - told:
-            procfs.send(pid, signal.SIGTERM)
-        told |= leaders or found
-        time.sleep(0.2)
-    procfs.kill_until_gone(left)
+    members.end(left, _TERM_S)
     children.reap()
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.platforms.guests import busybox, drivers, kernels
+from contend.platforms.guests import drivers, initramfs, kernels
 from contend.platforms.guests.boot import COMMAND_LINE
-from contend.platforms.guests.cpio import Node, archive
+from contend.platforms.guests.initramfs import Node, archive
 from contend.testbed.openstack import guest_tools
 
 SAYS = b"contend guest up"
@@ -107,7 +107,7 @@ def _nodes(busybox: bytes, modules: dict[str, bytes], image: guest_tools.Image |
 
 
 def _busybox() -> bytes:
-    found = busybox.of_this_host()
+    found = initramfs.of_this_host()
     if found is None:
         raise CannotHonour("a guest needs a static busybox", hint="apt-get install busybox-static")
     return found.read_bytes()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from contend.errors import CannotHonour
 from contend.platforms.guests import respond
-from contend.platforms.guests.cpio import Node
+from contend.platforms.guests.initramfs import Node
 
 USER = "root"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -3,17 +3,15 @@ user that are of that release."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
+from contend import files
 from contend.errors import HostFailed
 
 RELEASES = "2026.2", "2026.1"
@@ -55,7 +53,7 @@ def install(log: Path, release: str = RELEASES[0]) -> bool:
     if (venv / _STAMP).exists():
         return False
     venv.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(venv.with_suffix(".lock")):
+    with files.locked(venv.with_suffix(".lock")):
         if (venv / _STAMP).exists():  # by another, meanwhile
             return False
         _make(venv, release, log)
@@ -119,11 +117,3 @@ def _write_driver(venv: Path) -> None:
         "Metadata-Version: 2.1\nName: contend-testbed-ml2\nVersion: 1\n", encoding="utf-8"
     )
     (about / "entry_points.txt").write_text(_ENTRY, encoding="utf-8")
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """One of all that install into the same place."""
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

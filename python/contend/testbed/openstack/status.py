@@ -12,7 +12,7 @@ from contend.testbed.openstack import daemons, reports
 from contend.testbed.openstack.bed import Bed, answers
 from contend.testbed.openstack.cloud import shape_of
 from contend.testbed.openstack.shape import services
-from contend.testbed.storm_bed import broker
+from contend.testbed.rabbit import bed as rabbit
 
 _SILENT_S = 60
 
@@ -40,7 +40,7 @@ def status(bed: Bed) -> list[Stands]:
     pids: dict[str, list[int]] = {}
     for pid, service in bed.processes().items():
         pids.setdefault(service, []).append(pid)
-    if found := broker.pids(bed.root / "rabbitmq"):
+    if found := rabbit.pids(bed.broker):
         pids["rabbitmq"] = sorted(found)
     if not pids:
         return []
@@ -48,7 +48,7 @@ def status(bed: Bed) -> list[Stands]:
     expected = services(bed, shape)
     names = [*("mariadb", "rabbitmq"), *expected]
     names += sorted(set(pids) - set(names))
-    ages, rabbit = _ages(bed), broker.url(bed.root / "rabbitmq")
+    ages, broker = _ages(bed), rabbit.load(bed.broker)
     rows = []
     for name in names:
         port = bed.ports["mariadb"] if name == "mariadb" else None
@@ -58,11 +58,13 @@ def status(bed: Bed) -> list[Stands]:
         # The broker is not started as the others are, and its port mapper outlives it.
         leader = (own or [0])[0] if name == "rabbitmq" else (bed.leader(name) or (0, ""))[0]
         state = "up" if leader else "ended"
-        if leader and not (rabbit if name == "rabbitmq" else port is None or answers(port)):
+        if leader and not (
+            broker and broker.answers if name == "rabbitmq" else port is None or answers(port)
+        ):
             state = "no answer"
         elif leader and ages.get(name, 0) > _SILENT_S:
             state = "silent"
-        log = bed.root / "rabbitmq/broker.log" if name == "rabbitmq" else bed.logs / f"{name}.log"
+        log = bed.broker / "node-0/broker.log" if name == "rabbitmq" else bed.logs / f"{name}.log"
         cpu_ns = sum(sum(procfs.cpu_times_ns(pid)) for pid in own)
         rows.append(
             Stands(name, state, leader, len(own), port, sum(map(_memory, own)), round(cpu_ns / 1e9, 1), log)

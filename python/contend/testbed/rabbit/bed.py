@@ -9,21 +9,19 @@ not touched.
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import json
-import os
 import re
 import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import files
 from contend.errors import CannotHonour, HostFailed
 from contend.files import NO_OUTPUT
 from contend.platforms import procfs
@@ -38,19 +36,22 @@ MIRRORED = "mirrored"
 _UP_S = 180.0
 _STATE = "bed.json"
 _COOKIE = ".erlang.cookie"
+_PLUGINS = "enabled_plugins"
 _CUT_AFTER_MS = 500
 _NO_PROGRAM, _REMOVED = "RabbitMQ is no longer on this host", "was its package removed meanwhile?"
 
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """A broker that was brought up. ports: of its nodes' AMQP; mirrors: whether it has the virtual host MIRRORED."""
+    """A broker that was brought up. ports: of its nodes' AMQP; mirrors: whether it has the virtual host MIRRORED; metrics:
+    the port at which it tells what it has counted, 0 for none."""
 
     place: Path
     ports: tuple[int, ...]
     password: str
     version: str
     mirrors: bool
+    metrics: int = 0
 
     def url(self, vhost: str = "/") -> str:
         """URL of all nodes, as oslo.messaging takes it. It holds the password: for environments, never for arguments."""
@@ -81,32 +82,44 @@ def load(place: Path) -> Bed | None:
         told = json.loads((place / _STATE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return Bed(place.resolve(), tuple(told["ports"]), told["password"], told["version"], told["mirrors"])
+    return Bed(
+        place.resolve(),
+        tuple(told["ports"]),
+        told["password"],
+        told["version"],
+        told["mirrors"],
+        told.get("metrics", 0),
+    )
 
 
-def up(place: Path, nodes: int = 1, more: Sequence[str] = ()) -> Bed:
+def up(place: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bool = False) -> Bed:
     """Bring a broker of so many nodes up, unless it is; with more than one they are a cluster when this returns.
 
-    more: lines for its rabbitmq.conf beside ours.
+    more: lines for its rabbitmq.conf beside ours. metrics: it tells what it counts (of one node).
 
     Raises CannotHonour without RabbitMQ on this host, HostFailed if a node does not come up.
     """
     program = node.server()
     if program is None:
         raise CannotHonour(
-            "the RPC studies need RabbitMQ, not found on this host",
-            hint="apt-get install rabbitmq-server (it need not run as a service), or give CONTEND_TRANSPORT_URL",
+            "RabbitMQ is needed, and was not found on this host",
+            hint="apt-get install rabbitmq-server (it need not run as a service)",
         )
     place = place.resolve()
     place.mkdir(parents=True, exist_ok=True)
     place.chmod(0o700)
-    with _alone(place):
+    with files.locked(place / "lock"):
         there = load(place)
-        if there is not None and len(there.ports) == nodes and there.answers:
+        if (
+            there is not None
+            and len(there.ports) == nodes
+            and bool(there.metrics) == metrics
+            and there.answers
+        ):
             return there
         _end(place)
         try:
-            return _start(place, program, nodes, more)
+            return _start(place, program, nodes, more, metrics)
         except BaseException:
             _end(place)
             raise
@@ -116,7 +129,7 @@ def down(place: Path) -> list[int]:
     """End everything of that bed and remove its files; the pids that were found. Idempotent."""
     if not place.is_dir():
         return members(place).end()
-    with _alone(place):
+    with files.locked(place / "lock"):
         return _end(place)
 
 
@@ -187,18 +200,30 @@ def restart(bed: Bed, number: int) -> None:
     children.reap()  # what was killed of it, if this process had started it
 
 
-def _start(place: Path, program: Path, nodes: int, more: Sequence[str]) -> Bed:
+def _start(place: Path, program: Path, nodes: int, more: Sequence[str], metrics: bool) -> Bed:
     version = node.version(program)
     # Mirrored classic queues left RabbitMQ with 4.0.
     mirrors = nodes > 1 and bool(version) and version < (4,)
-    mapper, *free = node.free_ports(1 + 2 * nodes)
+    mapper, counting, *free = node.free_ports(2 + 2 * nodes)
     ports = [node.Ports(free[2 * k], mapper, free[2 * k + 1]) for k in range(nodes)]
     password = secrets.token_hex(16)
-    bed = Bed(place, tuple(p.amqp for p in ports), password, ".".join(map(str, version)), mirrors)
+    named = ".".join(map(str, version))
+    bed = Bed(place, tuple(p.amqp for p in ports), password, named, mirrors, counting if metrics else 0)
     _write(place / _COOKIE, secrets.token_hex(16))
     _write(place / "definitions.json", json.dumps(_definitions(password, mirrors)))
+    if metrics:
+        # Its global counters, and nothing of each connection: to keep those would cost every message something.
+        _write(place / _PLUGINS, "[rabbitmq_prometheus].\n")
+        more = (*more, "prometheus.tcp.ip = 127.0.0.1", f"prometheus.tcp.port = {counting}")
+        more = (*more, "management_agent.disable_metrics_collector = true")
     _write(place / "rabbitmq.conf", _settings(place, ports, more))
-    told = {"ports": bed.ports, "password": password, "version": bed.version, "mirrors": mirrors}
+    told = {
+        "ports": bed.ports,
+        "password": password,
+        "version": named,
+        "mirrors": mirrors,
+        "metrics": bed.metrics,
+    }
     _write(place / _STATE, json.dumps(told | {"nodes": [asdict(p) for p in ports]}))
     with members(place).starting():
         running = [_launch(place, program, number, p) for number, p in enumerate(ports)]
@@ -214,6 +239,8 @@ def _launch(place: Path, program: Path, number: int, ports: node.Ports) -> subpr
     where.mkdir(exist_ok=True)
     settings = node.environment(place, where, ports)
     settings["RABBITMQ_CONFIG_FILE"] = str(place / "rabbitmq.conf")
+    if (place / _PLUGINS).exists():
+        settings["RABBITMQ_ENABLED_PLUGINS_FILE"] = str(place / _PLUGINS)
     return node.launch(members(place), program, where, settings)
 
 
@@ -285,7 +312,7 @@ def _end(place: Path) -> list[int]:
     found = members(place).end()
     for where in place.glob("node-*"):
         shutil.rmtree(where, ignore_errors=True)
-    for name in (_STATE, _COOKIE, "definitions.json", "rabbitmq.conf"):
+    for name in (_STATE, _COOKIE, _PLUGINS, "definitions.json", "rabbitmq.conf"):
         (place / name).unlink(missing_ok=True)
     return found
 
@@ -299,14 +326,4 @@ def _name(pid: int) -> str:
 
 def _write(path: Path, text: str) -> None:
     """A file that only its owner reads."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """One of all that bring this bed up or down; the others wait."""
-    with (place / "lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    files.write(path, text.encode(), mode=files.PRIVATE)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contend.errors import BadInput, UnknownName
-from contend.workloads.downloads import go_client, reqwest_client
+from contend.workloads.downloads import built
 from contend.workloads.install import is_here
 
 IMAGE_ID = "0c0ffee0-0000-4000-8000-000000000001"
@@ -180,8 +180,8 @@ def put_program(name: str, place: Path, cache: Path) -> None:
 
 
 _BUILDERS: Mapping[str, tuple[str, Callable[[Path], Path]]] = {
-    "go": (go_client.NAME, go_client.build),
-    "reqwest": (reqwest_client.NAME, reqwest_client.build),
+    "go": (built.GO, built.build_go),
+    "reqwest": (built.REQWEST, built.build_reqwest),
 }
 
 
@@ -192,8 +192,8 @@ CLIENTS: Mapping[str, Client] = {
         Client("wget", ("wget",), "can", _wget),
         Client("fetch", ("contend-fetch",), "can", _fetch),
         Client("reader", ("contend-fetch",), "can", _reader),
-        Client("go", ("go",), "can", _built(go_client.NAME)),
-        Client("reqwest", ("cargo",), "can", _built(reqwest_client.NAME)),
+        Client("go", ("go",), "can", _built(built.GO)),
+        Client("reqwest", ("cargo",), "can", _built(built.REQWEST)),
         Client("requests", ("module requests",), "can", _library("requests")),
         Client("glanceclient", ("module glanceclient",), "must", _library("glanceclient")),
         Client("openstacksdk", ("module openstack",), "must", _library("openstacksdk")),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import secrets
-import tarfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from contend.clouds.local.containers import Containers, Made
 from contend.clouds.local.removal import FILES, IMAGE, new_files, remove
 from contend.clouds.local.settle import VM_ENGINES, accelerator
 from contend.clouds.local.vms import MicroVms
-from contend.clouds.openstack import unique_name
 from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import StormOptions, storm
 from contend.platforms import bundles, engines
@@ -24,6 +20,7 @@ from contend.platforms.guests import kernels, virsh
 from contend.store.ledger import Record
 from contend.store.state import ledger_of
 from contend.workloads.generators import verbs
+from contend.workloads.generators.cloud import trial_prefix
 from contend.workloads.parameters_file import Placeholders
 
 _FILE = "machine.json"  # in {work}: what every machine of the run is
@@ -85,7 +82,7 @@ def _containers(given: Parameters, at: Placeholders) -> Made:
     image = given.image
     if engine.name == "docker" and not image:  # it runs no bare root directory
         image = _import(at.run, engine, root.rootfs)
-    return Made(engine.name, engine.command, engine.rlimits, engine.version, str(root.rootfs), image)
+    return Made(engine, str(root.rootfs), image)
 
 
 def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
@@ -94,18 +91,14 @@ def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
         return image
     with Record(ledger_of(run), run.name) as record:
         record.intend(IMAGE, (image,), engine=engine.name)
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.add(rootfs, arcname=".")
-    engine.call("import", "-", image, input_=packed.getvalue())
+    engine.make_image(image, rootfs)
     return image
 
 
 def _storm(given: Parameters, at: Placeholders) -> None:
     run = at.run
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))
-    # Of no other storm, nor of this trial's when it was tried before.
-    prefix = unique_name(run.name, f"{at.out.name.lstrip('0') or '0'}-{secrets.token_hex(2)}")
+    prefix = trial_prefix(at)
     with Record(ledger_of(run), run.name) as record:
         machines: Machines
         if given.engine == "libvirt":
@@ -113,10 +106,9 @@ def _storm(given: Parameters, at: Placeholders) -> None:
         elif given.engine == "qemu":
             machines = MicroVms(qemu.Machine(**made), record, given.network)
         else:
-            made["command"], made["rlimits"] = tuple(made["command"]), tuple(made["rlimits"])
             door = at.work / f"door-{prefix.rpartition('-')[2]}"
             door.mkdir()
-            machines = Containers(Made(**made), record, door, given.network)
+            machines = Containers(Made.read(made), record, door, given.network)
         happened = storm(machines, prefix, StormOptions(given.n, given.rate, given.within))
     write(happened, at.out / "storm.json", given.tolerate)
 
@@ -132,6 +124,6 @@ def _finish(given: Parameters, at: Placeholders) -> None:
             if not any(gone.why for gone in remove([{"kind": FILES, "name": folder, "run": run.name}])):
                 record.removed(FILES, (folder,))
     if made.get("image") == image:
-        engines.remove_image(made["engine"], image)
+        engines.remove_image(made["engine"]["name"], image)
         with Record(ledger_of(run), run.name) as record:
             record.removed(IMAGE, (image,))

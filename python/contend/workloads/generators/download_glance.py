@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from contend.clouds.access import Access
-from contend.clouds.http import Api
-from contend.clouds.login import kept, login
-from contend.clouds.openstack import KINDS, Cloud, Record, unique_name
+from contend.clouds.openstack import KINDS, unique_name
 from contend.clouds.storm import roles
 from contend.errors import BadInput, CannotHonour, HostFailed, TrialFailed
-from contend.store.state import ledger_of
 from contend.units import parse_fraction, parse_size_bytes
 from contend.workloads.downloads.clients import Task
 from contend.workloads.generators import download, download_proxy, verbs
+from contend.workloads.generators.cloud import access_of, cloud_of
 from contend.workloads.generators.download import trial
 from contend.workloads.parameters_file import Placeholders
 
@@ -70,11 +68,6 @@ def main(arguments: list[str]) -> int:
     )
 
 
-def _access(given: Parameters, at: Placeholders) -> Access:
-    """The run's token."""
-    return kept(at.work.parent / "glance-access.json", given.cloud, SERVICES)
-
-
 def _image(given: Parameters, at: Placeholders) -> Path:
     """File of what is known of the image, one for all variants of the run."""
     return at.work.parent / f"glance-{given.size}.json"
@@ -89,28 +82,23 @@ def _make(given: Parameters, at: Placeholders) -> None:
     """Upload the image, unless another variant of the run has; what a proxy needs, where one is asked for."""
     size = _size(given.size)
     if given.scheme == download_proxy.SCHEME:
-        download_proxy.refuse_https(_access(given, at).endpoint("image"))
+        download_proxy.refuse_https(access_of(given.cloud, at, SERVICES).endpoint("image"))
         download_proxy.prepare(_tls(at))
     image = _image(given, at)
     known = _about(image)
     if known is not None and known["sha512"]:
         return
-    access = _access(given, at)
-    authority_of(access)
+    authority_of(access_of(given.cloud, at, SERVICES))
     _remove(given, at)  # what an earlier attempt left half-way
     name = unique_name(at.run.name, f"image-{size}")
-    api = Api(access, lambda: login(given.cloud, services=SERVICES), connections=1)
-    try:
-        with _record(at.run, access) as record:
-            wanted = {"disk_format": "raw", "container_format": "bare", "visibility": "private"}
-            made = Cloud(api, record.run).create(record, _IMAGE, name, wanted)
+    with cloud_of(given.cloud, at, SERVICES, 1) as (cloud, record):
+        wanted = {"disk_format": "raw", "container_format": "bare", "visibility": "private"}
+        made = cloud.create(record, _IMAGE, name, wanted)
         about = {"id": str(made["id"]), "name": name, "size": size, "sha512": ""}
         image.write_text(json.dumps(about), encoding="utf-8")  # so that `remove` knows of it
         content = RandomBytes(size)
-        upload(access, str(about["id"]), content)
-        told = api.request("GET", "image", f"{_IMAGE.path}/{made['id']}").json()
-    finally:
-        api.close()
+        upload(cloud.api.access, str(about["id"]), content)
+        told = cloud.api.request("GET", "image", f"{_IMAGE.path}/{made['id']}").json()
     if told.get("status") != "active" or told.get("size") != size:
         raise HostFailed(
             f"glance has {told.get('size')} of {size} bytes, and calls the image '{told.get('status')}'",
@@ -155,7 +143,7 @@ def upload(access: Access, image: str, content: RandomBytes) -> None:
 
 
 def _run(given: Parameters, at: Placeholders) -> None:
-    access, about = _access(given, at), _about(_image(given, at))
+    access, about = access_of(given.cloud, at, SERVICES), _about(_image(given, at))
     if about is None:
         raise TrialFailed("there is no image to download", hint="the run's `prepare` uploads it")
     task = Task(
@@ -211,21 +199,12 @@ def _remove(given: Parameters, at: Placeholders) -> None:
     about = _about(image)
     if about is None:
         return
-    access = _access(given, at)
-    api = Api(access, lambda: login(given.cloud, services=SERVICES), connections=1)
-    try:
-        with _record(at.run, access) as record:
-            _, late = Cloud(api, record.run).remove(_IMAGE, (about["name"],))
-            if late:
-                raise TrialFailed(f"the image cannot be removed: {next(iter(late.values()))}")
-            record.removed(_IMAGE, (about["name"],))
-    finally:
-        api.close()
+    with cloud_of(given.cloud, at, SERVICES, 1) as (cloud, record):
+        _, late = cloud.remove(_IMAGE, (about["name"],))
+        if late:
+            raise TrialFailed(f"the image cannot be removed: {next(iter(late.values()))}")
+        record.removed(_IMAGE, (about["name"],))
     image.unlink()
-
-
-def _record(run: Path, access: Access) -> Record:
-    return Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config)
 
 
 def _size(text: str) -> int:

@@ -13,8 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from contend.elsewhere import builds
-from contend.elsewhere.builds import KIND, Build, Job
-from contend.elsewhere.following import GoesOn, unheard
+from contend.elsewhere.builds import KIND, Build, GoesOn, Job, unheard
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.platforms import obedience
 from contend.store.ledger import Record

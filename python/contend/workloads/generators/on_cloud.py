@@ -5,27 +5,24 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import files
 from contend.clouds.http import Api
 from contend.clouds.instances import heat, made, placed, reach
 from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Topology
 from contend.clouds.instances.volumes import Held
-from contend.clouds.login import kept, login
-from contend.clouds.openstack import Cloud, Record, unique_name
-from contend.errors import BadInput, ContendError, HostFailed
-from contend.store.state import ledger_of
-from contend.workloads.generators.boot import server_of
+from contend.clouds.openstack import unique_name
+from contend.errors import ContendError, HostFailed
+from contend.workloads.generators.cloud import cloud_of, image_user, server_of
 from contend.workloads.parameters_file import Placeholders
 
 STATE, TEMPLATE, KEY = "instances.json", "stack.yaml", "key"
-USER_PROPERTY = "os_admin_user"
-"""The property in which an image names its user (glance's common image properties)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,29 +44,15 @@ class Making:
     install: bool
     within: float
 
+    def shared(self) -> dict[str, Any]:
+        """Fields of every topology, as `topology.shared` reads them. Raises BadInput."""
+        wanted = ("means", "zone", "hosts", "networks", "cidrs", "external", "install")
+        return {name: getattr(self, name) for name in wanted}
+
 
 def home(at: Placeholders) -> Path:
     """Folder of what the run knows of its instances; its workloads share it."""
     return at.run / "work" / "instances"
-
-
-@contextmanager
-def cloud_of(cloud: str, at: Placeholders, services: tuple[str, ...]) -> Iterator[tuple[Cloud, Record]]:
-    """The run's cloud, logged in to once for all, and its ledger. services: those that are needed of it."""
-    run, file = at.run, at.work.parent / "cloud-access.json"
-
-    def renew() -> Any:
-        fresh = login(cloud, services=services)
-        fresh.save(file)
-        return fresh
-
-    access = kept(file, cloud, services)
-    api = Api(access, renew)
-    try:
-        with Record(ledger_of(run), run=run.name, cloud=access.cloud, config=access.config) as record:
-            yield Cloud(api, run.name), record
-    finally:
-        api.close()
 
 
 @dataclass(frozen=True)
@@ -96,9 +79,7 @@ class State:
                 {"volumes": {role: of._asdict() for role, of in self.volumes.items()}} if self.volumes else {}
             ),
         }
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        files.write(path, f"{json.dumps(told, indent=1)}\n".encode())
 
     @classmethod
     def read(cls, path: Path) -> State:
@@ -166,19 +147,6 @@ def prepare(
             (place / KEY).unlink(missing_ok=True)
             raise
     State(prefix, user, guests, held).write(place / STATE)
-
-
-def image_user(api: Api, image: str) -> str:
-    """Whom an image lets in by key, as it says. Raises BadInput where it does not."""
-    images = api.request("GET", "image", "/images?status=active&limit=500").json()["images"]
-    found = [i for i in images if image in (i["name"], i["id"])] if image or len(images) != 1 else images
-    user = str(found[0].get(USER_PROPERTY) or "") if len(found) == 1 else ""
-    if not user and len(found) == 1:
-        raise BadInput(
-            f"image '{found[0]['name']}' does not say as whom to log in (its property {USER_PROPERTY})",
-            hint="--set parameters.user=debian, ubuntu, cloud-user, …",
-        )
-    return user
 
 
 def still_there(

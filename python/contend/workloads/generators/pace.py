@@ -17,7 +17,7 @@ from typing import Any
 
 from contend.errors import BadInput, ContendError
 from contend.units import parse_duration_ns
-from contend.workloads.generators.telling import failed
+from contend.workloads.generators.verbs import failed
 
 SCHEMA_VERSION = 1
 # Busier than this share of its one CPU, the generator reads answers late and its latencies are partly its own.

@@ -46,13 +46,7 @@ def _topology(given: Parameters) -> Topology:
     return read(
         places=given.places or Spot(given.host, given.subnet).short,
         pairs=max(given.most, given.pairs),
-        means=given.means,
-        zone=given.zone,
-        hosts=given.hosts,
-        networks=given.networks,
-        cidrs=given.cidrs,
-        external=given.external,
-        install=given.install,
+        **given.shared(),
     )
 
 

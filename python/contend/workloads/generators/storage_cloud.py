@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contend import files
 from contend.clouds.instances import disks, fio, made, placed, reach, tenants, volumes
 from contend.clouds.instances.tenants import NEIGHBOUR, Tenants
 from contend.platforms import procfs
@@ -77,13 +78,7 @@ def _topology(given: Parameters) -> Tenants:
     return tenants.read(
         disks=tenants.disks_of(given.disks),
         neighbour_host=given.neighbour_host,
-        means=given.means,
-        zone=given.zone,
-        hosts=given.hosts,
-        networks=given.networks,
-        cidrs=given.cidrs,
-        external=given.external,
-        install=given.install,
+        **given.shared(),
     )
 
 
@@ -170,9 +165,7 @@ def _neighbour(given: Parameters, at: Placeholders, words: str) -> None:
     (home(at) / RUNS).write_text(f"{os.getpid()}\n", encoding="ascii")
 
     def told(moved: int) -> None:
-        part = at.out / "moved.part"
-        part.write_text(f"{moved}\n", encoding="ascii")
-        part.replace(at.out / "moved")
+        files.write(at.out / "moved", f"{moved}\n".encode())
 
     asyncio.run(
         fio.neighbour(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.elsewhere import hadoop
-from contend.elsewhere.following import GoesOn, unheard
+from contend.elsewhere.builds import GoesOn, unheard
 from contend.elsewhere.hadoop import EXAMPLES, KIND, SHELL, Cluster
 from contend.errors import ContendError, HostFailed
 from contend.store.ledger import Record

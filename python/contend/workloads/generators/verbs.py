@@ -7,14 +7,26 @@ time: so a workload's file shows which do.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contend.errors import BadInput, ContendError
 from contend.units import parse_duration_ns
-from contend.workloads.generators.telling import failed
 from contend.workloads.parameters_file import Fields, Placeholders, read
+
+
+def failed(error: ContendError) -> int:
+    """Say it on standard error, in the two lines of contend's own command line. Returns the exit code.
+
+    >>> from contend.errors import BadInput
+    >>> failed(BadInput("no image is called 'x'", hint="name one that is there"))
+    2
+    """
+    print(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""), file=sys.stderr)
+    return error.exit_code
+
 
 Verbs = Mapping[str, Callable[[Fields, Placeholders], Any]]
 

@@ -14,7 +14,7 @@ from contend.contention.alibi.verdict import CellAlibi
 from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
-from contend.store.cells import PlannedCell
+from contend.store.cells import PlannedCell, values_of
 from contend.studies.scenarios import parse, to_yaml
 from contend.studies.storm import words as storm_words
 from contend.studies.storm.model import Storm
@@ -117,7 +117,8 @@ def run(
 
 
 def cells(rows: list[dict[str, Any]]) -> list[PlannedCell]:
-    return [PlannedCell(cell, {}, "", control=False) for cell in {row["cell"]: None for row in rows}]
+    factors = {row["cell"]: row["factors"] for row in rows}
+    return [PlannedCell(cell, of, "", control=False, values=values_of(of)) for cell, of in factors.items()]
 
 
 def found(path: Path, rows: list[dict[str, Any]], **more: Any) -> Storms:

@@ -1,9 +1,12 @@
-"""Archives that a kernel unpacks as its first root file system (initramfs)."""
+"""Archives that a kernel unpacks as its first root file system (initramfs), and a busybox for them, without libraries."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +33,18 @@ def archive(nodes: Iterable[Node]) -> bytes:
         packed += bytes(-len(packed) % 4) + node.data
         packed += bytes(-len(packed) % 4)
     return bytes(packed)
+
+
+def is_static(program: bytes) -> bool:
+    """A dynamic one names its loader (PT_INTERP) in the first page.
+
+    >>> is_static(b"\\x7fELF...\\0/lib64/ld-linux-x86-64.so.2\\0"), is_static(b"\\x7fELF")
+    (False, True)
+    """
+    return b"/ld-" not in program[:4096]
+
+
+def of_this_host() -> Path | None:
+    """This host's, if it has one that needs no libraries."""
+    found = shutil.which("busybox", path=f"{os.environ.get('PATH', os.defpath)}:/bin:/usr/bin:/sbin")
+    return Path(found) if found and is_static(Path(found).read_bytes()) else None

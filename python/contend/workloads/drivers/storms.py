@@ -1,4 +1,4 @@
-"""One storm: its services are started, loaded by the driver, ended; what came of it as one document."""
+"""Storms over somebody's broker: services are started, loaded by the driver, ended; what came of each as one document."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import secrets
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from contend import testbed
 from contend.errors import CannotHonour, HostFailed
-from contend.testbed.storm_bed import broker
-from contend.testbed.storm_lab.options import Storm
+from contend.workloads.drivers.rpc.options import URL
+from contend.workloads.drivers.rpc.processes import Starter
+from contend.workloads.drivers.storm_lab.options import Storm
 
 _NEEDED = ("oslo_messaging", "oslo_concurrency")
 _END_S = 15.0
@@ -26,37 +24,13 @@ SCHEMA_VERSION = 1
 
 
 def check() -> None:
-    """Raises CannotHonour for a library or program that the laboratory needs and this host has not."""
+    """Raises CannotHonour for a library that the services need and this Python has not."""
     absent = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if absent:
         raise CannotHonour(
             f"the storm laboratory needs {' and '.join(absent)}, not found in {sys.prefix}",
             hint="pip install 'contend[rpc]'",
         )
-    if broker.server() is None:
-        raise CannotHonour(
-            "the storm laboratory needs RabbitMQ, not found on this host",
-            hint="apt-get install rabbitmq-server (it need not run as a service)",
-        )
-
-
-def up(lab: Path) -> str:
-    """The URL of the laboratory's broker, which is started unless it is up. Raises CannotHonour, HostFailed."""
-    check()
-    url = broker.url(lab)
-    if url is None:
-        broker.stop(lab)
-        url = broker.start(lab)
-    return url
-
-
-def storm(lab: Path, options: Storm) -> dict[str, Any]:
-    """Run one storm over the laboratory's broker, which is brought up for it if it is down, and then taken down.
-
-    Times of boots count from when each was due. Raises CannotHonour, HostFailed.
-    """
-    with services(lab, options) as running:
-        return running.storm(options)
 
 
 def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
@@ -79,28 +53,17 @@ def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _broker(lab: Path) -> Iterator[str]:
-    url = broker.url(lab)
-    if url is not None:
-        yield url
-        return
-    broker.stop(lab)
-    try:
-        yield broker.start(lab)
-    finally:
-        broker.stop(lab)
-
-
 class Services:
     """The processes of storms, each its own; they end with the process that made them.
 
-    As many compute services as `options` say, and so no more in any storm.
+    As many compute services as `options` say, and so no more in any storm. of: the bed that they belong to. Times of boots
+    count from when each was due. Raises CannotHonour, HostFailed.
     """
 
-    def __init__(self, lab: Path, url: str, options: Storm) -> None:
-        self._members = broker.members(lab)
-        self._arguments = (url, f"storm-{secrets.token_hex(4)}", options.to_json())
+    def __init__(self, of: Starter, url: str, options: Storm) -> None:
+        check()
+        self._of, self._url = of, url
+        self._arguments = (f"storm-{secrets.token_hex(4)}", options.to_json())
         self._running: list[tuple[str, subprocess.Popen[str]]] = []
         try:
             conductor = self._start("conductor")
@@ -134,6 +97,12 @@ class Services:
             )
         return summary(options, told)
 
+    def __enter__(self) -> Services:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Those that serve finish what they are at. Idempotent."""
         for role, process in self._running:
@@ -154,11 +123,12 @@ class Services:
         self._running.clear()
 
     def _start(self, role: str, *more: str) -> subprocess.Popen[str]:
-        place = Path(testbed.__file__).parent
+        place = Path(__file__).parent
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(place)]))
-        environment = {**os.environ, "PYTHONPATH": path}
+        # The URL holds a password: not among the arguments, which all can read.
+        environment = {**os.environ, "PYTHONPATH": path, URL: self._url}
         program = str(place / "storm_lab" / "bin" / f"{role}.py")
-        process = self._members.popen(
+        process = self._of.popen(
             # Its libraries warn of each other's deprecations.
             [sys.executable, "-W", "ignore", program, *self._arguments, *more],
             environment,
@@ -183,15 +153,3 @@ def _tell(process: subprocess.Popen[str], line: str) -> None:
     assert process.stdin is not None
     process.stdin.write(f"{line}\n")
     process.stdin.flush()
-
-
-@contextmanager
-def services(lab: Path, options: Storm) -> Iterator[Services]:
-    """Services for one storm or several, over the laboratory's broker or one of their own."""
-    check()
-    with _broker(lab) as url:
-        running = Services(lab, url, options)
-        try:
-            yield running
-        finally:
-            running.end()

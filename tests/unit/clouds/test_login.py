@@ -1,4 +1,4 @@
-"""Logging in without openstacksdk: the same as it finds, or nothing, so that it is asked."""
+"""Logging in by openstacksdk to a small keystone, and what of it requests then go by."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from contend.clouds import login, plain
-from contend.clouds.access import Access
+from contend.clouds.login import login
 from contend.errors import HostFailed
 from support.wire_servers import Authority, Server, serving
 
@@ -108,154 +107,44 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keystone: tuple[Keyst
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
 
-    def make(top: dict[str, Any] | None = None, auth: dict[str, Any] | None = None, **more: Any) -> Path:
+    def make(auth: dict[str, Any] | None = None, **more: Any) -> Path:
         described = {
             "auth": {"auth_url": f"{keystone[0].url}/v3", **AUTH, **(auth or {})},
             "region_name": "one",
             **more,
         }
         file = tmp_path / "described.yaml"
-        file.write_text(json.dumps({"clouds": {"mine": described}, **(top or {})}), encoding="utf-8")
+        file.write_text(json.dumps({"clouds": {"mine": described}}), encoding="utf-8")
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
         return file
 
     return make
 
 
-def both(cloud: str = "", config: str = "") -> tuple[Access | None, Access]:
-    return plain.login(cloud, config, SERVICES), login._login(cloud, config, SERVICES)
-
-
-@pytest.mark.parametrize(
-    ("auth", "more"),
-    [
-        ({}, {}),
-        (
-            {},
-            {"identity_api_version": "3", "auth_type": "v3password", "interface": "public", "verify": False},
-        ),
-        ({}, {"cacert": "/etc/ssl/mine.pem", "identity_api_version": 3}),
-    ],
-)
-def test_the_same_as_openstacksdk_finds(
-    write: Write, keystone: tuple[Keystone, Server], auth: dict[str, Any], more: dict[str, Any]
+@pytest.mark.parametrize("verify", [True, False])
+def test_endpoints_of_the_region_and_the_version(
+    write: Write, keystone: tuple[Keystone, Server], monkeypatch: pytest.MonkeyPatch, verify: bool
 ) -> None:
-    file = write(auth=auth, **more)
-    for named in ((), ("mine",), ("mine", str(file))):
-        found, expected = both(*named)
-        assert found is not None
-        assert found._asdict() == expected._asdict()
-    made = keystone[0]
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    file = write(verify=verify, interface="public")
+    found, made = login("mine", services=SERVICES), keystone[0]
     assert found.endpoints == {
         "compute": f"{made.url}/compute/v2.1", "network": f"{made.url}/network/v2.0", "image": f"{made.url}/image/v2",
     }  # fmt: skip
+    assert found == login("mine", str(file), SERVICES) == login("", services=SERVICES)
+    assert (found.cloud, found.config, found.token, found.project) == ("mine", str(file), "abc", "p1")
+    assert found.verify is False if not verify else Path(str(found.verify)).is_file()
     assert found.fresh
     assert "abc" not in repr(found)
-
-
-def test_login_does_without_openstacksdk(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    write()
-    monkeypatch.setattr(login, "_login", lambda *_: pytest.fail("openstacksdk was asked"))
-    assert login.login("mine").project == "p1"
 
 
 def test_a_wrong_password_is_tried_once(write: Write, keystone: tuple[Keystone, Server]) -> None:
     write(auth={"password": "other"})
     with pytest.raises(HostFailed, match="does not let us in") as caught:
-        login.login("mine")
+        login("mine")
     assert "password" in caught.value.hint
     assert sum(request.startswith(b"POST") for request in keystone[1].requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("top", "auth", "more"),
-    [
-        ({}, {}, {"profile": "vexxhost"}),
-        ({}, {}, {"auth_type": "v3applicationcredential"}),
-        ({}, {}, {"compute_endpoint_override": "http://other/"}),
-        ({}, {}, {"regions": ["one", "two"]}),
-        ({}, {}, {"identity_api_version": "2.0"}),
-        ({}, {}, {"region_name": "{x}"}),
-        ({}, {"auth_url": "http://127.0.0.1:5000"}, {}),
-        ({}, {"domain_name": "x"}, {}),
-        ({}, {"project_id": "p1"}, {}),
-        ({}, {"user_domain_id": "x"}, {}),
-        ({}, {"password": 7}, {}),
-        ({"cache": {"auth": True}}, {}, {}),
-        ({"public-clouds": {}}, {}, {}),
-    ],
-)
-def test_what_is_not_plain_is_left_to_openstacksdk(
-    write: Write, top: dict[str, Any], auth: dict[str, Any], more: dict[str, Any]
-) -> None:
-    write(top, auth, **more)
-    assert plain.described("mine") is None
-
-
-def test_what_adds_to_a_description_is_left_to_openstacksdk(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write()
-    assert plain.described("mine") is not None
-    assert plain.described("other") is None
-    assert plain.described("mine", "/no/such/file") is None
-    monkeypatch.setenv("OS_REGION_NAME", "two")
-    assert plain.described("mine") is None
-    assert plain.described("mine", str(file)) is not None, (
-        "a recorded file is meant, whatever the environment says"
-    )
-    monkeypatch.delenv("OS_REGION_NAME")
-    secrets = Path("home/openstack/secure.yaml")
-    secrets.parent.mkdir(parents=True)
-    secrets.write_text("clouds: {}")
-    assert plain.described("mine") is None
-    secrets.unlink()
-    file.write_text("clouds: [")
-    assert plain.described("mine") is None
-
-
-def test_the_nearest_file_counts(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = write().read_text(encoding="utf-8")
-    monkeypatch.delenv("OS_CLIENT_CONFIG_FILE")
-    assert plain.described("mine") is None
-    for place in ("home/openstack/clouds.yml", "clouds.yaml"):
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        Path(place).write_text(text, encoding="utf-8")
-        found = plain.described("mine")
-        assert found is not None
-        assert Path(found.file) == Path(place).absolute()
-    assert AUTH["password"] not in repr(found)
-
-
-@pytest.mark.parametrize(
-    ("kind", "path"), [("volumev3", "/volume/v3/abc"), ("compute", "/compute/v3"), ("image", "/nothing")]
-)
-def test_a_catalogue_that_is_not_plain(
-    write: Write, keystone: tuple[Keystone, Server], kind: str, path: str
-) -> None:
-    write()
-    keystone[0].entries[kind] = path
-    assert plain.login("mine", "", SERVICES) is None
-
-
-def test_what_keystone_says_otherwise(write: Write, keystone: tuple[Keystone, Server]) -> None:
-    write()
-    keystone[0].status = 300
-    assert plain.login("mine", "", SERVICES) is None
-    keystone[0].status = 403
-    with pytest.raises(HostFailed):
-        plain.login("mine", "", SERVICES)
-
-
-def test_a_service_that_names_itself_otherwise_behind_a_proxy(
-    write: Write, keystone: tuple[Keystone, Server]
-) -> None:
-    write()
-    made = keystone[0]
-    made.version = lambda id_, status, path: {  # type: ignore[method-assign]
-        "id": id_, "status": status, "links": [{"rel": "self", "href": f"http://inside.invalid{path}"}]
-    }  # fmt: skip
-    assert plain.login("mine", "", SERVICES) is None
 
 
 def test_tls_as_described(write: Write, tmp_path: Path) -> None:
@@ -265,8 +154,8 @@ def test_tls_as_described(write: Write, tmp_path: Path) -> None:
     with serving(made, tls=authority.server("127.0.0.1")) as server:
         made.url = server.url
         write(auth={"auth_url": f"{server.url}/v3"}, cacert=str(authority.file))
-        found = plain.login("mine", "", SERVICES)
-        assert found is not None
+        found = login("mine", services=SERVICES)
         assert (found.token, found.verify) == ("abc", str(authority.file))
         write(auth={"auth_url": f"{server.url}/v3"})
-        assert plain.login("mine", "", SERVICES) is None
+        with pytest.raises(HostFailed, match="does not let us in"):
+            login("mine", services=SERVICES)
