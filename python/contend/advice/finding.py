@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from contend.stats.estimate import Estimate
@@ -24,12 +24,14 @@ class Evidence(Shape):
 class Finding(Shape):
     """A cause that slowed a victim."""
 
-    id: str
+    id: str = field(default="", kw_only=True)
     kind: Annotated[str, "the rule"]
     subject: Annotated[str, "the victim"]
     resource: Annotated[str, "run queue, throttling, disk queue, network, unexplained …"]
     sentence: str
-    share: Annotated[float | None, "part of the effect that the evidence explains"]
+    share: Annotated[float | None, "part of the effect that the evidence explains"] = field(
+        default=None, kw_only=True
+    )
     estimate: Estimate
     evidence: tuple[Evidence, ...]
     advice: str
