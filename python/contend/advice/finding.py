@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from contend.stats.estimate import Estimate
@@ -24,14 +24,12 @@ class Evidence(Shape):
 class Finding(Shape):
     """A cause that slowed a victim."""
 
-    id: str = field(default="", kw_only=True)
+    id: str
     kind: Annotated[str, "the rule"]
     subject: Annotated[str, "the victim"]
     resource: Annotated[str, "run queue, throttling, disk queue, network, unexplained …"]
     sentence: str
-    share: Annotated[float | None, "part of the effect that the evidence explains"] = field(
-        default=None, kw_only=True
-    )
+    share: Annotated[float | None, "part of the effect that the evidence explains"]
     estimate: Estimate
     evidence: tuple[Evidence, ...]
     advice: str

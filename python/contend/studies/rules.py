@@ -56,6 +56,7 @@ def caused(
 ) -> Finding:
     """A finding, not numbered yet, whose resource, share and evidence are those of its causes, the largest first."""
     return Finding(
+        id="",
         kind=kind,
         subject=subject,
         resource=causes[0].resource if causes else "unexplained",

@@ -188,10 +188,12 @@ def _dearest(
         f" {words(ratio)} what {least.called} takes ({format_value(least.takes, 's')})."
     )
     return Finding(
+        id="",
         kind="dearest-client",
         subject=most.variant,
         resource="CPU",
         sentence=sentence,
+        share=None,
         estimate=ratio,
         evidence=tuple(_evidence([least, *(side for _, side, _ in dearer)])),
         advice=f"Where the choice is yours: {least.called}.",
@@ -226,10 +228,12 @@ def _added(
             " hashes while it reads, so that nothing is read twice."
         )
     return Finding(
+        id="",
         kind=f"{what}-cost",
         subject=subject,
         resource="CPU",
         sentence=f"{subject}: {ratios} {beside}.",
+        share=None,
         estimate=ratio,
         evidence=tuple(_evidence([side for pair in dearer for side in pair[:2]])),
         advice=advice,

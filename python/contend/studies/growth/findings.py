@@ -44,6 +44,7 @@ def _finding(id_: str, call: Call, repeat: str) -> Finding:
         subject=call.title,
         resource="control plane",
         sentence=sentence,
+        share=None,
         estimate=slope,
         evidence=tuple(_evidence(call)),
         advice=_advice(call, bool(each)),

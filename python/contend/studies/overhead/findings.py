@@ -127,10 +127,12 @@ def _size(part: Decomposition, verify: str) -> Finding:
     )
     least = fading.below
     return Finding(
+        id="",
         kind="platform-size",
         subject=part.application,
         resource="platform size",
         sentence=sentence,
+        share=None,
         estimate=worst.ratio,
         evidence=tuple(
             Evidence(f"PSO at {p.setting.size:g} CPUs", p.ratio.value, "ratio", "overhead.decompositions")

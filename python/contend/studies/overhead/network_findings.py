@@ -29,12 +29,14 @@ def network_findings(effects: Sequence[Effect], repeat: str) -> Iterator[Finding
         application = most.over[0].application
         sizes = ", ".join(f"{words(e.ratio)} at {cpus_label(e.over[0].size)}" for e in same)
         yield Finding(
+            id="",
             kind="network-pair",
             subject=application,
             resource="network",
             sentence=_bare(application, sizes)
             if platform == "bare"
             else _beyond(application, f"{provisioning} {platform}", sizes),
+            share=None,
             estimate=most.ratio,
             evidence=tuple(
                 Evidence(

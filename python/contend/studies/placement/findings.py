@@ -78,10 +78,12 @@ def _finding(found: Placements, effect: Effect, beside: list[Effect], repeat: st
         )
     sentence += "".join(f"; {_UNITS[e.metric]} {change(e.ratio)}" for e in also)
     return Finding(
+        id="",
         kind=f"placement-{effect.kind}",
         subject=_SUBJECT[effect.kind],
         resource="network",
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
+        share=None,
         estimate=effect.ratio,
         evidence=tuple(
             Evidence(f"{_UNITS[e.metric]}, {e.kind}{way}", e.ratio.value, "ratio", "placement.effects")
@@ -96,6 +98,7 @@ def _dearer(found: Placements, added: Added, repeat: str) -> Finding:
     kind = added.kind
     over = place_words(added.over.host, added.over.subnet, added.over.encapsulation)
     return Finding(
+        id="",
         kind=f"placement-{kind}-cpu",
         subject=_SUBJECT[kind],
         resource="cpu",
@@ -103,6 +106,7 @@ def _dearer(found: Placements, added: Added, repeat: str) -> Finding:
             f"{over[0].upper()}{over[1:]}: {added.what} takes {seconds(added.seconds)} s more CPU time for 10^9 bytes"
             f" ({found.first.label})."
         ),
+        share=None,
         estimate=added.seconds,
         evidence=(Evidence(f"CPU time of {added.what}", added.seconds.value, "s/GB", "placement.added"),),
         advice=_ADVICE[kind],

@@ -175,6 +175,7 @@ def _claim(
         subject=worse.victim,
         resource=worse.resource or "unexplained",
         sentence=f"{sentence}.",
+        share=None,
         estimate=worse.predicted,
         evidence=tuple(evidence),
         advice=advice,
