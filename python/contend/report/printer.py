@@ -6,7 +6,7 @@ Works at 80 columns, without colour and without a terminal; colour only repeats 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from contend.text.masking import mask
@@ -47,6 +47,20 @@ def one_line(text: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(printable(text), style=style)
+
+
+def titled_table(title: str, *columns: str, texts: Collection[str] = ()) -> Table:
+    """A table of which the first column and `texts` are folded at need, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="", pad_edge=False)
+    for at, column in enumerate(columns):
+        if at == 0 or column in texts:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 class Printer:

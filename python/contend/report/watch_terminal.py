@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from contend.contention.blame import RESOURCES, Period, is_neighbour
 from contend.contention.watch import Watched
 from contend.report import watch_words as words
+from contend.report.printer import titled_table
 from contend.report.watch_document import WatchReport
 from contend.text.masking import mask
 from contend.units import format_duration
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
     from rich.live import Live
-    from rich.table import Table
 
 ROWS = 12  # victims of the live table
 SUMMARY = 10  # victims, and culprits, of the summary's matrix
@@ -100,7 +100,7 @@ class LiveTable:
     def _table(self, watched: Watched, period: Period) -> RenderableType:
         from rich.text import Text
 
-        table = _empty(
+        table = titled_table(
             f"waited for neighbours, by {watched.by} · {format_duration(watched.blame.length_ns)} so far · "
             f"{words.cost(watched)} · Ctrl-C ends with the summary"
         )
@@ -162,7 +162,7 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
     ranked = [(v, s) for v, s in blame.ranked(resource, report.keep) if blame.sums(resource, v).lost_ns]
     if not ranked:
         return
-    table = _empty(
+    table = titled_table(
         f"{NAMES[resource]}: share of time lost to neighbours (95 % interval), and whom it waited for"
     )
     table.add_column("victim", no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 3))
@@ -187,13 +187,6 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
     console.print(table)
     for name, about in words.meanings(named):
         _say(console, f" {name}: {about}", style="dim", indent="   ")
-
-
-def _empty(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    return Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
 
 
 def _say(console: Console, text: str, *, style: str = "", indent: str = "", whole: bool = False) -> None:
