@@ -90,25 +90,25 @@ def modules(package: Path) -> dict[str, Module]:
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = Module(name, inside, ast.parse(path.read_text(encoding="utf-8")))
     for module in found.values():
-        for node, inside in _imports(module.tree, inside=False):
-            names = {name for name in _named(node, found) if name in found and name != module.name}
+        for node, inside in imports_in(module.tree, inside=False):
+            names = {name for name in taken_from(node, found) if name in found and name != module.name}
             (module.later if inside else module.at_once).update(names)
     return found
 
 
-def _imports(node: ast.AST, *, inside: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+def imports_in(node: ast.AST, *, inside: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, inside
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         else:
-            yield from _imports(
+            yield from imports_in(
                 child, inside=inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             )
 
 
-def _named(node: ast.Import | ast.ImportFrom, known: Container[str]) -> set[str]:
+def taken_from(node: ast.Import | ast.ImportFrom, known: Container[str]) -> set[str]:
     """What it takes from: of a package that is only the way to a module, the module."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}

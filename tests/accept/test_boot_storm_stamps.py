@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from contend.clouds.storm.document import quantile
+from contend.ranks import interpolated
 from contend.testbed.openstack.bed import Bed
 from contend.testbed.openstack.cloud import variables
 from results.files import save
@@ -51,7 +51,9 @@ def test_active_is_timed_right(bed: Bed, contend: Home) -> None:
     told = {
         "sizes": SIZES,
         "servers": len(rows),
-        "save_median_s": round(quantile(sorted(row["truth"][1] - row["truth"][0] for row in rows), 0.5), 4),
+        "save_median_s": round(
+            interpolated(sorted(row["truth"][1] - row["truth"][0] for row in rows), 0.5), 4
+        ),
         "polling": figures(rows, "polling"),
         "with_notifications": figures(rows, "heard"),
     }
@@ -89,9 +91,9 @@ def figures(rows: list[dict[str, Any]], way: str) -> dict[str, float]:
     errors = sorted(max(0.0, row["truth"][0] - row[way][0], row[way][0] - row["truth"][1]) for row in rows)
     widths = sorted(row[way][2] - row[way][1] for row in rows)
     return {
-        "error_median_s": round(quantile(errors, 0.5), 4),
-        "error_p90_s": round(quantile(errors, 0.9), 4),
+        "error_median_s": round(interpolated(errors, 0.5), 4),
+        "error_p90_s": round(interpolated(errors, 0.9), 4),
         "error_max_s": round(errors[-1], 4),
-        "width_median_s": round(quantile(widths, 0.5), 4),
+        "width_median_s": round(interpolated(widths, 0.5), 4),
         "inside": sum(row[way][1] <= row["truth"][1] and row["truth"][0] <= row[way][2] for row in rows),
     }

@@ -1,7 +1,7 @@
 """Results as other tools write them, made from known values.
 
-Those of k6 and JMeter are held to what the real ones wrote by tests/contract/test_recorded_tools.py. All are written after
-each tool's documentation and source, which `contend.imports.formats` names: of fio HOWTO and stat.c, of
+Those of k6 and JMeter are held to what the real ones wrote by tests/contract/imports/test_recorded_tools.py. All are
+written after each tool's documentation and source, which `contend.imports.formats` names: of fio HOWTO and stat.c, of
 iperf3 iperf_api.c, of Rally its exporters, of k6 grafana.com/docs/k6 (Results output), of JMeter its manual (CSV log
 format), of pgbench printResults, of sysbench report_cumulative. Nothing here is copied from a run.
 """

@@ -13,7 +13,7 @@ SHA512 = hashlib.sha512(CONTENT).hexdigest()
 
 def answer(request: bytes, content: bytes = CONTENT) -> bytes:
     """The root tells the versions to anybody, with 300; all else wants the token, and below /v2 none is told. As a real one
-    answers: tests/contract/test_recorded_cloud.py.
+    answers: tests/contract/clouds/test_recorded_cloud.py.
 
     content: what comes for the image, whose size and hashes are told as CONTENT's.
     """

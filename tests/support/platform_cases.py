@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms import cgroups, procfs
 from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Command, HostSpec, Limit, Platform
 from contend.platforms.container import ContainerPlatform
@@ -136,6 +139,36 @@ def spec(
 
 def shell(script: str, directory: Path, **env: str) -> Command:
     return Command(("sh", "-c", script), directory, directory / "out", directory / "err", env)
+
+
+def listed_by_the_engines() -> list[str]:
+    """Every container there is, asked of the engines themselves."""
+    lines: list[str] = []
+    for command in (
+        ("podman", "ps", "-a", "--format", "{{.Names}}"),
+        ("runc", "--root", "/run/contend-oci/runc", "list"),
+    ):
+        if shutil.which(command[0]) and os.geteuid() == 0:
+            lines += subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return lines
+
+
+def nothing_left(run_id: str) -> bool:
+    groups = [p for p in cgroups.find(cgroups.read_layout()) if run_id in p.name]
+    held = [line for line in listed_by_the_engines() if run_id in line]
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if run_id in line]
+    bundles = list((state.folder().parent / "bundles").glob(f"*{run_id}*"))
+    until(lambda: not domains(run_id), 10)  # libvirt learns of a process's end a little later
+    found = [*groups, *held, *mounts, *bundles, *procfs.marked(run_id), *domains(run_id)]
+    assert not found, found
+    return True
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return met
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Cannot(enum.StrEnum):
 
     OPEN_VSWITCH = "Open vSwitch's package brings a service that starts with the machine from then on"
     PYTHON_3_14 = (
-        "Debian 12 and 13 have no CPython 3.14 (system/test_newer_pythons runs it under that of sid)"
+        "Debian 12 and 13 have no CPython 3.14 (system/project/test_newer_pythons runs it under that of sid)"
     )
     OWN_TESTS = "Debian's Python comes without its own tests"
     CAMPAIGNS = "what the largest workloads need is installed for campaigns only (make accept)"

@@ -4,7 +4,7 @@ A start of a new interpreter takes most of a second of CPU time, nearly all of i
 dozens. What a child of fork does is otherwise the real thing: a process and a session of its own, the caller's streams,
 environment and working directory, an exit status. It can leave nothing in the tests' process, nor in the next start. What
 an interpreter reads once, when it starts (PYTHON*, the locale), must be as it was for the process that forks: `possible`
-says so. That each verb starts by itself too is tested by tests/system/test_cli_starts.py.
+says so. That each verb starts by itself too is tested by tests/system/cli/test_cli_starts.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 see, its volumes loop devices. What is asked for is done at once.
 
 It stands for the ways between what contend asks and what runs in instances. How a cloud behaves is for tests on a real one;
-its answers are held to those of one (tests/contract/test_recorded_cloud.py).
+its answers are held to those of one (tests/contract/clouds/test_recorded_cloud.py).
 """
 
 from __future__ import annotations

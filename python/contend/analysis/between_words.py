@@ -70,7 +70,12 @@ def notes(comparison: Comparison, *, primary: bool = False) -> list[str]:
 def headline(comparison: Comparison) -> str:
     """How many headline metrics got worse and better, in a sentence."""
     verdicts = [change.estimate.verdict for change in comparison.cells if change.metric.primary]
-    worse, better = verdicts.count("higher"), verdicts.count("lower")
-    rest = len(verdicts) - worse - better
-    text = f"Of {len(verdicts)} headline metric{'s' * (len(verdicts) != 1)} {worse} got worse and {better} better"
-    return f"{text}; of {rest} the data show no change." if rest else f"{text}."
+    counted = {
+        "worse": verdicts.count("higher"),
+        "better": verdicts.count("lower"),
+        "without a detectable change": verdicts.count("no detectable effect"),
+    }
+    counted["undecided"] = len(verdicts) - sum(counted.values())
+    return f"{len(verdicts)} headline metrics: " + ", ".join(
+        f"{n} {what}" for what, n in counted.items() if n
+    )

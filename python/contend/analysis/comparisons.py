@@ -69,6 +69,7 @@ class _Pair:
     )
     changed: str = ""  # the limit of one of the two that somebody changed while it was measured
     part: float = 1.0  # of a CPU's time, that the treatment was given
+    as_measured: bool = False  # the ratio is treatment / baseline, whichever is better
 
     @property
     def key(self) -> tuple[str, str]:
@@ -92,8 +93,8 @@ class _Pair:
 
     @property
     def inverted(self) -> bool:
-        """A slowdown is > 1 when worse: baseline / treatment where higher is better, except in `compare`."""
-        return self.treatment.info.better == "higher" and "variant" not in self.cell.factors
+        """A slowdown is > 1 when worse: baseline / treatment where higher is better."""
+        return self.treatment.info.better == "higher" and not self.as_measured
 
     def scaled(self, series: Series) -> list[float]:
         """Values whose ratio treatment / baseline is the slowdown: of a rate, the time per unit.
@@ -118,6 +119,7 @@ def compare_all(
     study = study_of(scenario)
     left = study.unsound(rows)
     changed = limits_changed(rows)
+    as_measured = study.layout(None).as_measured
     pairs = [
         _Pair(
             cell,
@@ -126,6 +128,7 @@ def compare_all(
             bool(left & {cell.id, cell.baseline}),
             changed.get(cell.id) or changed.get(cell.baseline, ""),
             study.part(cell.values, table[cell.id][name].info.loop),
+            as_measured,
         )
         for cell in cells
         if cell.baseline in table and cell.id in table

@@ -243,12 +243,17 @@ def _answer(found: Fleets, primary: Sequence[CellResult]) -> str:
 
 
 def _label(cell: CellResult) -> str:
-    if "variant" in cell.factors:
-        return f"{cell.factors['variant']} {cell.metric.name}"
+    if not _beside(cell):
+        return f"{cell.factors.get('variant', cell.cell)} {cell.metric.name}"
     return f"{cell.factors['victim']} beside {cell.factors['neighbour']}"
 
 
 def _named(cell: CellResult) -> str:
-    if "variant" in cell.factors:
-        return f"The {cell.metric.name} of {cell.factors['variant']} against the baseline"
+    if not _beside(cell):
+        return f"The {cell.metric.name} of {cell.factors.get('variant', cell.cell)} against the baseline"
     return f"Slowdown of {_label(cell)}"
+
+
+def _beside(cell: CellResult) -> bool:
+    """True if it is of a victim beside a neighbour, and of no variants."""
+    return "variant" not in cell.factors and {"victim", "neighbour"} <= cell.factors.keys()

@@ -19,6 +19,7 @@ from contend import __version__
 from contend.clock import Began
 from contend.errors import ContendError, suggest
 from contend.store.damage import Damage, noting
+from contend.text.printable import passage
 from contend.text.safe import guard_streams
 
 # verb: what it is for. The order is the one of the help text.
@@ -216,7 +217,6 @@ def _silence(stream: TextIO) -> None:
 
 def fail(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> int:
     from contend.text.masking import mask
-    from contend.text.printable import passage
 
     lines = [f"error: {passage(mask(message))}"]
     lines += [f"  hint: {passage(mask(hint))}"] if hint else []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from contend.cli.common import began_ns, finish, make_progress, runs_option
-from contend.errors import BadInput
+from contend.errors import BadInput, ScenarioError
 from contend.text.masking import mask
 
 if TYPE_CHECKING:
@@ -132,7 +132,6 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
     """The scenario that the command line means. Raises BadInput."""
     import yaml
 
-    from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.scenarios import parse
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import print_answer
+from contend.cli.common import headline, load_report, print_answer
+from contend.errors import BadInput, ScenarioError
+from contend.text.safe import safe_console
 
 if TYPE_CHECKING:
     from contend.advice.document import RunAdvice
@@ -43,8 +45,6 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
       contend advise runs/interference-forecast-… --hosts 2 --worst
       contend advise runs/noisy-neighbour-…
     """
-    from contend.cli.common import load_report
-    from contend.errors import BadInput
     from contend.store.directory import RunDirectory
 
     reports = [load_report(RunDirectory.open(run)) for run in runs]
@@ -59,11 +59,10 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
     if as_json:
         from contend.advice.document import AdviceDocument
 
-        headline = " ".join(report.analysis.answer for report in reports)
-        print_answer(headline, AdviceDocument(tuple(of for of, _ in advised)), code=code)
+        answers = " ".join(headline(report.analysis) for report in reports)
+        print_answer(answers, AdviceDocument(tuple(of for of, _ in advised)), code=code)
     else:
         from contend.report.advise_terminal import show_advice
-        from contend.text.safe import safe_console
 
         console = safe_console()
         for report, (_, advice) in zip(reports, advised, strict=True):
@@ -80,7 +79,6 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunAdvice, Advice]:
     """Advise on one run, for machines and for people."""
     from contend.advice.document import RunAdvice
-    from contend.errors import ScenarioError
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.base import study_of
     from contend.studies.scenarios import parse

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from contend.clock import Began
-from contend.errors import ThresholdCrossed
+from contend.errors import HostFailed, ThresholdCrossed
+from contend.store.damage import noting, uncollected
 from contend.text.answer import VERDICTS, Answer
-from contend.text.safe import write_json
+from contend.text.safe import safe_console, write_json
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -61,8 +62,6 @@ def offer_page(page: Path | None, why: str, *, open_page: bool) -> None:
             click.launch(str(page))
         return
     if open_page:
-        from contend.errors import HostFailed
-
         raise HostFailed(why, hint="copy the trace to a directory of yours")
     print(f"note: no page: {why}", file=sys.stderr)
 
@@ -84,8 +83,6 @@ def load_report(
 
     Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
     """
-    from contend.store.damage import noting
-
     with noting() as damage:
         report = _load(run, context, for_page)
     found = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
@@ -176,7 +173,6 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
 def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
     """findings.json and report.html, anew; `context` as of `load_report`."""
     from contend.report.html import render_html
-    from contend.store.damage import uncollected
 
     with uncollected():
         report = load_report(run, context, for_page=True)
@@ -206,7 +202,7 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
     report = write_report(outcome.run)
     code, why = _ending(outcome, report.analysis)
     if as_json:
-        print_answer(report.analysis.answer, report.analysis, code=code)
+        print_answer(headline(report.analysis), report.analysis, code=code)
     else:
         print_report(report, verbose=verbose)
     if why:
@@ -220,6 +216,11 @@ def print_answer(headline: str, data: Any, *, code: int = 0) -> None:
     data: a Shape, or what JSON has. code: with which the process will exit.
     """
     write_json(Answer(verb(), headline, data, verdict=VERDICTS[code]).to_json())
+
+
+def headline(analysis: Analysis) -> str:
+    """The answer of a run, or that there is none."""
+    return analysis.answer or f"{analysis.title or analysis.study}: no answer"
 
 
 def verb() -> str:
@@ -256,7 +257,6 @@ def _ending(outcome: Outcome, analysis: Analysis) -> tuple[int, str]:
 
 def print_report(report: ReportInput, *, verbose: bool) -> None:
     from contend.report.terminal import show
-    from contend.text.safe import safe_console
 
     show(report, safe_console(), verbose=verbose)
 

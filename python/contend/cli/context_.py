@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from contend.cli.common import print_answer
+from contend.cli.common import print_answer, write_report
+from contend.text.safe import safe_console
 
 
 @click.command("context", short_help="What one RPC's or download's cost is of a whole cloud.")
@@ -34,7 +35,6 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
       contend context runs/rpc-envelope-… --of runs/boot-storm-…
       contend context runs/image-download-… --of runs/boot-storm-… --image 2G
     """
-    from contend.cli.common import write_report
     from contend.context.choose import put
     from contend.context.words import answer
     from contend.store.directory import RunDirectory
@@ -48,7 +48,6 @@ def command(run: str, of: str | None, calls: float | None, image: str | None, as
         print_answer(answer(context), context)
         return 0
     from contend.report.terminal import show_in_context
-    from contend.text.safe import safe_console
 
     show_in_context(report, safe_console())
     return 0

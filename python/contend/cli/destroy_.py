@@ -13,6 +13,7 @@ import click
 
 from contend.cli.common import print_answer, shown
 from contend.errors import BadInput, ContendError
+from contend.text.printable import printable
 
 if TYPE_CHECKING:
     from contend.platforms.destroy import Report
@@ -40,7 +41,6 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
     from contend.fleet.removal import EVERYTHING
     from contend.platforms.destroy import destroy_all, destroy_run
     from contend.store.directory import RunDirectory
-    from contend.text.printable import printable
 
     if bool(run) == every:
         raise BadInput(
@@ -96,8 +96,6 @@ def headline(report: Report) -> str:
 
 def _printable(error: ContendError) -> ContendError:
     """An error with the names and reasons of strangers safe to print."""
-    from contend.text.printable import printable
-
     shown_ = ContendError(printable(error.message), hint=printable(error.hint))
     for note in getattr(error, "__notes__", ()):
         shown_.add_note(printable(note, lines=True))

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -95,8 +96,6 @@ def command(
       contend fetch debian-13 --cloud mycloud -o /var/lib/images/debian.qcow2 --rate 50MB/s
       contend fetch http://host/image.raw -o - | qemu-img dd if=/dev/stdin of=…
     """
-    from dataclasses import replace
-
     from contend.fetch.order import Limits, become, order_of, parse_checksum, parse_rate
     from contend.units import NS_PER_S, parse_duration_ns, parse_fraction
 
@@ -112,10 +111,11 @@ def command(
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", what):
         if cloud:
             raise BadInput("--cloud is for images, not for URLs", hint="leave one of them out")
-        from contend.clouds.config_files import check_authorities
         from contend.fetch.order import Source
 
         if cacert is not None:
+            from contend.clouds.config_files import check_authorities
+
             check_authorities(cacert)
         source = Source(what, more, verify=False if insecure else cacert or True, file_name=_last_name(what))
     else:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from contend.cli.common import print_answer
+from contend.cli.common import offer_page, print_answer, shown
+from contend.text.safe import safe_console
 
 
 @click.command("hunt", short_help="Find what a batch of jobs waits for, and for whom.")
@@ -59,7 +60,6 @@ def command(
       contend hunt storm-4 storm-8 storm-16 storm-32 --limit 30s
       contend hunt runs/storm-lab-20260102-101500 --json
     """
-    from contend.cli.common import offer_page, shown
     from contend.contention.growth import growth
     from contend.contention.hunt import batch_of, by_jobs, hunt
     from contend.contention.hunting.sources import groups, ordered
@@ -82,7 +82,6 @@ def command(
         print_answer(told.findings[0].sentence if told.findings else nothing(told), hunt_document(told))
     else:
         from contend.report.hunt_terminal import print_hunt
-        from contend.text.safe import safe_console
 
         print_hunt(told, safe_console(soft_wrap=True))
         if page is not None:

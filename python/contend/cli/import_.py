@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from contend.cli.common import print_answer, print_report, runs_option, write_report
+from contend.cli.common import headline, print_answer, print_report, runs_option, write_report
 from contend.files import size_or_zero
 
 
@@ -50,7 +50,7 @@ def command(files: tuple[Path, ...], form: str, name: str, runs: Path, verbose: 
         run.remove()
         raise
     if as_json:
-        print_answer(report.analysis.answer, report.analysis)
+        print_answer(headline(report.analysis), report.analysis)
     else:
         print_report(report, verbose=verbose)
     return 0

@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from contend.cli.common import print_answer, runs_option, shown
+from contend.errors import BadInput, ContendError
+from contend.store.damage import json_object
+from contend.text.printable import printable
 
 PLATFORMS = {
     "bare": "this host as it is; a cgroup only to account and to clean up",
@@ -46,10 +49,7 @@ def command(what: str | None, runs: Path, as_json: bool) -> int:
 
 def _runs(place: Path) -> dict[str, str]:
     """Directories of runs and recordings, oldest first, and the command that each came from."""
-    from contend.errors import BadInput
-    from contend.store.damage import json_object
     from contend.store.directory import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
-    from contend.text.printable import printable
 
     marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in place.glob(f"*/{name}")]
     found = {}
@@ -70,7 +70,6 @@ def _entries(kind: str) -> dict[str, str]:
 
         return dict(described())
     if kind == "scenarios":
-        from contend.errors import ContendError
         from contend.studies.scenarios import builtin_names, load
 
         titles = {}

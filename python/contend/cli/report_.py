@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import offer_page, print_answer, print_report, shown, write_report
+from contend.cli.common import (
+    headline,
+    offer_page,
+    print_answer,
+    print_report,
+    shown,
+    write_report,
+    write_sample_report,
+)
+from contend.errors import BadInput
+from contend.text.safe import safe_console
 
 if TYPE_CHECKING:
     from contend.store.directory import RunDirectory
@@ -57,7 +67,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
         context = put(directory, of)
     report = write_report(directory, context)
     if as_json:
-        print_answer(report.analysis.answer, report.analysis)
+        print_answer(headline(report.analysis), report.analysis)
     else:
         print_report(report, verbose=verbose)
     return _opened(directory, open_page)
@@ -65,8 +75,6 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
 
 def _no_storm(run: str, of: str | None) -> None:
     if of is not None:
-        from contend.errors import BadInput
-
         raise BadInput(f"--of {of}: {run} tells no component's cost", hint="contend context --help")
 
 
@@ -79,8 +87,6 @@ def _trace(source: str, as_json: bool, open_page: bool) -> int:
     if as_json:
         print_answer(answer(summary), summary)
     else:
-        from contend.text.safe import safe_console
-
         print_summary(summary, safe_console())
         if page is not None:
             print(f"{source}   page: {shown(page)}")
@@ -89,7 +95,6 @@ def _trace(source: str, as_json: bool, open_page: bool) -> int:
 
 
 def _sample(directory: RunDirectory, as_json: bool) -> None:
-    from contend.cli.common import write_sample_report
     from contend.cli.sample_ import print_summary
 
     summary = write_sample_report(directory)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import print_answer, runs_option, shown
+from contend.cli.common import print_answer, runs_option, shown, write_sample_report
 from contend.errors import BadInput, ContendError
 from contend.text.safe import plain
 
@@ -132,8 +132,6 @@ def _live(words: tuple[str, ...], quiet: bool) -> Live:
 
 def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
     """Write summary.json and report.html, and print the summary: on stderr where stdout is the command's."""
-    from contend.cli.common import write_sample_report
-
     summary = write_sample_report(run)
     if as_json:
         print_answer(summary.headline, summary)

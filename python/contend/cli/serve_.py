@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from contend.cli.common import runs_option, verb
+from contend.errors import BadInput
 from contend.text.answer import Answer
 from contend.text.printable import printable
 from contend.text.safe import plain
@@ -61,7 +62,6 @@ def command(
     Only reads, and only answers GET. Ctrl-C ends it. On a host that others use too, loopback is theirs as well:
     --new-token keeps them out.
     """
-    from contend.errors import BadInput
     from contend.interrupts import Interrupts
     from contend.serve.access import Access, Listen, choose_token, others_can_read, own_names
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import math
 import sys
@@ -10,8 +11,10 @@ from typing import Any
 import click
 
 from contend.cli.common import print_answer
+from contend.errors import BadInput
 from contend.text.masking import mask_value
 from contend.text.printable import printable
+from contend.text.safe import safe_console
 
 
 @click.command("sql", short_help="Ask a run's or trace's rows anything.")
@@ -42,15 +45,11 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
         objects = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
         print_answer(f"{len(objects)} row{'s' * (len(objects) != 1)}", objects)
     elif as_csv:
-        import csv
-
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
     else:
         from rich.table import Table
-
-        from contend.text.safe import safe_console
 
         table = Table(*(str(c) for c in columns), box=None, pad_edge=False)
         for row in rows:
@@ -64,7 +63,6 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
 
 def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tuple[Any, ...]]]:
     from contend.contention.events import TABLES, read
-    from contend.errors import BadInput
     from contend.store.traces import is_trace
 
     if is_trace(source):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contend.errors import BadInput, HostFailed
+from contend.text.safe import plain, safe_console
 
 if TYPE_CHECKING:
     from contend.trace.launch import TraceOptions
@@ -178,7 +179,6 @@ def _sampled(asked: TraceOptions, command: tuple[str, ...], interval: str) -> in
     from contend.sample.live import Quiet
     from contend.store.directory import RunDirectory
     from contend.store.traces import SAMPLE
-    from contend.text.safe import plain
     from contend.trace.launch import environment
     from contend.units import parse_duration_ns
 
@@ -258,7 +258,6 @@ def _tell(directory: Path, summary: bool) -> None:
     if summary:
         from contend.report.trace_terminal import print_summary
         from contend.store.trace_summary import summarise
-        from contend.text.safe import safe_console
 
         print_summary(summarise(directory), safe_console(stderr=True))
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from contend.errors import BadInput, CannotHonour
 from contend.text.masking import mask_value, mask_yaml
 
 
@@ -24,7 +25,6 @@ from contend.text.masking import mask_value, mask_yaml
 )
 def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str | None) -> int:
     """Check FILE: a scenario (it has a `study`) or a workload (it has a `run`), a built-in's name or a path."""
-    from contend.errors import BadInput
     from contend.studies import scenarios
 
     if schema is not None:
@@ -57,7 +57,6 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
     from contend.engine.checks import fitted
-    from contend.errors import CannotHonour
     from contend.studies.base import cells_of, study_of
 
     asked, left_out = fitted(scenarios.load(file, settings))

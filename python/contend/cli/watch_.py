@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.cli.common import print_answer
+from contend.cli.common import print_answer, shown
+from contend.errors import BadInput, HostFailed
+from contend.text.safe import plain, safe_console
 
 if TYPE_CHECKING:
     from contend.contention.blame import Period
@@ -95,7 +97,6 @@ def command(
     from contend.contention.watch import Watch
     from contend.contention.watch_record import WatchRecord
     from contend.environment import fingerprint
-    from contend.errors import BadInput
     from contend.interrupts import Interrupts
     from contend.report.watch_metrics import Exporter, write
     from contend.store.directory import RunDirectory
@@ -206,16 +207,12 @@ def _shower(as_json: bool, keep: Callable[[str], bool]) -> Shower:
 
     stream = sys.stderr if as_json else sys.stdout
     if stream.isatty():
-        from contend.text.safe import plain, safe_console
-
         return LiveTable(safe_console(file=plain(stream)), keep)
     return Lines(lambda line: print(line, file=stream, flush=True), keep)
 
 
 def _finish(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
     """The page, and the answer even where that cannot be written."""
-    from contend.errors import HostFailed
-
     failed = None
     try:
         if run is not None:
@@ -236,9 +233,7 @@ def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
         code = 0 if report.alert is None else report.alert.exit_code
         print_answer(answer(report), document(report), code=code)
         return
-    from contend.cli.common import shown
     from contend.report.watch_terminal import summary
-    from contend.text.safe import safe_console
 
     summary(report, safe_console())
     if run is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contend.errors import BadInput
 from contend.files import read_named
+from contend.store.ownership import why_file_changeable
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NAMES = ("clouds", "secure", "clouds-public")
@@ -38,8 +39,6 @@ def check_in_working_directory(file: Path) -> None:
     named = {Path(os.environ.get(name) or "/") for name in _VARIABLES}
     if file.is_absolute() or len(file.parts) != 1 or file in named:
         return
-    from contend.store.ownership import why_file_changeable
-
     if why := why_file_changeable(file):
         raise BadInput(
             f"{file} of the working directory is not read: {why}",

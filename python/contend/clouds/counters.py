@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, parse_qs
 
 from contend.clouds.config_files import check_trusted
 from contend.clouds.http import proxy_for
@@ -218,7 +218,6 @@ class Database:
                 "counting SQL statements needs PyMySQL, which is not installed",
                 hint="pip install 'contend[openstack]'",
             ) from error
-        from urllib.parse import parse_qs
 
         options = {name: values[0] for name, values in parse_qs(url.query).items()}
         user, password = login_of(url)
@@ -312,7 +311,6 @@ class Broker:
             read_s=_TIMEOUT_S,
             context=_tls,
             proxy=proxy_for,
-            now_ns=time.monotonic_ns,
         )
         self.read()
 

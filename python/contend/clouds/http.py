@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
 
 from contend.clouds import config_files
 from contend.clouds.access import Access
@@ -118,7 +119,6 @@ class Api:
             read_s=READ_S,
             context=lambda: tls_context(access),
             proxy=proxy_for,
-            now_ns=time.monotonic_ns,
         )
 
     def request(
@@ -222,8 +222,6 @@ def redirected(method: str, url: str, answer: Answer) -> str:
         return ""
     if method not in ("GET", "HEAD") and answer.status not in (307, 308):
         return ""
-    from urllib.parse import urljoin
-
     other = urljoin(url, where)
     old, _ = split_url(url)
     try:

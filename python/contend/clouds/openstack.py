@@ -9,8 +9,6 @@ took the name is left alone. A server group has nothing but its name, which hold
 from __future__ import annotations
 
 import math
-import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,10 +17,9 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from contend import names
-from contend.clock import Clock, SystemClock
 from contend.clouds.http import Api, RequestFailed
 from contend.errors import HostFailed
-from contend.store.ledger import SCHEMA_VERSION, append_lines
+from contend.store import ledger
 
 LEDGER_PREFIX = "openstack-"
 MARK = "contend_run"
@@ -154,56 +151,26 @@ def body_of(kind: Kind, name: str, run: str, wanted: Mapping[str, Any]) -> dict[
 
 
 class Record:
-    """Rows about cloud things in a run's ledger, written by the process that makes them while the run holds the lock.
+    """Rows about cloud things in a run's ledger: many names at once do not stretch the storm whose servers they are."""
 
-    Many names at once cost one fsync, so that announcing a storm's servers does not stretch the storm.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        run: str,
-        cloud: str,
-        config: str,
-        clock: Clock | None = None,
-        everywhere: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, *, run: str, cloud: str, config: str, everywhere: bool = False) -> None:
         """everywhere: they are another project's, made and seen by an administrator's rights."""
         self.path, self.run = path, run
-        self._about = {"run": run, "cloud": cloud, "config": config}
-        if everywhere:
-            self._about["everywhere"] = "yes"
-        self._clock = clock or SystemClock()
-        self._lock = threading.Lock()  # rows of one write stay together
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._about = {"cloud": cloud, "config": config} | ({"everywhere": "yes"} if everywhere else {})
+        self._rows = ledger.Record(path, run)
+        self.close = self._rows.close
 
     def intend(self, kind: Kind, wanted: Iterable[str]) -> None:
         """On the disk when this returns: only then may the requests leave."""
-        self._write("intend", kind, ({"name": name} for name in wanted))
+        self._rows.write("intend", kind.ledger, ({"name": name} for name in wanted), self._about)
 
     def created(self, kind: Kind, ids: Mapping[str, str]) -> None:
         """ids: by name."""
-        self._write("created", kind, ({"name": name, "id": id_} for name, id_ in ids.items()))
+        rows = ({"name": name, "id": id_} for name, id_ in ids.items())
+        self._rows.write("created", kind.ledger, rows, self._about)
 
     def removed(self, kind: Kind, gone: Iterable[str]) -> None:
-        self._write("removed", kind, ({"name": name} for name in gone))
-
-    def _write(self, event: str, kind: Kind, rows: Iterable[Mapping[str, str]]) -> None:
-        head = {
-            "schema_version": SCHEMA_VERSION,
-            "at_ns": self._clock.monotonic_ns(),
-            "utc": self._clock.utc(),
-            "event": event,
-            "kind": kind.ledger,
-        }
-        with self._lock:
-            append_lines(self._fd, ({**head, **self._about, **row} for row in rows), self.path)
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._rows.write("removed", kind.ledger, ({"name": name} for name in gone), self._about)
 
     def __enter__(self) -> Record:
         return self
@@ -363,6 +330,14 @@ class Cloud:
                     if error.status in (401, 403):
                         return there, {str(i["name"]): error.message for i in left}
             self._sleep(0.5)
+
+    def clear(self, record: Record, kind: Kind, wanted: Sequence[str]) -> dict[str, str]:
+        """As `remove`, and the ledger is told; what could not be removed, and why."""
+        if not wanted:
+            return {}
+        _, late = self.remove(kind, wanted)
+        record.removed(kind, [name for name in wanted if name not in late])
+        return late
 
 
 def _common(wanted: set[str]) -> str:

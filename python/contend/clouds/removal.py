@@ -12,9 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contend.clouds.http import Api
+from contend.clouds.login import login
 from contend.clouds.openstack import KINDS, Cloud, Kind
 from contend.errors import ContendError, HostFailed
 from contend.platforms.removers import Removed, Row, unknown
+from contend.store.ownership import why_file_changeable
 
 SETTLE_S = 30.0
 
@@ -59,10 +62,6 @@ def _kinds(rows: Sequence[Row]) -> set[str]:
 
 
 def _connect(cloud: str, config: str, services: tuple[str, ...]) -> Any:
-    from contend.clouds.http import Api
-    from contend.clouds.login import login
-    from contend.store.ownership import why_file_changeable
-
     # It says where passwords go.
     if config and (why := why_file_changeable(Path(config))):
         raise HostFailed(

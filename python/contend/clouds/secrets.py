@@ -17,26 +17,13 @@ DATABASE, BROKER = "CONTEND_DATABASE_URL", "CONTEND_BROKER_URL"
 NOTIFICATIONS = "CONTEND_NOTIFICATIONS_URL"
 
 
-def has_password(text: str) -> bool:
-    """True if a text holds a URL with one: such a text may not be an option, which others see and runs record.
-
-    `${NAME}` in its place is none.
-
-    >>> has_password("mysql://nova:s3@db/"), has_password("mysql://nova@db:3306/"), has_password("file:/etc/url")
-    (True, False, False)
-    >>> has_password("mysql://nova:${DB_PASSWORD}@db/")
-    False
-    """
-    return has_url_password(text)
-
-
 def find_url(given: str, variable: str, environ: Mapping[str, str] = os.environ) -> SplitResult | None:
     """The URL that an option gives, or the environment's `variable`; None where neither does.
 
     An option is a URL without a password, or `file:PATH`; the variable may be either, or a URL with a password. Raises
     BadInput, whose message holds no URL.
     """
-    if has_password(given):
+    if has_url_password(given):
         raise BadInput(
             "a URL with a password is no option: others see it, and the run records it",
             hint=f"put it into the environment variable {variable}, or into a file: file:PATH",

@@ -6,6 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from contend import _native
+
 # By the names of spans, as `contend.trace` gives them.
 _WHAT = (
     ("statements", re.compile(r"(?:SELECT|INSERT|REPLACE|UPDATE|DELETE|WITH)\b", re.IGNORECASE)),
@@ -35,10 +39,6 @@ def counts(traces: Path, windows: Sequence[Window]) -> list[dict[str, dict[str, 
     Files of services that go on are read as far as they are written (a quarter of a second behind). Raises BadInput
     where there is no trace, HostFailed.
     """
-    import numpy as np
-
-    from contend import _native
-
     order = sorted(range(len(windows)), key=lambda at: windows[at])
     table = _native.ctrace_windows([str(traces)], [windows[at] for at in order])
     found: list[dict[str, dict[str, int]]] = [{} for _ in windows]

@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 import select
 import socket
+import time
 import weakref
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -97,7 +99,7 @@ class Wire:
     """Connections to any number of servers, for any number of threads.
 
     keep: most idle connections to one server. context: made when TLS is first needed. proxy: gives a URL's proxy, ""
-    for none; asked once a server. now_ns: the clock of `Received.sent_ns`.
+    for none; asked once a server.
     """
 
     def __init__(
@@ -108,10 +110,9 @@ class Wire:
         read_s: float,
         context: Callable[[], ssl.SSLContext],
         proxy: Callable[[str], str],
-        now_ns: Callable[[], int],
     ) -> None:
         self._keep, self._connect_s, self._read_s = keep, connect_s, read_s
-        self._make_context, self._proxy_of, self._now_ns = context, proxy, now_ns
+        self._make_context, self._proxy_of = context, proxy
         self._context: ssl.SSLContext | None = None
         self._proxies: dict[Origin, str] = {}
         # Appending to and popping from a list are atomic: no lock.
@@ -128,7 +129,7 @@ class Wire:
             lines.append(f"Content-Length: {len(body or b'')}")
         request = "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
         try:
-            sent_ns = self._now_ns()
+            sent_ns = time.monotonic_ns()
             connection.send(request)
             status, found, content = connection.receive(method == "HEAD")
         except BaseException:
@@ -379,7 +380,5 @@ def _credentials(proxy: str) -> dict[str, str]:
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}
-    from base64 import b64encode
-
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode('ascii')}"}

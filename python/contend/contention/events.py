@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import numpy as np
+
+from contend import _native
 from contend.errors import BadInput
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Column = npt.NDArray[np.int64] | npt.NDArray[np.object_]
@@ -73,8 +76,6 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow PyCapsule interface, by DuckDB: https://arrow.apache.org/docs/format/CDataInterface."""
-        import duckdb
-
         with duckdb.connect() as connection:
             connection.register("it", dict(self.columns))
             return connection.table("it").__arrow_c_stream__(requested_schema)
@@ -114,8 +115,6 @@ class Events:
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Column names and rows of a query over the tables. Raises BadInput for wrong SQL."""
-        import duckdb
-
         connection = duckdb.connect()
         try:
             for name, table in self.tables.items():
@@ -142,8 +141,6 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None, *, c
     name that most time is in. `Events.chosen` says so. Raises BadInput where there is no trace, or nothing of that name;
     HostFailed.
     """
-    from contend import _native
-
     of = [paths] if isinstance(paths, str | Path) else paths
     found = _native.ctrace_hunt([str(path) for path in of], jobs, calls)
     tables = {
@@ -163,8 +160,6 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None, *, c
 
 
 def _column(values: bytes | tuple[list[str], bytes]) -> Column:
-    import numpy as np
-
     if isinstance(values, bytes):
         return np.frombuffer(values, dtype="<i8")
     texts, places = values

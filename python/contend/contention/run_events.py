@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from contend.contention.events import TABLES, Events, read
 from contend.errors import BadInput
 from contend.files import open_inside
+from contend.store.traces import is_trace_of
 
 if TYPE_CHECKING:
     from contend.contention.events import Column
@@ -30,8 +33,6 @@ def tables_in(sql: str) -> tuple[str, ...]:
 
 def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
     """Trial, cell and trace of those trials that have one, in the order they were run."""
-    from contend.store.traces import is_trace_of
-
     rows = run.each_row() if _mentions(run.trials_path, b'"trace"') else ()
     places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
     return [
@@ -68,8 +69,6 @@ def tables(run: RunDirectory, sql: str, jobs: str | None = None) -> dict[str, Co
 
 
 def _joined(name: str, found: list[tuple[int, str, Events]]) -> Columns:
-    import numpy as np
-
     of = [(trial, cell, events.tables[name]) for trial, cell, events in found]
     lengths = [len(table) for _, _, table in of]
     cells = np.array([cell for _, cell, _ in of], dtype=object)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from contend.store.series import open_series
 from contend.text.shape import Count, Shape, Through
 
 WITHIN = (
@@ -72,8 +73,6 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
     """
     trials = [row for row in rows if row["status"] == "ok" and row["phase"] == "counted"]
     import duckdb
-
-    from contend.store.series import open_series
 
     with duckdb.connect() as database:
         tables = open_series(database, series)

@@ -16,13 +16,14 @@ from contend.contention.correlation import correlated
 from contend.contention.groups import Namer
 from contend.errors import HostFailed
 from contend.probes.base import Cost
+from contend.probes.client import ProbeProcess
 from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     from contend.contention.watch_record import WatchRecord
     from contend.interrupts import Interrupts
     from contend.probes.base import Table
-    from contend.probes.client import Drained, ProbeProcess
+    from contend.probes.client import Drained
 
 Kind = Literal["blame", "correlation"]
 _AFTER_NS = 30_000_000  # after a tick, for the probe to have its rows ready
@@ -122,8 +123,6 @@ _READ: Mapping[Kind, Callable[[Mapping[str, Table], int, Watched], Iterator[Peri
 
 
 def _start(by: str, interval_ns: int, bpf: bool) -> tuple[ProbeProcess, Kind, str]:
-    from contend.probes.client import ProbeProcess
-
     config: dict[str, Any] = {"interval_ms": interval_ns / 1e6}
     why = "it was not asked for"
     if bpf:

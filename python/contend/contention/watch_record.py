@@ -14,6 +14,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+
 from contend.contention.groups import Namer
 from contend.contention.watch import Watched
 from contend.errors import HostFailed
@@ -23,8 +25,6 @@ from contend.store.directory import SCHEMA_VERSION, WATCH_FILE, RunDirectory
 from contend.store.series import open_series, read_series
 
 if TYPE_CHECKING:
-    import duckdb
-
     from contend.probes.base import Coded, Table
 
 TICKS = 256  # read back at a time
@@ -96,8 +96,6 @@ def _read_watched(run: RunDirectory) -> Watched:
     watched.namer = Namer(dict(told.get("names", {})), set(told.get("machines", ())), asks=False)
     watched.cost = Cost(**told.get("cost", {"cpu_ns": 0, "samples": 0}))
     watched.loading_ns = told.get("loading_ns", 0)
-    import duckdb
-
     with duckdb.connect() as connection:
         found = [name for name in open_series(connection, run.series) if name in _TABLES[watched.kind]]
         if found:

@@ -17,10 +17,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from contend import _native
+from contend.contention.events import read
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.store.directory import RunDirectory
 from contend.store.rows import InTracesFile
+from contend.store.trace_summary import summarise
 from contend.studies.storm.beside import BOOTS
 
 Floats = npt.NDArray[np.float64]
@@ -73,9 +76,6 @@ def in_traces(of: Boots) -> InTraces:
 
 
 def _read(of: Boots) -> InTraces:
-    from contend import _native
-    from contend.store.trace_summary import summarise
-
     spans = [span for span in summarise(of.traces).spans if span.count and _ALL.match(span.name)]
     if not spans:
         raise BadInput(f"no RPC is on record in {of.traces}")
@@ -103,8 +103,6 @@ def _read(of: Boots) -> InTraces:
 def _path(of: Boots) -> tuple[Floats, bool, str]:
     """Time in RPCs, and in no work of a service's, on the critical paths of the boots of each storm; whether they are
     followed from the request on; and what they are."""
-    from contend.contention.events import read
-
     events = read(Path(of.traces))
     if events.how != "followed":
         for pattern in BOOTS:

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour, ContendError
 from contend.platforms import cgroups, hotplug, masks, programs
+from contend.platforms.guests import accel, image, virsh
+from contend.platforms.guests.accel import remembered
+from contend.platforms.guests.needs import need
 from contend.platforms.network import check_rights
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
@@ -211,9 +215,6 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 def local_machines() -> Iterator[Check]:
     """Check which machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
-    from contend.clouds.local.settle import vm_lacks
-    from contend.platforms.guests.accel import remembered
-
     found = [name for name in ("docker", "podman", "runc", "crun") if shutil.which(name)]
     yield Check(
         "local machines: containers",
@@ -236,9 +237,6 @@ def local_machines() -> Iterator[Check]:
 
 def guests() -> Iterator[Check]:
     """Check that the platform vm works here, and how; no guest is booted for that."""
-    from contend.platforms.guests import accel, image
-    from contend.platforms.guests.needs import need
-
     try:
         need()
     except CannotHonour as error:
@@ -257,8 +255,6 @@ def guests() -> Iterator[Check]:
 
 def _libvirt(name: str) -> Check:
     """Check libvirt. The user's own would be started by asking for it."""
-    from contend.platforms.guests import virsh
-
     system, *own = virsh.usual()
     try:
         return Check(name, True, f"by libvirt at {virsh.detect(system)}")

@@ -21,6 +21,8 @@ from contend.errors import ProbeEnded, TrialFailed
 from contend.interrupts import Interrupts
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
+from contend.stats.pilot import choose_design, spikes, steady
+from contend.stats.stopping import Stopping
 from contend.store.directory import Row, RunDirectory
 from contend.store.ledger import TRIAL_START, Ledger
 from contend.studies.base import study_of
@@ -193,8 +195,6 @@ class Rounds:
 
     def _pilot(self, means: Means) -> None:
         """Warm up until every series is steady, look for spikes, choose the design; then throw it all away."""
-        from contend.stats.pilot import choose_design, spikes, steady
-
         if any(t.phase == "counted" and t.index in self.state.done for t in self.plan.trials):
             return  # a resumed run has had its pilot
         if all(t.phase != "pilot" for t in self.plan.trials):
@@ -391,8 +391,6 @@ def look_now(passes: int, repeats: int, measure: Measure) -> bool:
     >>> [n for n in range(4, 33, 4) if look_now(n, 4, Measure())]
     [16, 20, 28, 32]
     """
-    from contend.stats.stopping import Stopping
-
     rule = Stopping(first=measure.blocks, step=measure.step)
     return any(rule.look_at(n) for n in range(passes - repeats + 1, passes + 1))
 

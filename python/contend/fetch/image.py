@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
-from contend.errors import BadInput, HostFailed, UnknownName
+from contend.clouds.http import Api
+from contend.clouds.login import login
+from contend.errors import BadInput, HostFailed, UnknownName, suggest
 from contend.fetch.order import ALGORITHMS, Checksum, Source
-
-if TYPE_CHECKING:
-    from contend.clouds.http import Api
 
 _ID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", re.IGNORECASE)
 
@@ -22,9 +21,6 @@ def find_image(name: str, cloud: str = "") -> Source:
     Raises BadInput for an image that cannot be fetched, UnknownName where there is none, HostFailed where the cloud
     does not let us in or does not answer.
     """
-    from contend.clouds.http import Api
-    from contend.clouds.login import login
-
     access = login(cloud, services=("image",))
     api = Api(access, connections=1)
     try:
@@ -104,7 +100,5 @@ def _unknown(name: str, known: Sequence[str]) -> UnknownName:
     if not known:
         error.hint = "openstack image list shows what there is; a URL starts with http:// or https://"
     else:
-        from contend.errors import suggest
-
         error.hint = suggest(name, known, "openstack image list")
     return error

@@ -22,11 +22,12 @@ from types import FrameType
 from typing import Any
 
 from contend.clock import SystemClock
-from contend.engine import duration as forecast
+from contend.engine import duration
 from contend.engine.deadline import Deadline
 from contend.engine.plan import make_plan
 from contend.engine.rounds import BUDGET_SPENT
 from contend.engine.run import Outcome
+from contend.environment import fingerprint
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.fleet import up
 from contend.fleet.following import Following, Settings
@@ -42,7 +43,7 @@ from contend.store import state
 from contend.store.directory import RunDirectory
 from contend.store.hosts import HOSTS_FILE, missing
 from contend.store.ledger import Ledger
-from contend.studies.base import package_on_record, study_of
+from contend.studies.base import cells_of, package_on_record, study_of
 from contend.studies.model import OnHosts, Scenario
 from contend.studies.scenarios import of_run, to_yaml
 from contend.units import format_duration
@@ -139,9 +140,9 @@ def execute(
     measure = scenario.measure
     seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
     plan = make_plan(scenario, seed)
-    of = forecast.needs(scenario, plan)
+    of = duration.needs(scenario, plan)
     of = replace(of, preparing_s=of.preparing_s + BRING_UP_S)
-    if forecast.is_known(plan) and (refusal := of.refusal(measure.budget)):
+    if duration.is_known(plan) and (refusal := of.refusal(measure.budget)):
         raise refusal
     deadline = Deadline.of(measure.budget, SystemClock(), began_ns)
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
@@ -199,8 +200,6 @@ def resume(
 
 
 def _environment() -> dict[str, Any]:
-    from contend.environment import fingerprint
-
     return fingerprint() | {"skipped": [], "hosts": {}}
 
 
@@ -216,8 +215,6 @@ def shipped(scenario: Scenario) -> dict[str, str]:
 
     Raises BadInput for those that are named by a path.
     """
-    from contend.studies.base import cells_of
-
     found: dict[str, str] = {}
     for cell in cells_of(scenario):
         for party in (cell.victim, *cell.neighbours):

@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
 
+from contend import environment
+from contend.engine.removal import REMOVERS
 from contend.errors import BadInput, ContendError
 from contend.files import last_line
 from contend.fleet import folders
 from contend.fleet.part import directory_of
 from contend.names import check_name
+from contend.platforms.destroy import destroy_run
 from contend.store.ledger import is_locked
 from contend.store.state import ledger_of
 
@@ -122,9 +125,6 @@ class Host(WorkerPlugin):
 
 def remove_left(folder: Path) -> list[str]:
     """Remove what a part's runs left on this host, by their ledgers. Returns what could not be removed."""
-    from contend.engine.removal import REMOVERS
-    from contend.platforms.destroy import destroy_run
-
     failed = []
     for directory in folder.glob("run/*"):
         ledger = ledger_of(directory)
@@ -306,8 +306,6 @@ async def chunk(run: str, name: str, offset: int, dask_worker: Worker) -> bytes:
 
 async def fingerprint() -> dict[str, Any]:
     """Describe this machine."""
-    from contend import environment
-
     return await asyncio.to_thread(environment.fingerprint)
 
 

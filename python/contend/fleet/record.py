@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from contend.fleet.clocks import clock_record
 from contend.store.directory import PLAN_FILE, RunDirectory
 from contend.store.hosts import HOSTS_FILE, folder_of, told_of_hosts
 
@@ -36,8 +37,6 @@ class HostState:
     took_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        from contend.fleet.clocks import clock_record
-
         return {
             "state": self.state,
             "why": self.why,

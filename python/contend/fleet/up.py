@@ -23,8 +23,10 @@ import yaml
 
 from contend.errors import BadInput, HostFailed
 from contend.fleet import background, certificates, folders, ssh
+from contend.fleet import host as worker
 from contend.fleet.names import file_name
 from contend.fleet.needs import HERE, need, settle_dask
+from contend.fleet.scheduler import members as listed
 from contend.fleet.ssh import Problem, Way
 from contend.text.shape import Shape
 
@@ -255,8 +257,6 @@ async def client_of(fleet: Fleet) -> AsyncIterator[Client]:
 
 async def members(client: Client) -> dict[str, str]:
     """Host's name → its worker's address, of those that are there."""
-    from contend.fleet.scheduler import members as listed
-
     found: dict[str, str] = await client.run_on_scheduler(listed)  # type: ignore[no-untyped-call]
     return found
 
@@ -352,12 +352,10 @@ def end_run(fleet: Fleet, run: str) -> bool:
     """End a run's parts on all hosts that are there. Raises HostFailed where the scheduler is gone."""
 
     async def ended() -> bool:
-        from contend.fleet import host
-
         async with client_of(fleet) as client:
             addresses = list((await members(client)).values())
             if addresses:
-                await client.run(host.end, run, workers=addresses, on_error="return")
+                await client.run(worker.end, run, workers=addresses, on_error="return")
         return bool(addresses)
 
     return asyncio.run(ended())
@@ -365,15 +363,13 @@ def end_run(fleet: Fleet, run: str) -> bool:
 
 async def _dismiss(fleet: Fleet) -> dict[str, str]:
     """Without SSH: the workers that are there are told to leave. Those that are not end by themselves."""
-    from contend.fleet import host
-
     if fleet.scheduler is None:
         return {}
     with suppress(HostFailed):  # of a scheduler that hangs, which is then ended all the same
         async with client_of(fleet) as client:
             addresses = list((await members(client)).values())
             if addresses:
-                await client.run(host.leave, workers=addresses, on_error="return")
+                await client.run(worker.leave, workers=addresses, on_error="return")
             deadline = time.monotonic() + 15
             while await members(client) and time.monotonic() < deadline:
                 await asyncio.sleep(0.1)

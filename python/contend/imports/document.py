@@ -109,18 +109,6 @@ def items(of: Any, key: str, where: str) -> Sequence[Any]:
     return found
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Percentile of sorted values, between two of them in proportion (type 7, as numpy and k6 do).
-
-    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([5.0], 0.99)
-    (2.5, 5.0)
-    """
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
 def flat(value: Any, name: str = "") -> dict[str, str]:
     """Nested settings as `a.b: text`; what looks like a secret is left out.
 

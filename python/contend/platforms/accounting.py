@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contend.platforms.base import Usage
+from contend.platforms.procfs import text_or_empty
 
 
 def flat(text: str) -> dict[str, int]:
@@ -72,8 +73,8 @@ def read_usage(v2: Path | None, v1: Mapping[str, Path]) -> Usage:
     }
     if v2:
         for resource in ("cpu", "io", "memory"):
-            used[f"{resource}_pressure_ns"] = pressure_ns(_text(v2 / f"{resource}.pressure"))
-        if (moved := io_bytes(_text(v2 / "io.stat"))) is not None:
+            used[f"{resource}_pressure_ns"] = pressure_ns(text_or_empty(v2 / f"{resource}.pressure"))
+        if (moved := io_bytes(text_or_empty(v2 / "io.stat"))) is not None:
             used["read_bytes"], used["write_bytes"] = moved
     if (group := v1.get("cpuacct")) is not None and v2 is None:
         used["cpu_ns"] = int((group / "cpuacct.usage").read_text(encoding="ascii"))
@@ -86,7 +87,9 @@ def read_usage(v2: Path | None, v1: Mapping[str, Path]) -> Usage:
     if (group := v1.get("blkio")) is not None and "read_bytes" not in used:
         # From Linux 6.10 on a disk is counted only once a limit was set on it, for whomever: then the root lists it too.
         name = "blkio.throttle.io_service_bytes"
-        if (moved := blkio_bytes(_text(group / name))) is None and blkio_bytes(_text(_root(group) / name)):
+        if (moved := blkio_bytes(text_or_empty(group / name))) is None and blkio_bytes(
+            text_or_empty(_root(group) / name)
+        ):
             moved = (0, 0)
         if moved is not None:
             used["read_bytes"], used["write_bytes"] = moved
@@ -105,13 +108,5 @@ def _scaled(values: Mapping[str, int], key: str, scale: int) -> int | None:
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path).strip()
+    text = text_or_empty(path)
     return int(text) if text else None
-
-
-def _text(path: Path) -> str:
-    """A file that a kernel may lack (pressure without CONFIG_PSI, or switched off: EOPNOTSUPP)."""
-    try:
-        return path.read_text(encoding="ascii")
-    except OSError:
-        return ""

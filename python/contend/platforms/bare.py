@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
+from typing import Protocol
 
 from contend import names
 from contend.errors import CannotHonour, HostFailed
@@ -53,14 +54,7 @@ class BarePlatform:
         self._kin: Kin | None = None
 
     def prepare(self, spec: HostSpec) -> BareHost:
-        names.check_name("party", spec.name)
-        if (known := self._hosts.get(spec.name)) is not None and not known.closed:
-            raise CannotHonour(
-                f"there is a party '{spec.name}' already", hint="names are unique within a run"
-            )
-        cpus = check_cpus(spec, self._default_cpus)
-        if spec.netns is not None and not namespace_path(spec.netns).exists():
-            raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
+        cpus = check_spec(spec, self._hosts.get(spec.name), self._default_cpus)
         self._groups.check(spec.limit, spec.directory)
         group = self._groups.make(spec.name, spec.limit, spec.directory)
         if group is None and self._kin is None:
@@ -90,8 +84,20 @@ class BarePlatform:
             self._hosts = {}
 
 
-def check_cpus(spec: HostSpec, default: tuple[int, ...]) -> tuple[int, ...]:
-    """The CPUs `spec` gets. Raises CannotHonour for one that is not there or not allowed."""
+class Closable(Protocol):
+    """A host of a run."""
+
+    closed: bool
+
+
+def check_spec(spec: HostSpec, known: Closable | None, default: tuple[int, ...]) -> tuple[int, ...]:
+    """The CPUs `spec` gets. known: of that name, if any. Raises CannotHonour for a name that is taken, for a network
+    namespace that is not there, and for a CPU that is not there or not allowed."""
+    names.check_name("party", spec.name)
+    if known is not None and not known.closed:
+        raise CannotHonour(f"there is a party '{spec.name}' already", hint="names are unique within a run")
+    if spec.netns is not None and not namespace_path(spec.netns).exists():
+        raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
     if spec.cpu_list is None:
         return default
     allowed = permitted()
@@ -137,11 +143,11 @@ class BareHost:
         self._released: dict[int, int] = {}  # pid → start ticks of what was let go, where there are no groups
         self._got_cpus: tuple[int, ...] | None = None
         self._started = 0
-        self._closed = False
+        self.closed = False
 
     def run(self, command: Command) -> LocalProcess:
         """See `base.Host`. Raises TrialFailed when the command cannot be started."""
-        if self._closed:
+        if self.closed:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         self._settle()
         place = Confines(
@@ -165,7 +171,11 @@ class BareHost:
             self._ledger.intend("process", name, run=self._run_id, party=self.spec.name)
         try:
             process = launch(
-                command, place, marks, among=self._group.pids if self._group else None, sweep=self._sweep
+                command,
+                place,
+                marks,
+                among=self._group.pids if self._group else None,
+                end_rest=self._end_rest,
             )
         except BaseException:
             if name:
@@ -288,7 +298,7 @@ class BareHost:
                 self._ended.pop()
         self._running = still
 
-    def _sweep(self, ended: LocalProcess) -> None:
+    def _end_rest(self, ended: LocalProcess) -> None:
         """After a forced end: nothing else runs here, so whatever is left was its."""
         if any(process is not ended and process.alive() for process, _ in self._running):
             return
@@ -356,7 +366,7 @@ class BareHost:
     def close(self) -> None:
         """See `base.Host`. What cannot be ended is raised as HostFailed, after everything was tried."""
         self._settle()
-        self._closed = True
+        self.closed = True
         with contextlib.ExitStack() as stack:
             if self._group is not None:
                 stack.callback(self._groups.drop, self._group)
@@ -369,10 +379,6 @@ class BareHost:
             self._running = []
         if self._group is None and (left := procfs.kill_until_gone(self.pids)):
             raise HostFailed(f"processes {sorted(left)} do not die of SIGKILL", hint="stuck in the kernel")
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     def _kill(self, process: LocalProcess, name: str) -> None:
         exit_ = process.stop("KILL", 0.0)

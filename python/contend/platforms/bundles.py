@@ -18,6 +18,7 @@ from typing import Any
 
 from contend import names
 from contend.store import state
+from contend.store.ledger import Ledger
 
 ANNOTATION = "contend.run"
 _HOST = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt")
@@ -80,6 +81,12 @@ class Bundle:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=False)
+
+    def drop(self, ledger: Ledger) -> None:
+        """Remove it, if it is there, and its row in the ledger."""
+        if self.path.exists():
+            self.remove()
+        ledger.removed("bundle", str(self.path))
 
 
 def home() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import time
@@ -58,8 +59,6 @@ def spawn(argv: Sequence[str], given: Mapping[int, int], environment: Mapping[st
 
 def _above(fd: int) -> int:
     """A copy that is closed on exec and that no number given to a child can overwrite before its turn."""
-    import fcntl
-
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SPARE)
 
 

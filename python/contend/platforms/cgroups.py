@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -76,7 +75,7 @@ def parse_layout(mountinfo: str, own: str) -> Layout:
     for line in filter(None, mountinfo.split("\n")):
         left, _, right = line.partition(" - ")
         fields, kind, options = left.split(" "), right.split(" ")[0], right.split(" ")[-1].split(",")
-        mount_root, mount = _unescape(fields[3]), Path(_unescape(fields[4]))
+        mount_root, mount = procfs.unescaped(fields[3]), Path(procfs.unescaped(fields[4]))
         if kind == "cgroup2" and v2 is None and "" in groups:
             directory = _below(mount, mount_root, groups[""])
             v2 = Hierarchy(2, mount, directory, _words(mount / "cgroup.controllers"))
@@ -86,10 +85,6 @@ def parse_layout(mountinfo: str, own: str) -> Layout:
                 directory = _below(mount, mount_root, groups[controller])
                 v1.setdefault(controller, Hierarchy(1, mount, directory, frozenset(found)))
     return Layout(v2, v1)
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _below(mount: Path, mount_root: str, group: str) -> Path:

@@ -8,6 +8,7 @@ the exec client's time and CPU are the platform's start-up and not the command's
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from pathlib import Path
@@ -16,7 +17,7 @@ from contend import names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import bandwidth, bundles, cgroups, engines, limits, network, procfs
 from contend.platforms.accounting import read_usage
-from contend.platforms.bare import check_cpus
+from contend.platforms.bare import check_spec
 from contend.platforms.base import Command, HostSpec, Usage
 from contend.platforms.execs import ContainerProcess, exec_argv, wrapper
 from contend.platforms.processes import Confines, launch
@@ -56,14 +57,7 @@ class ContainerPlatform:
         self._own_image = ""
 
     def prepare(self, spec: HostSpec) -> ContainerHost:
-        names.check_name("party", spec.name)
-        if (known := self._hosts.get(spec.name)) is not None and not known.closed:
-            raise CannotHonour(
-                f"there is a party '{spec.name}' already", hint="names are unique within a run"
-            )
-        cpus = check_cpus(spec, self._default_cpus)
-        if spec.netns is not None and not network.namespace_path(spec.netns).exists():
-            raise CannotHonour(f"there is no network namespace '{spec.netns}'", hint="ip netns list")
+        cpus = check_spec(spec, self._hosts.get(spec.name), self._default_cpus)
         if spec.netns is not None and self._engine.name == "docker":
             raise CannotHonour("docker cannot join a network namespace by name", hint="engine: podman")
         if os.geteuid() == 0:
@@ -156,7 +150,7 @@ class ContainerHost:
         self._running: list[ContainerProcess] = []
         self._count = 0
         self._lock = threading.Lock()
-        self._closed = False
+        self.closed = False
         self._shell = "sh"
 
     def start(self) -> None:
@@ -217,8 +211,6 @@ class ContainerHost:
     def _find_groups(self) -> None:
         """The container's groups, from its first process; the root of a hierarchy is none of its own."""
         if self._engine.low_level:
-            import json
-
             self._init = int(json.loads(self._engine.call("state", self._name))["pid"])
         else:
             self._init = int(self._engine.call("inspect", "--format", "{{.State.Pid}}", self._name))
@@ -254,7 +246,7 @@ class ContainerHost:
 
     def run(self, command: Command) -> ContainerProcess:
         """See `base.Host`. A command that cannot be started ends with code 127 or 126, like in a shell."""
-        if self._closed:
+        if self.closed:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         with self._lock:
             self._count += 1
@@ -274,7 +266,7 @@ class ContainerHost:
         client = Command(tuple(argv), Path("/"), command.stdout, command.stderr, inside)
         process = launch(client, Confines(cpus=self._cpus), marks)
         self._running = [p for p in self._running if p.alive()]
-        made = ContainerProcess(process, stamp, self._members, self._sweep)
+        made = ContainerProcess(process, stamp, self._members, self._end_rest)
         self._running.append(made)
         return made
 
@@ -285,7 +277,7 @@ class ContainerHost:
     def _group(self) -> Path:
         return self._v2 or next(iter(self._v1.values()))
 
-    def _sweep(self, ended: ContainerProcess) -> None:
+    def _end_rest(self, ended: ContainerProcess) -> None:
         """After a forced end: nothing else runs here, so whatever is left was its."""
         if not any(process is not ended and process.alive() for process in self._running):
             procfs.kill_until_gone(self.pids)
@@ -330,17 +322,13 @@ class ContainerHost:
             "netns": self.spec.netns,
         }
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def close(self) -> None:
         """See `base.Host`. Everything is tried; the first error is raised."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         with contextlib.ExitStack() as stack:
-            stack.callback(self._remove_bundle)
+            stack.callback(self._bundle.drop, self._ledger)
             for path in self._parents:
                 stack.callback(self._drop_parent, path)
             stack.callback(self._remove_container)
@@ -351,11 +339,6 @@ class ContainerHost:
     def _remove_container(self) -> None:
         engines.remove_container(self._engine.name, self._name, self._run_id)
         self._ledger.removed("container", self._name)
-
-    def _remove_bundle(self) -> None:
-        if self._bundle.path.exists():
-            self._bundle.remove()
-        self._ledger.removed("bundle", str(self._bundle.path))
 
     def _drop_parent(self, path: Path) -> None:
         """The engine removes the container's group and leaves the one above; other parties may be in it."""

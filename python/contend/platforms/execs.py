@@ -102,11 +102,11 @@ class ContainerProcess:
         client: LocalProcess,
         stamp: Path,
         members: Callable[[], set[int]],
-        sweep: Callable[[ContainerProcess], None],
+        end_rest: Callable[[ContainerProcess], None],
     ) -> None:
         self.started_ns = client.started_ns
         self.on_exit: Callable[[int], None] | None = None
-        self._client, self._stamp, self._members, self._sweep = client, stamp, members, sweep
+        self._client, self._stamp, self._members, self._end_rest = client, stamp, members, end_rest
         self._realtime_offset_ns = (
             time.time_ns() - time.monotonic_ns()
         )  # the stamps inside are CLOCK_REALTIME
@@ -160,7 +160,7 @@ class ContainerProcess:
             if shell:
                 procfs.send(shell, signals.SIGKILL)
             self._client.stop("KILL", 0.0)
-        self._sweep(self)
+        self._end_rest(self)
         return self._finish()
 
     def _find_shell(self, within_s: float = 0.0) -> int:

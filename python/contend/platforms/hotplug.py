@@ -27,7 +27,7 @@ CPUS = Path("/sys/devices/system/cpu")
 
 def online(cpus: Path = CPUS) -> tuple[int, ...]:
     """Those that the kernel says it runs on."""
-    return parse_cpu_list(_read(cpus / "online"))
+    return parse_cpu_list(procfs.text_or_empty(cpus / "online"))
 
 
 def fixed(among: Iterable[int], cpus: Path = CPUS) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
     Raises HostFailed after all were tried.
     """
     wanted = tuple(gone)
-    missing = [cpu for cpu in wanted if _read(_file(cpu, cpus)) == "0"]
+    missing = [cpu for cpu in wanted if procfs.text_or_empty(_file(cpu, cpus)) == "0"]
     errors = []
     for cpu in missing:
         try:
@@ -161,16 +161,9 @@ def switch(cpu: int, to: str, cpus: Path) -> None:
         file.write_text(to, encoding="ascii")
     except OSError as error:
         raise HostFailed(f"cannot {what}: {error.strerror}", hint=f"echo {to} > {file}") from error
-    if _read(file) != to:
+    if procfs.text_or_empty(file) != to:
         raise HostFailed(f"cannot {what}: the kernel says it is as it was", hint=f"echo {to} > {file}")
 
 
 def _file(cpu: int, cpus: Path) -> Path:
     return cpus / f"cpu{cpu}" / "online"
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

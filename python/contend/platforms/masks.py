@@ -16,6 +16,7 @@ from typing import Any
 
 from contend.errors import HostFailed
 from contend.platforms import cgroups
+from contend.platforms.procfs import text_or_empty
 from contend.platforms.topology import format_cpu_list, parse_cpu_list
 
 PF_KTHREAD = 0x00200000  # include/linux/sched.h; a kernel thread is moved and put back by the kernel itself
@@ -55,7 +56,7 @@ def emptied(saved: Mapping[str, Any]) -> list[str]:
     return [
         group
         for group, cpus in saved["groups"].items()
-        if _set(cpus) <= going and _read(Path(group) / "tasks").split()
+        if _set(cpus) <= going and text_or_empty(Path(group) / "tasks").split()
     ]
 
 
@@ -98,7 +99,7 @@ def _widen(group: Path, cpus: str) -> list[tuple[str, str]]:
     """The group and its CPUs where it does not take them; nothing where it has gone meanwhile."""
     with suppress(OSError):
         (group / CPUS).write_text(cpus, encoding="ascii")
-    got = _read(group / CPUS) if (group / CPUS).exists() else None
+    got = text_or_empty(group / CPUS) if (group / CPUS).exists() else None
     return [] if got is None or _set(got) == _set(cpus) else [(str(group), cpus)]
 
 
@@ -116,7 +117,7 @@ def _groups(root: Path) -> Iterator[tuple[str, str]]:
     """Every group below the root, parents first, and its CPUs. The root has what is online."""
     for directory, below, _ in os.walk(root):
         below.sort()
-        if directory != str(root) and (text := _read(Path(directory) / CPUS)):
+        if directory != str(root) and (text := text_or_empty(Path(directory) / CPUS)):
             yield directory, text
 
 
@@ -146,16 +147,9 @@ def _start(task: Path) -> int:
 def _interrupts(irqs: Path) -> Iterator[tuple[str, str]]:
     if irqs.is_dir():
         for irq in sorted(irqs.iterdir()):
-            if text := _read(irq / "smp_affinity_list"):
+            if text := text_or_empty(irq / "smp_affinity_list"):
                 yield irq.name, text
 
 
 def _set(text: str) -> set[int]:
     return set(parse_cpu_list(text))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes  # os.setns is Python 3.12
 import json
 import os
 import re
@@ -156,8 +157,6 @@ def _open(path: Path, stack: contextlib.ExitStack) -> int:
 
 
 def _setns(fd: int) -> None:
-    import ctypes  # os.setns is Python 3.12
-
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(fd, 0x40000000) != 0:  # CLONE_NEWNET
         code = ctypes.get_errno()

@@ -37,14 +37,14 @@ def launch(
     marks: Mapping[str, str],
     *,
     among: Callable[[], Iterable[int]] | None = None,
-    sweep: Callable[[LocalProcess], None] | None = None,
+    end_rest: Callable[[LocalProcess], None] | None = None,
     inherited: Mapping[str, str] = os.environ,
 ) -> LocalProcess:
     """Start `command`. Raises TrialFailed naming the step that failed; nothing is left behind then.
 
     The process, not what it forks, is killed when the calling *thread* ends (PR_SET_PDEATHSIG is per thread): call this
     from one that outlives the process. `marks` go into its environment last, after `inherited` and the
-    command's own. `among` and `sweep`: see LocalProcess.
+    command's own. `among` and `end_rest`: see LocalProcess.
     """
     environment = {**inherited, **command.env, **marks}
     with contextlib.ExitStack() as files:
@@ -66,7 +66,7 @@ def launch(
             what = command.argv[0] if command.argv else "(empty command)"
             said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise TrialFailed(f"{what}: {said}", hint=start_hint(error)) from error
-    return LocalProcess(pid, started_ns, among=among, sweep=sweep)
+    return LocalProcess(pid, started_ns, among=among, end_rest=end_rest)
 
 
 def run(
@@ -118,7 +118,7 @@ class LocalProcess:
     reaped: /proc/PID/schedstat, stat and io of the zombie can still be read then.
 
     `among` names the pids that can be its children (those of a cgroup; default: all of /proc), so that ending
-    it is quick on a host with thousands of processes. `sweep` is called at a forced end, to end what neither
+    it is quick on a host with thousands of processes. `end_rest` is called at a forced end, to end what neither
     the process group nor the family tree holds any more.
     """
 
@@ -128,13 +128,13 @@ class LocalProcess:
         started_ns: int,
         *,
         among: Callable[[], Iterable[int]] | None = None,
-        sweep: Callable[[LocalProcess], None] | None = None,
+        end_rest: Callable[[LocalProcess], None] | None = None,
     ) -> None:
         self.pid = pid
         self.started_ns = started_ns
         self.on_exit: Callable[[int], None] | None = None
         self._among = among or procfs.all_pids
-        self._sweep = sweep
+        self._end_rest = end_rest
         self._lock = threading.RLock()
         self._reaped: list[tuple[int, int, struct_rusage]] = []
         self._ended_ns: int | None = None
@@ -194,8 +194,8 @@ class LocalProcess:
                 hint="it is stuck in the kernel (state D); look at its /proc/PID/stack and the storage below",
             )
         procfs.kill_until_gone(lambda: self._survivors(identities))
-        if self._sweep is not None:
-            self._sweep(self)
+        if self._end_rest is not None:
+            self._end_rest(self)
         ended = self._reap()
         if timed_out:
             with self._lock:

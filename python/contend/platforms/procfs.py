@@ -38,6 +38,14 @@ def read_text(path: Path) -> str:
     return path.read_bytes().decode(errors="surrogateescape")
 
 
+def text_or_empty(path: Path) -> str:
+    """A kernel's file without blanks around it; "" where it is not, as without CONFIG_PSI, or says nothing (EOPNOTSUPP)."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcStat:
     """The part of /proc/PID/stat that identifies a process. `start_ticks` is since boot, in USER_HZ."""

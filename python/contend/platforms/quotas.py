@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from contend.platforms.accounting import flat
-from contend.platforms.procfs import unescaped
+from contend.platforms.procfs import text_or_empty, unescaped
 from contend.text.printable import printable
 from contend.text.shape import Count, Finite, Shape
 
@@ -219,7 +219,7 @@ class QuotaWatch:
             if group.exists():
                 self._unknown = f"{group}/cpu.stat cannot be read: {error.strerror}"
             return
-        local = flat(_text(group / "cpu.stat.local"))
+        local = flat(text_or_empty(group / "cpu.stat.local"))
         now = _Counted(_throttled_ns(stat) or 0, stat.get("nr_throttled", 0), _throttled_ns(local))
         self._first.setdefault(group, now)
         if now.periods != self._last.get(group, _Counted()).periods or group not in self._quota:
@@ -235,10 +235,10 @@ def quota_name(quota: Quota) -> str:
 
 def quota_cpus(group: Path) -> float:
     """The CPU quota of a group directory of either version, in CPUs; infinite: none; NaN: not to be read."""
-    if text := _text(group / "cpu.max"):
+    if text := text_or_empty(group / "cpu.max"):
         quota, _, period = text.partition(" ")
     else:
-        quota, period = _text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")
+        quota, period = text_or_empty(group / "cpu.cfs_quota_us"), text_or_empty(group / "cpu.cfs_period_us")
     if quota in ("max", "-1"):
         return math.inf
     try:
@@ -250,13 +250,6 @@ def quota_cpus(group: Path) -> float:
 def _throttled_ns(stat: Mapping[str, int]) -> int | None:
     """v2 says µs, v1 ns."""
     return stat["throttled_usec"] * 1000 if "throttled_usec" in stat else stat.get("throttled_time")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def _has_cpu(line: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from contend.errors import UnknownName
+from contend.platforms.bare import BarePlatform
 from contend.platforms.base import Platform
 from contend.store.ledger import Ledger
 
@@ -31,8 +32,6 @@ def platform(
     URI of one. Raises UnknownName for another kind, CannotHonour where no engine works or guests lack something.
     """
     if kind == "bare":
-        from contend.platforms.bare import BarePlatform
-
         return BarePlatform(run_id, ledger)
     if kind == "container":
         from contend.platforms.container import ContainerPlatform

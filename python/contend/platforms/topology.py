@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from contend.errors import CannotHonour, ScenarioError
+from contend.platforms.procfs import text_or_empty
 
 Kind = Literal["same-cpu", "own-cores", "same-host"]
 KINDS: tuple[Kind, ...] = ("same-cpu", "own-cores", "same-host")
@@ -41,9 +42,9 @@ class Topology:
         cpus = []
         for number in ids:
             base = sys / f"devices/system/cpu/cpu{number}"
-            siblings = parse_cpu_list(_read(base / "topology/thread_siblings_list")) or (number,)
+            siblings = parse_cpu_list(text_or_empty(base / "topology/thread_siblings_list")) or (number,)
             shared = _last_level(base) or (number,)
-            package = _read(base / "topology/physical_package_id").strip()
+            package = text_or_empty(base / "topology/physical_package_id")
             # The lowest sibling names the core: core_id itself repeats from package to package.
             cpus.append(Cpu(number, siblings[0], int(package or 0), nodes.get(number, 0), shared[0]))
         return Topology(tuple(cpus))
@@ -123,7 +124,7 @@ def confined(cpus: Iterable[int]) -> Iterator[None]:
 
 
 def _possible() -> tuple[int, ...]:
-    return parse_cpu_list(_read(Path("/sys/devices/system/cpu/possible")))
+    return parse_cpu_list(text_or_empty(Path("/sys/devices/system/cpu/possible")))
 
 
 def placement(kind: str, topology: Topology) -> Placement:
@@ -276,22 +277,15 @@ def _last_level(base: Path) -> tuple[int, ...]:
     """CPUs that share the highest level of cache with this one; empty where /sys does not say."""
     levels = []
     for index in sorted((base / "cache").glob("index*")):
-        shared = parse_cpu_list(_read(index / "shared_cpu_list"))
+        shared = parse_cpu_list(text_or_empty(index / "shared_cpu_list"))
         if shared:
-            levels.append((int(_read(index / "level") or 0), shared))
+            levels.append((int(text_or_empty(index / "level") or 0), shared))
     return max(levels)[1] if levels else ()
 
 
 def _nodes(sys: Path) -> dict[int, int]:
     found = {}
     for directory in (sys / "devices/system/node").glob("node[0-9]*"):
-        for cpu in parse_cpu_list(_read(directory / "cpulist")):
+        for cpu in parse_cpu_list(text_or_empty(directory / "cpulist")):
             found[cpu] = int(directory.name.removeprefix("node"))
     return found
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except FileNotFoundError:
-        return ""

@@ -19,7 +19,7 @@ from typing import Any
 from contend import names
 from contend.errors import CannotHonour, HostFailed, TrialFailed
 from contend.platforms import bandwidth, bundles, network, procfs
-from contend.platforms.bare import BareHost, BarePlatform, check_cpus
+from contend.platforms.bare import BareHost, BarePlatform, check_spec
 from contend.platforms.base import Command, HostSpec, Limit, Usage
 from contend.platforms.guests import accel, boot, disk, domain, image, inner, qemu, readback
 from contend.platforms.guests.channel import Channel
@@ -73,15 +73,9 @@ class VmPlatform:
         self._default_cpus = tuple(sorted(os.sched_getaffinity(0)))
         self._hosts: dict[str, VmHost] = {}
         self._boot: boot.Boot | None = None
-        self._lock = threading.Lock()
 
     def prepare(self, spec: HostSpec) -> VmHost:
-        names.check_name("party", spec.name)
-        if spec.name in self._hosts:
-            raise CannotHonour(
-                f"there is a party '{spec.name}' already", hint="names are unique within a run"
-            )
-        cpus = check_cpus(spec, self._default_cpus)
+        cpus = check_spec(spec, self._hosts.get(spec.name), self._default_cpus)
         vcpus = count_vcpus(spec, len(cpus))
         memory = spec.limit.memory_bytes or MEMORY_BYTES
         if memory < LEAST_MEMORY_BYTES:
@@ -170,7 +164,7 @@ class VmHost:
         self._tap: network.Tap | None = None
         self._ram_bytes = 0
         self._still = 0  # guests that did not come up before this one
-        self._closed = False
+        self.closed = False
 
     # Start
 
@@ -253,7 +247,7 @@ class VmHost:
 
     def run(self, command: Command) -> GuestProcess:
         """See `base.Host`. Raises TrialFailed when the command cannot be started."""
-        if self._closed or self._shared is None or self._outside is None:
+        if self.closed or self._shared is None or self._outside is None:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         guest = self.guest
         guest.wake()
@@ -384,11 +378,11 @@ class VmHost:
 
     def close(self) -> None:
         """See `base.Host`. Everything is tried; the first error is raised."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         with contextlib.ExitStack() as stack:
-            stack.callback(self._remove_place)
+            stack.callback(bundles.Bundle(self._place).drop, self._ledger)
             if self._outside is not None:
                 stack.callback(self._outside.close)
             if self._guest is not None:
@@ -396,8 +390,3 @@ class VmHost:
             for process in self._running:
                 process.abandon()
             self._running, self._guest = [], None
-
-    def _remove_place(self) -> None:
-        if self._place.exists():
-            bundles.Bundle(self._place).remove()
-        self._ledger.removed("bundle", str(self._place))

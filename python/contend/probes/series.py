@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
 from contend.files import HALF
@@ -94,7 +96,6 @@ class SeriesWriter:
     ) -> None:
         """Numbers go on after those of files that are there already, from a run that is resumed."""
         import duckdb
-        import numpy  # noqa: F401 - here, and not at the first batch, inside what is measured
 
         self.directory = directory
         self._clock = clock or SystemClock()
@@ -226,8 +227,6 @@ def _groups(files: Sequence[_File]) -> list[list[_File]]:
 
 def _joined(parts: Sequence[Coded]) -> dict[str, Column]:
     """The rows of all parts, sorted, names written out, numbers signed: what people subtract must not wrap."""
-    import numpy as np
-
     columns = {
         column: np.concatenate([part.columns[column] for part in parts]) for column in parts[0].columns
     }

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from contend.document import CellResult, Control
 from contend.errors import HostFailed, UnknownName
 from contend.files import SHARED, made_beside
@@ -19,6 +21,7 @@ from contend.report.latex import export_latex
 from contend.report.matrix import condition, control_detail, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
+from contend.store.series import pattern
 from contend.units import NS_PER_S
 
 FACTORS = (
@@ -124,10 +127,6 @@ def _csv(report: ReportInput, path: Path, _: float) -> None:
 
 def _parquet(report: ReportInput, path: Path, _: float) -> None:
     """The CSV with its types, through DuckDB: an Arrow library would cost 100 MB for this one table."""
-    import duckdb
-
-    from contend.store.series import pattern
-
     source = path.with_name(path.name + ".csv")
     try:
         _csv(report, source, 0)
@@ -150,7 +149,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     failures = skipped = 0
     results: list[tuple[str, str, Estimate, bool, bool]] = [
         (
-            f"{subject(c.factors)} {c.metric.name}",
+            f"{subject(c.factors)} {c.metric.name}".strip(),
             condition(c, analysis),
             c.estimate,
             _inverted(c, report),
@@ -160,7 +159,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     ]
     results += [
         (
-            f"{subject(c.repeats)} {c.metric.name}",
+            f"{subject(c.repeats)} {c.metric.name}".strip(),
             f"control{control_detail(c, analysis)}",
             c.estimate,
             False,

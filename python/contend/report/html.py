@@ -18,6 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
+
 from contend.contention.alibi.words import party_line, phase_name, short
 from contend.document import Analysis, CellResult
 from contend.report import words
@@ -33,6 +35,7 @@ from contend.report.matrix import (
 )
 from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
+from contend.report.plots import all_plots
 from contend.report.theme import stylesheet
 from contend.report.vega import compiled, vega_runtime
 from contend.text.masking import mask_value
@@ -42,7 +45,6 @@ from contend.units import format_duration, format_value
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-    from jinja2 import Environment
 
 # Heat map: lower ends of the steps, as ratios of the baseline.
 HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
@@ -55,8 +57,6 @@ HEAT_LEGEND = (
 
 def render_html(report: ReportInput) -> str:
     """The page as text. Names, errors and the scenario are escaped wherever they stand."""
-    from contend.report.plots import all_plots
-
     analysis = report.analysis
     own_plots = analysis.own.plots(report)
     own_ids = {plot.id for plot in own_plots}
@@ -135,8 +135,6 @@ def templates() -> Environment:
 
 def environment() -> Environment:
     """The templates' environment, for globals of one's own; everything they print is masked, and escaped."""
-    from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
-
     made = Environment(
         loader=ChoiceLoader([PackageLoader("contend.report"), FunctionLoader(_beside)]),
         autoescape=True,

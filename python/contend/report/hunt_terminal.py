@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from contend.contention.alibi.words import short
 from contend.contention.hunt import Batch, Hunt
 from contend.report.printer import one_line
+from contend.report.scaling_terminal import print_scaling
 from contend.units import format_duration, of_time
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ def print_hunt(hunt: Hunt, console: Console) -> None:
     if hunt.findings and hunt.hidden:
         console.print(one_line(hidden(hunt), "dim"))
     if hunt.growth is not None:
-        from contend.report.scaling_terminal import print_scaling
-
         print_scaling(hunt.growth, console)
     if hunt.no_growth:
         console.print(one_line(f"note: {hunt.no_growth}", "yellow"))

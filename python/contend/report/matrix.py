@@ -50,12 +50,14 @@ def rows_are(analysis: Analysis) -> str:
 
 
 def subject(factors: Mapping[str, str]) -> str:
-    """Whose figure it is: the victim; in a compare study the variant. factors: of a control those that it repeats.
+    """Whose figure it is: the victim; in a compare study the variant; "" where the factors name neither.
+
+    factors: of a control those that it repeats.
 
     >>> subject({"victim": "ffmpeg", "neighbour": "stress-cpu"}), subject({"variant": "A"})
     ('ffmpeg', 'A')
     """
-    return factors.get("victim") or factors.get("variant") or "all"
+    return factors.get("victim") or factors.get("variant") or ""
 
 
 def compared(analysis: Analysis) -> tuple[CellResult, ...]:
@@ -95,7 +97,7 @@ def _place(cell: CellResult, layout: Layout, varying: set[str], table: str) -> t
     extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
     if table:
         extra = cell.factors.get(table, "")
-    row = cell.metric.name if layout.as_measured else subject(cell.factors)
+    row = cell.metric.name if layout.as_measured else subject(cell.factors) or "all"
     if layout.column in cell.factors:
         return extra, row, cell.factors[layout.column]
     return "", row, extra or cell.cell

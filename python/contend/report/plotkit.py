@@ -125,10 +125,11 @@ def ordinal(number: int) -> str:
 
 
 def condition_name(analysis: Analysis, factors: Mapping[str, str], cell: str) -> str:
-    """The name that gives a trial its colour: its neighbour, else its variant or platform."""
+    """The name that gives a trial its colour: its neighbour, else its variant, platform, or what columns of tables are."""
     if analysis.is_control(cell):
         return "control"
-    name = factors.get("neighbour") or factors.get("variant") or factors.get("platform") or cell
+    kinds = ("neighbour", "variant", "platform", analysis.layout.column)
+    name = next((factors[kind] for kind in kinds if factors.get(kind)), cell)
     if name == "none":
         return "alone"
     if factors.get("provisioning", "none") != "none":

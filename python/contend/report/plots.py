@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import vl_convert
+
 from contend.document import CellResult
 from contend.errors import BadInput
 from contend.files import write
@@ -34,6 +36,8 @@ from contend.report.plotkit import (
 )
 from contend.report.strip_plot import MOST_POINTS, PointRow, intervals, strip
 from contend.report.theme import resolve, var
+from contend.report.timeline_plots import timeline_plots
+from contend.report.traced_cells import traced_plots
 from contend.report.vega import drawable
 from contend.text.masking import mask_value
 
@@ -50,8 +54,6 @@ def all_plots(report: ReportInput, own: Sequence[Plot] | None = None) -> list[Pl
 
     own: its study's, by whoever has made them already. Raises BadInput where one of these has the id of another plot.
     """
-    from contend.report.timeline_plots import timeline_plots
-
     layout = report.analysis.layout
     plots: list[Plot | None] = [forest(report)] if report.analysis.cells and layout.forest else []
     plots += report.analysis.own.plots(report) if own is None else own
@@ -67,8 +69,6 @@ def all_plots(report: ReportInput, own: Sequence[Plot] | None = None) -> list[Pl
         points(report, matrix, row, name, most=max(LEAST_POINTS, MOST_POINTS // len(shown)))
         for name, matrix, row in shown
     ]
-    from contend.report.traced_cells import traced_plots
-
     return _of_different_ids(report, [*plots, *traced_plots(report.traced()), *timeline_plots(report)])
 
 
@@ -229,8 +229,6 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
 
 def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
     """Every plot as files ID.svg and ID.png, light, with its title. Raises BadInput for another format."""
-    import vl_convert
-
     unknown = set(formats) - {"svg", "png"}
     if unknown:
         raise BadInput(f"no plot format is called '{min(unknown)}'", hint="formats are svg and png")

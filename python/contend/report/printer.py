@@ -9,12 +9,15 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from rich import box
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
 from contend.text.masking import mask
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 _ASCII = str.maketrans(
     {
@@ -44,16 +47,11 @@ def printable(text: str) -> str:
 
 def one_line(text: str, style: str = "") -> Text:
     """`printable`, for tables: nothing in it is rich's own."""
-    from rich.text import Text
-
     return Text(printable(text), style=style)
 
 
 def titled_table(title: str, *columns: str, texts: Collection[str] = ()) -> Table:
     """A table of which the first column and `texts` are folded at need, the others numbers."""
-    from rich import box
-    from rich.table import Table
-
     table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="", pad_edge=False)
     for at, column in enumerate(columns):
         if at == 0 or column in texts:
@@ -71,8 +69,6 @@ class Printer:
         self.ascii = not (console.encoding or "utf-8").lower().startswith("utf")
 
     def text(self, words_: str, style: str = "") -> Text:
-        from rich.text import Text
-
         # An error may quote a tool's escape codes: they must not reach the terminal.
         printable = "".join(c if c.isprintable() or c == "\n" else " " for c in words_)
         return Text(printable.translate(_ASCII) if self.ascii else printable, style=style)
@@ -98,8 +94,6 @@ class Printer:
         )
 
     def table(self) -> Table:
-        from rich.table import Table
-
         return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
 
     def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
@@ -117,6 +111,4 @@ class Printer:
         return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum
 
     def put(self, table: Table) -> None:
-        from rich.padding import Padding
-
         self.console.print(Padding(table, (0, 0, 0, 2)), highlight=False, markup=False)

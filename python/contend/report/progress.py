@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from contend.clock import Clock, SystemClock
-from contend.text.safe import safe
+from contend.text.safe import safe, safe_console
 from contend.units import NS_PER_S, format_duration
 
 if TYPE_CHECKING:
@@ -250,6 +250,4 @@ def _whole(seconds: float) -> str:
 
 def console_progress(clock: Clock | None = None) -> ConsoleProgress:
     """Progress on stderr, as `contend run` shows it."""
-    from contend.text.safe import safe_console
-
     return ConsoleProgress(safe_console(stderr=True), clock)

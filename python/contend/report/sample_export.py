@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from contend.errors import BadInput, HostFailed
 from contend.files import made_beside, write
@@ -15,9 +17,6 @@ from contend.store.directory import RunDirectory
 from contend.store.series import open_series, read_series, read_sound
 from contend.text.masking import mask, mask_texts
 from contend.units import NS_PER_S
-
-if TYPE_CHECKING:
-    import duckdb
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _PRESSURES = {"cpu": "psi_cpu_some_ns", "io": "psi_io_some_ns", "memory": "psi_memory_some_ns"}
@@ -62,8 +61,6 @@ def _text(text: str, target: Path) -> Path:
 
 def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
     """A file a table, its rows in the order of time."""
-    import duckdb
-
     options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT parquet, COMPRESSION zstd"
 
     def copy() -> None:
@@ -108,8 +105,6 @@ def _literal(text: str) -> str:
 
 def _families(run: RunDirectory) -> Iterator[Family]:
     """Families of what was counted from the first sample to the last; gauges as they were at the last."""
-    import duckdb
-
     told = run.sample()
     began = datetime.fromisoformat(str(told["began_utc"])).timestamp()
     command = " ".join(told.get("command", ()))

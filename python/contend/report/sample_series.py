@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from contend.report.steps import CPU_STATES, OTHERS, PRESSURES, Step
 from contend.store.series import open_series
 from contend.units import NS_PER_S
-
-if TYPE_CHECKING:
-    import duckdb
 
 POINTS = 1500
 CELLS = 12_000  # of the picture of all cores: more are neither seen nor drawn in time
@@ -67,8 +66,6 @@ def read_sample(directory: Path, points: int = POINTS) -> SampleLines:
 def opened(directory: Path, points: int, origin_ns: int | None = None) -> Iterator[Reader | None]:
     """A reader of a series directory; None where there are fewer than two samples. Its times are seconds since `origin_ns`,
     or the first sample."""
-    import duckdb
-
     with duckdb.connect() as connection:
         tables = open_series(connection, directory).keys()
         reader = None

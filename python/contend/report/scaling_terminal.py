@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import duration
 from contend.report.printer import printable, titled_table
@@ -11,7 +15,6 @@ from contend.units import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 ROWS = 8
 LEAST = 0.01  # of the growth
@@ -19,8 +22,6 @@ LEAST = 0.01  # of the growth
 
 def print_scaling(of: Scaling, console: Console) -> None:
     """Four tables: storms, law, parts, resources; what is empty is left out."""
-    from rich.text import Text
-
     for table in (_law(of), _parts(of), _spans(of), _demands(of)):
         if table.row_count:
             console.print(table)
@@ -32,8 +33,6 @@ def print_scaling(of: Scaling, console: Console) -> None:
 
 def _name(text: str) -> str:
     """As it is, also where a program calls its spans as rich calls its styles."""
-    from rich.markup import escape
-
     return escape(printable(text))
 
 

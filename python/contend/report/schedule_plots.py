@@ -21,6 +21,7 @@ from contend.report.plotkit import (
 )
 from contend.report.scheduling_words import schedules, waited_row, waits_headers, where
 from contend.report.theme import series_colours, var
+from contend.units import format_duration
 
 _HIGH = 0.5  # of a row
 
@@ -98,6 +99,4 @@ def _shares(of: CellSchedule) -> dict[int, float]:
 
 
 def _time(power: int) -> str:
-    from contend.units import format_duration
-
     return format_duration(2.0**power)

@@ -25,6 +25,7 @@ from contend.report.matrix import (
 )
 from contend.report.model import ReportInput
 from contend.report.printer import Printer
+from contend.text.safe import safe_console
 from contend.units import format_value
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ def render(report: ReportInput, *, width: int = 80, verbose: bool = False) -> st
     Only a single word longer than the width (a path, a verify command) can make a line longer, so that it can
     still be copied whole.
     """
-    from contend.text.safe import safe_console
-
     buffer = io.StringIO()
     console = safe_console(
         file=buffer, width=width, no_color=True, force_terminal=False, legacy_windows=False

@@ -11,16 +11,15 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from contend.report.counters import EVERY_SAMPLE, Own, Trial, chrome_events, perfetto, read_trials
 from contend.report.sample_series import SampleLines, read_sample
 from contend.store.directory import SAMPLE_FILE, WATCH_FILE, RunDirectory
-from contend.store.series import read_series
+from contend.store.series import open_series, read_series
 from contend.units import NS_PER_S
-
-if TYPE_CHECKING:
-    import duckdb
 
 SAME_BOOT_NS = NS_PER_S  # as for trace files: what setting a clock right moves it by while a machine runs
 # A process began at this moment for two sources that round the kernel's time differently (its tick is 10 ms).
@@ -116,10 +115,6 @@ def _append_json(part: Path, events: Iterator[dict[str, object]]) -> None:
 
 def own_counters(run: RunDirectory, boot: int, files: Mapping[str, Any]) -> Iterator[Own]:
     """Counters of each process that is both traced and sampled: what it used in each interval, drawn at its middle."""
-    import duckdb
-
-    from contend.store.series import open_series
-
     with duckdb.connect() as connection:
         columns = open_series(connection, run.series).get("process_use", set())
         if not {"pid", "start_ns", "interval_ns"} <= columns:

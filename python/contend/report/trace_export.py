@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contend import _native
 from contend.errors import BadInput, HostFailed
 from contend.files import PRIVATE, made_beside
+from contend.report.trace_beside import append_recordings, boot_ns
+from contend.store.directory import RunDirectory
 from contend.store.traces import columns_of, is_trace, sample_of
-
-if TYPE_CHECKING:
-    from contend.store.directory import RunDirectory
 
 
 def export_traces(sources: Sequence[str | Path], form: str, target: Path) -> dict[str, Any]:
@@ -21,13 +21,9 @@ def export_traces(sources: Sequence[str | Path], form: str, target: Path) -> dic
     Returns counts: events, processes, bytes (written), and what `notes` makes sentences of. Raises BadInput where
     there is no trace, HostFailed where something cannot be read or written.
     """
-    from contend import _native
-
     traces, runs = sorted_out(sources)
     boots: list[int] = []
     if runs:
-        from contend.report.trace_beside import append_recordings, boot_ns
-
         boots = [boot for run in runs if (boot := boot_ns(run))]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -54,8 +50,6 @@ def sorted_out(sources: Sequence[str | Path]) -> tuple[list[Path], list[RunDirec
             traces.append(Path(source))
             runs += sample_of(Path(source))
         elif len(sources) > 1 and Path(source).exists():
-            from contend.store.directory import RunDirectory
-
             runs.append(RunDirectory.open(source, samples=True))
         else:
             raise BadInput(

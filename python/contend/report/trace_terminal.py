@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rich.table import Table
+from rich.text import Text
+
 from contend.report import trace_words as words
 from contend.report.printer import one_line, titled_table
 from contend.store.trace_summary import TraceSummary
@@ -12,7 +15,6 @@ from contend.units import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 ROWS = 10
 HOLDERS = 3
@@ -20,8 +22,6 @@ HOLDERS = 3
 
 def print_summary(summary: TraceSummary, console: Console) -> None:
     """The answer in a line, then a table each for spans, locks, calls and repeats; what is empty is left out."""
-    from rich.text import Text
-
     told = summary.told
     processes = told["processes"]
     console.print(

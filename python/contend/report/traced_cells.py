@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contend.contention.hunt import Batch
+from contend.contention.hunting.rows import read
+from contend.contention.hunting.sources import TRACES, groups
+from contend.contention.hunting.together import together
 from contend.errors import ContendError
+from contend.report.hunt_plots import mean_jobs
 from contend.store.damage import note
 
 if TYPE_CHECKING:
-    from contend.contention.hunt import Batch
     from contend.report.plotkit import Plot
 
 MOST_TRACES = 5  # of a cell: to read all of a long run would take as long as its report
@@ -21,8 +25,6 @@ def traced_cells(run: Path) -> tuple[Batch, ...]:
 
     What cannot be read is left out: a report is made of what is there.
     """
-    from contend.contention.hunting.sources import TRACES, groups
-
     if not (run / TRACES).is_dir():
         return ()
     try:
@@ -34,10 +36,6 @@ def traced_cells(run: Path) -> tuple[Batch, ...]:
 
 
 def _batch(cell: str, traces: Sequence[Path]) -> Batch | None:
-    from contend.contention.hunt import Batch
-    from contend.contention.hunting.rows import read
-    from contend.contention.hunting.together import together
-
     step = -(-len(traces) // MOST_TRACES)
     tables = []
     for trace in traces[::step]:
@@ -50,7 +48,5 @@ def _batch(cell: str, traces: Sequence[Path]) -> Batch | None:
 
 def traced_plots(batches: Sequence[Batch]) -> list[Plot]:
     """The mean job of each cell as a bar, if there are two cells to compare."""
-    from contend.report.hunt_plots import mean_jobs
-
     plot = mean_jobs(batches) if len(batches) > 1 else None
     return [plot] if plot is not None else []

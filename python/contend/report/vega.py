@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import json
 import re
 import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
+
+import vl_convert
 
 from contend.report import cache
 from contend.report.plotkit import VEGA_LITE, Plot
@@ -30,8 +33,6 @@ def vega_runtime(*, keep: bool = True) -> str:
     Bundling `vega` alone would be a third smaller, but Vega 6 has no default export and the name is null in
     the bundle; vega-embed draws compiled charts all the same.
     """
-    import importlib.metadata
-
     of = hashlib.sha256((importlib.metadata.version("vl-convert-python") + SCRIPT).encode()).hexdigest()
     kept = cache.path_of(f"vega-{of[:16]}.js")
     content = cache.read(kept) if kept else None
@@ -49,8 +50,6 @@ def bundled(script: str) -> str:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if done.returncode == 0 and done.stdout:
             return done.stdout.decode()
-    import vl_convert
-
     return vl_convert.javascript_bundle(script)
 
 
@@ -85,8 +84,6 @@ def compiled(plot: Plot) -> dict[str, Any]:
     Its rows are put back afterwards: to compile a chart nobody looks at them, and to take tens of thousands of them
     through the compiler costs more than all the rest.
     """
-    import vl_convert
-
     tables: dict[str, list[Any]] = {}
     bare = _without_rows(plot.spec, tables)
     vega: dict[str, Any] = vl_convert.vegalite_to_vega(drawable(bare), vl_version=VEGA_LITE)

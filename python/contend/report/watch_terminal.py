@@ -7,6 +7,9 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from rich.live import Live
+from rich.text import Text
+
 from contend.contention.blame import RESOURCES, Period, is_neighbour
 from contend.contention.watch import Watched
 from contend.report import watch_words as words
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console, RenderableType
-    from rich.live import Live
 
 ROWS = 12  # victims of the live table
 SUMMARY = 10  # victims, and culprits, of the summary's matrix
@@ -83,8 +85,6 @@ class LiveTable:
         self._live: Live | None = None
 
     def __enter__(self) -> LiveTable:
-        from rich.live import Live
-
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
         return self
@@ -98,8 +98,6 @@ class LiveTable:
             self._live.update(self._table(watched, period), refresh=True)
 
     def _table(self, watched: Watched, period: Period) -> RenderableType:
-        from rich.text import Text
-
         table = titled_table(
             f"waited for neighbours, by {watched.by} · {format_duration(watched.blame.length_ns)} so far · "
             f"{words.cost(watched)} · Ctrl-C ends with the summary"
@@ -171,8 +169,6 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
     table.add_column("of its waits")
     rows = blame.rows(resource)
     named: set[str] = set()
-    from rich.text import Text
-
     for victim, share in ranked[:SUMMARY]:
         row = rows.get(victim, [])
         whole = max(sum(ns for _, ns in row), 1)
@@ -191,8 +187,6 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
 
 def _say(console: Console, text: str, *, style: str = "", indent: str = "", whole: bool = False) -> None:
     """Folded at the console's width; a command is kept whole, so that it can be copied."""
-    from rich.text import Text
-
     text = mask(text)  # before it is folded: half a secret is one
     lines = [text] if whole else textwrap.wrap(text, console.width, subsequent_indent=indent) or [""]
     for line in lines:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
 
 from contend.contention.whatif.campaign import words_on_tests
 from contend.contention.whatif.prediction import Fix, Whatif
@@ -11,10 +14,8 @@ from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Verification
 from contend.report.printer import one_line, titled_table
+from contend.text.safe import safe_console
 from contend.units import format_duration
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 NAMES = {"median_ns": "median", "p90_ns": "p90", "max_ns": "max", "makespan_ns": "makespan"}
 ROWS = 20
@@ -185,12 +186,8 @@ def _few(paths: Sequence[str]) -> str:
 
 
 def _console() -> Any:
-    from contend.text.safe import safe_console
-
     return safe_console()
 
 
 def _lines(text: str) -> Any:
-    from rich.text import Text
-
     return Text("\n".join(one_line(line).plain for line in text.split("\n")))

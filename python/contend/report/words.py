@@ -115,12 +115,12 @@ def level_text(analysis: Analysis) -> str:
 def closed_loop(analysis: Analysis) -> list[str]:
     """Victim-and-metric names whose load generator waits for each answer: never a user's latency."""
     closed = [c for c in analysis.cells if c.metric.loop == "closed"]
-    return list(dict.fromkeys(f"{subject(c.factors)} {c.metric.name}" for c in closed))
+    return list(dict.fromkeys(f"{subject(c.factors)} {c.metric.name}".strip() for c in closed))
 
 
 def missed(analysis: Analysis) -> list[str]:
     """Victim-and-metric names whose target precision was not reached."""
-    return [name for name, reached in analysis.design.target_reached.items() if not reached]
+    return [name.strip() for name, reached in analysis.design.target_reached.items() if not reached]
 
 
 def budget_needed(report: ReportInput) -> str:
@@ -137,7 +137,7 @@ def budget_needed(report: ReportInput) -> str:
     widths = [
         c.estimate.relative_half_width
         for c in analysis.cells
-        if f"{subject(c.factors)} {c.metric.name}" in names
+        if f"{subject(c.factors)} {c.metric.name}".strip() in names
     ] or [c.estimate.relative_half_width for c in analysis.cells if c.metric.primary]
     widest = max(widths, default=math.inf)
     if not math.isfinite(widest):

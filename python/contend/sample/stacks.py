@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import duckdb
 
 from contend.store.directory import RunDirectory
 from contend.store.series import open_series
 from contend.text.shape import Count, Shape
 from contend.units import NS_PER_S
-
-if TYPE_CHECKING:
-    import duckdb
 
 MOST = 50_000  # different stacks read: what took longest
 UNKNOWN = "[unknown]"
@@ -72,8 +71,6 @@ class Stacks:
 
 def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
     """Stacks of the command's processes, or, without a command or asked for `everyone`, of all; none without."""
-    import duckdb
-
     with duckdb.connect() as connection:
         tables = open_series(connection, run.series)
         if "sched_stack" not in tables:

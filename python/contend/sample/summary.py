@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import duckdb
+
+from contend.contention.alibi.judge import judge, phases
+from contend.contention.alibi.party import judge_party
+from contend.contention.alibi.recording import Recording
+from contend.contention.alibi.scope import Tree, read_group
 from contend.contention.alibi.verdict import Alibi
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store.directory import RunDirectory
 from contend.store.series import open_series
 from contend.text.shape import HIDDEN, OPTIONAL, Count, Shape, Through, computed
 from contend.units import NS_PER_S
-
-if TYPE_CHECKING:
-    import duckdb
 
 TOP = 5
 BUSY_NS = "user_ns + nice_ns + system_ns + irq_ns + softirq_ns"
@@ -125,13 +128,6 @@ class Summary(Shape):
 
 def summarise(run: RunDirectory) -> Summary:
     """Summarise a recording's directory, also one that was cut off."""
-    import duckdb
-
-    from contend.contention.alibi.judge import judge, phases
-    from contend.contention.alibi.party import judge_party
-    from contend.contention.alibi.recording import Recording
-    from contend.contention.alibi.scope import Tree, read_group
-
     with duckdb.connect() as connection:
         summary = _Reader(connection, run).summary()
     summary = replace(summary, stacks=longest(read_stacks(run).stacks, TOP))

@@ -21,7 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import ValidationError
+
 from contend.errors import BadInput
+from contend.scenario.mistakes import describe_all, required
 from contend.text.printable import short
 
 if TYPE_CHECKING:
@@ -211,10 +214,6 @@ def validate(
 
     `advise(file, loc)` may give a hint of its own for a value at `loc` that is not allowed.
     """
-    from pydantic import ValidationError
-
-    from contend.scenario.mistakes import describe_all, required
-
     if not isinstance(file.data, dict):
         found = "is empty" if file.data is None else "is not a list of `key: value` lines"
         raise error_class(f"{file.name} {found}", hint=f"it needs at least: {', '.join(required(model))}")

@@ -9,9 +9,12 @@ changed on the host meanwhile, and a series that drifts has change points too.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import warnings
 from collections.abc import Sequence
+
+import numpy as np
 
 LEAST_RUNS = (
     10  # fewer cannot show both a level and another: 5 runs tell how much runs differ (stats/sessions.py)
@@ -26,8 +29,6 @@ ABSENT = "Change points need Apache Otava, which is not installed: pip install '
 
 def available() -> bool:
     """True if Otava can be used. Loads nothing."""
-    import importlib.util
-
     return importlib.util.find_spec("otava") is not None and importlib.util.find_spec("scipy") is not None
 
 
@@ -41,7 +42,6 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     """
     if len(values) < LEAST_RUNS:
         return ()
-    import numpy as np
     from otava.analysis import compute_change_points
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -66,8 +66,6 @@ def doubtful(values: Sequence[float], found: Sequence[int]) -> bool:
     """
     if not found:
         return False
-    import numpy as np
-
     y = np.log(np.asarray(values, float))
     n = len(y) - 1  # the first run has none before it
     bounds = [0, *found, len(y)]

@@ -6,20 +6,18 @@ because a pipe would never answer.
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from contend.store.damage import document
+from pydantic_core import from_json
 
 LIMIT = 64 * 2**20  # what is larger is no plan and no environment of ours
 MANY = 20_000  # files, after which a size is told as "at least"
-_ODD = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 @contextmanager
@@ -96,49 +94,16 @@ def size_of(path: Path) -> tuple[int, bool]:
     return total, True
 
 
-def parsed(data: bytes) -> Any:
-    """A JSON document. Raises ValueError."""
-    return document(data)
-
-
-def plain(value: Any, data: bytes) -> Any:
-    """A JSON value that came of `data`, without what no page and no database can hold: half characters and NUL."""
-    if not _ODD.search(data):
-        return value
-    whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-    return json.loads(whole.replace("\\u0000", ""))
-
-
 def members(text: str, *, until: str) -> dict[str, Any]:
     """Members of a JSON object, in their order, up to the one called `until`. Raises ValueError when it ends before.
 
     >>> members('{"answer": "42", "design": {"n": 1}, "cells": [1, 2, ', until="cells")
     {'answer': '42', 'design': {'n': 1}}
     """
-    decoder = json.JSONDecoder()
-    found: dict[str, Any] = {}
-    at = _past(text, 0, "{")
-    while not text.startswith("}", at):
-        key, at = decoder.raw_decode(text, at)
-        if key == until:
-            return found
-        found[key], at = decoder.raw_decode(text, _past(text, at, ":"))
-        at = _blank(text, at)
-        if text.startswith(",", at):
-            at = _blank(text, at + 1)
-        elif not text.startswith("}", at):
-            raise ValueError(f"neither , nor }} at {at}")
-    return found
-
-
-def _past(text: str, at: int, mark: str) -> int:
-    at = _blank(text, at)
-    if not text.startswith(mark, at):
-        raise ValueError(f"no {mark} at {at}")
-    return _blank(text, at + 1)
-
-
-def _blank(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+    try:
+        found, whole = from_json(text), True
+    except ValueError:
+        found, whole = from_json(text, allow_partial=True), False
+    if not isinstance(found, dict) or not (whole or until in found):
+        raise ValueError(f"no object with {until}")
+    return dict(itertools.takewhile(lambda member: member[0] != until, found.items()))

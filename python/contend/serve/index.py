@@ -15,12 +15,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from contend.analysis.between import UNREADABLE
 from contend.analysis.comparisons import tabulate
 from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry
 from contend.stats.estimate import Estimate
+from contend.stats.levels import METHOD
 from contend.store.directory import RunDirectory
 from contend.store.rows import latest
 
@@ -123,8 +126,6 @@ class Index:
     _db: Any = None
 
     def __post_init__(self) -> None:
-        import duckdb
-
         config = {
             "enable_external_access": "false",
             "threads": "1",
@@ -393,8 +394,6 @@ def _clean(text: str) -> str:
 
 
 def _session(entry: Entry, row: Mapping[str, Any]) -> SessionLevel:
-    from contend.stats.levels import METHOD
-
     low = -float("inf") if row["low"] is None else row["low"]
     high = float("inf") if row["high"] is None else row["high"]
     estimate = Estimate(row["value"], low, high, row["unit"], row["n"], row["level"], METHOD, row["verdict"])

@@ -12,15 +12,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
 
 from contend import __version__
 from contend.report import cache
 from contend.serve.files import Fingerprint
 from contend.serve.reading import RUNNING, Cell, Entry
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 SCHEMA_VERSION = 1
 UNSETTLED_NS = 2 * 10**9  # a file that was written so late may be written again within its clock's resolution
@@ -94,6 +92,4 @@ def _made_by() -> str:
 
 @functools.cache
 def _shape() -> TypeAdapter[_List]:
-    from pydantic import TypeAdapter
-
     return TypeAdapter(_List)

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contend.analysis.between import MEASURED
 from contend.environment import HOST_KEYS
-from contend.errors import BadInput, ContendError
-from contend.serve.files import fingerprint, is_plain, members, opened, parsed, plain, read_file, size_of
+from contend.errors import BadInput, ContendError, ScenarioError
+from contend.scenario.yaml_file import read_yaml
+from contend.serve.files import fingerprint, is_plain, members, opened, read_file, size_of
+from contend.store.damage import document, showable
 from contend.store.directory import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
 from contend.store.ledger import is_locked
 from contend.store.rows import sound_environment
@@ -210,7 +213,7 @@ def _recording(directory: int, kind: str, mark: str, common: dict[str, Any]) -> 
 
 def _document(directory: int, name: str, wrong: list[str]) -> dict[str, Any]:
     try:
-        value = parsed(read_file(directory, name))
+        value = document(read_file(directory, name))
     except FileNotFoundError:
         wrong.append(f"it has no {name}")
     except (OSError, ValueError, RecursionError) as error:
@@ -234,9 +237,9 @@ def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
     try:
         first = read_file(directory, "findings.json", head=HEAD)
         try:
-            value = plain(members(first.decode("utf-8", "ignore"), until="cells"), first)
+            value = showable(members(first.decode("utf-8", "ignore"), until="cells"), first)
         except ValueError:
-            value = parsed(read_file(directory, "findings.json"))
+            value = document(read_file(directory, "findings.json"))
     except (OSError, ValueError, RecursionError) as error:
         wrong.append(f"findings.json cannot be read: {error}")
         return {}
@@ -266,7 +269,7 @@ def _ledger(directory: int, names: set[str], wrong: list[str]) -> tuple[str, str
         if began and b'"run-end"' not in line and b'"run-start"' not in line:
             continue
         try:
-            row = parsed(line)
+            row = document(line)
         except ValueError:  # cut through by the ends of what was read, or torn
             continue
         if not isinstance(row, dict):
@@ -284,7 +287,7 @@ def _first_trial(directory: int, names: set[str]) -> str:
     if "trials.ndjson" not in names:
         return ""
     try:
-        row = parsed(read_file(directory, "trials.ndjson", head=HEAD).split(b"\n")[0])
+        row = document(read_file(directory, "trials.ndjson", head=HEAD).split(b"\n")[0])
         return _utc(row.get("utc")) if isinstance(row, dict) else ""
     except (OSError, ValueError):
         return ""
@@ -309,7 +312,7 @@ def _last_trial(directory: int, names: set[str]) -> tuple[int | None, bool, dict
         return None, False, {}
     for line in reversed(data.split(b"\n")):
         try:
-            row = parsed(line)
+            row = document(line)
         except ValueError:
             continue
         if isinstance(row, dict) and _count(row.get("block")) is not None:
@@ -351,10 +354,6 @@ def question_of(text: str) -> tuple[str, dict[str, Any]]:
 
     Raises ContendError for what is no scenario file.
     """
-    from contend.analysis.between import MEASURED
-    from contend.errors import ScenarioError
-    from contend.scenario.yaml_file import read_yaml
-
     data = read_yaml(text, "scenario.yaml", ScenarioError).data
     if not isinstance(data, dict) or not isinstance(data.get("study"), str):
         raise BadInput("it names no study", hint="is this a run directory?")

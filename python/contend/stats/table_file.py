@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 
@@ -67,8 +68,6 @@ class TableFile:
         `numbers` as float64 arrays. `labels` as numbers too: of a label that is a whole number itself, else of its place
         in `names`, which are in the order of first appearance.
         """
-        import duckdb
-
         path = f"/proc/self/fd/{self.file.fileno()}" if self.path_is_read else ""
         if not path or not _is_plain(self.file, self.delimiter):
             return None

@@ -14,6 +14,8 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, overload
 
+import numpy as np
+
 from contend._native import row_apart
 from contend.store.damage import row_parser
 from contend.store.rows import JUDGED
@@ -80,8 +82,6 @@ def readings(row: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
 def medians(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]] | None:
     """The median and the unit of each piece of evidence of rows, by name; None where they do not all have the same ones,
     compact."""
-    import numpy as np
-
     evidence = [row["evidence"] for row in rows]
     if not evidence or not all(isinstance(e, Readings) and e.shape is evidence[0].shape for e in evidence):
         return None

@@ -88,13 +88,17 @@ def note(file: Path, where: str, what: str) -> None:
 def document(data: bytes) -> Any:
     """A JSON value without what no page and no database can hold (NUL, half characters). Raises ValueError."""
     try:
-        value = json.loads(data)
-        if not _ODD.search(data):
-            return value
-        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-        return json.loads(whole.replace("\\u0000", ""))
+        return showable(json.loads(data), data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def showable(value: Any, data: bytes) -> Any:
+    """A JSON value that came of `data`, without what no page and no database can hold: half characters and NUL."""
+    if not _ODD.search(data):
+        return value
+    whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return json.loads(whole.replace("\\u0000", ""))
 
 
 def row_parser(slow: Callable[[bytes], Any] = document) -> Callable[[bytes], Any]:

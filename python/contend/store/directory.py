@@ -38,6 +38,7 @@ from contend.errors import BadInput, HostFailed, UnknownName
 from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing
 from contend.store.damage import json_object, note, noting, uncollected, whole_rows
 from contend.store.ledger import TRIAL_START, append_lines, begins_trial, open_to_append, truncate_torn_line
+from contend.store.series import covered_files, half_files
 from contend.store.state import ledger_of
 from contend.store.trial_rows import Row as Row
 from contend.store.trial_rows import TrialRows, file_state
@@ -305,8 +306,6 @@ class RunDirectory:
 
     def remove_half_files(self) -> None:
         """Remove what a kill or a full disk left half written, beside the whole files. Only while none is written."""
-        from contend.store.series import covered_files, half_files
-
         for path in (*self.path.glob(".*.part"), *half_files(self.series), *covered_files(self.series)):
             with contextlib.suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)

@@ -14,11 +14,12 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
 
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
@@ -35,13 +36,40 @@ _BEGINS_TRIAL = re.compile(
 _STEP = 1 << 16
 
 
-class Ledger:
-    """Append-only `ledger.ndjson`. The file is locked while a run is alive, so that `destroy` can tell."""
+class _Rows:
+    """Who appends rows to a ledger."""
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+    def __init__(self, path: Path, clock: Clock | None) -> None:
         self.path = path
         self._clock = clock or SystemClock()
         self._fd = open_to_append(path)
+
+    def _begin(self, event: str) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "at_ns": self._clock.monotonic_ns(),
+            "utc": self._clock.utc(),
+            "event": event,
+        }
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+
+class Ledger(_Rows):
+    """Append-only `ledger.ndjson`. The file is locked while a run is alive, so that `destroy` can tell."""
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        super().__init__(path, clock)
         if not _take(self._fd):
             os.close(self._fd)
             raise HostFailed(f"{path.parent} is in use by another contend", hint="wait for it, or stop it")
@@ -49,15 +77,9 @@ class Ledger:
 
     def event(self, event: str, **detail: Any) -> None:
         """Append one row and wait until it is on the disk. Raises HostFailed when the disk is full."""
-        row = {
-            "schema_version": SCHEMA_VERSION,
-            "at_ns": self._clock.monotonic_ns(),
-            "utc": self._clock.utc(),
-            "event": event,
-            # A resource's name is what it is found by; what happened is told in texts of others.
-            **(detail if event in _OF_RESOURCES else mask_row(detail)),
-        }
-        append_line(self._fd, row, self.path)
+        # A resource's name is what it is found by; what happened is told in texts of others.
+        told = detail if event in _OF_RESOURCES else mask_row(detail)
+        append_line(self._fd, {**self._begin(event), **told}, self.path)
 
     def intend(self, kind: str, name: str, **detail: Any) -> None:
         self.event("intend", kind=kind, name=name, **detail)
@@ -70,53 +92,36 @@ class Ledger:
         with contextlib.suppress(HostFailed):
             self.event("removed", kind=kind, name=name)
 
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.close()
-
-
-class Record:
+class Record(_Rows):
     """Rows of a program of a run, which writes them while the run holds the lock. Several names cost one fsync."""
 
     def __init__(self, path: Path, run: str, clock: Clock | None = None) -> None:
-        self.path, self.run = path, run
-        self._clock = clock or SystemClock()
-        self._fd = open_to_append(path)
+        super().__init__(path, clock)
+        self.run = run
+        self._lock = threading.Lock()  # rows of one write stay together
 
     def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
         """On the disk when this returns: only then may they be made."""
-        self._write("intend", kind, wanted, detail)
+        self.write("intend", kind, ({"name": name} for name in wanted), detail)
 
     def created(self, kind: str, name: str, **detail: str) -> None:
-        self._write("created", kind, (name,), detail)
+        self.write("created", kind, ({"name": name},), detail)
 
     def removed(self, kind: str, gone: Iterable[str]) -> None:
-        self._write("removed", kind, gone, {})
+        self.write("removed", kind, ({"name": name} for name in gone))
 
-    def _write(self, event: str, kind: str, wanted: Iterable[str], detail: Mapping[str, str]) -> None:
-        row = {
-            "schema_version": SCHEMA_VERSION,
-            "at_ns": self._clock.monotonic_ns(),
-            "utc": self._clock.utc(),
-            "event": event,
-            "kind": kind,
-            "run": self.run,
-            **detail,
-        }
-        append_lines(self._fd, ({**row, "name": name} for name in wanted), self.path)
-
-    def __enter__(self) -> Record:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        os.close(self._fd)
+    def write(
+        self,
+        event: str,
+        kind: str,
+        rows: Iterable[Mapping[str, str]],
+        detail: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Rows with what all of them have."""
+        row = {**self._begin(event), "kind": kind, "run": self.run, **detail}
+        with self._lock:
+            append_lines(self._fd, ({**row, **of} for of in rows), self.path)
 
 
 def open_to_append(path: Path) -> int:

@@ -244,7 +244,7 @@ class OverheadPlan(TypedDict):
     workloads: dict[Name, BoundWorkload]
 
 
-class SweepPlan(TypedDict):
+class StoragePlan(TypedDict):
     screening: Screening
     focus: dict[Name, Name] | None
 
@@ -261,7 +261,7 @@ _FACTORS: Mapping[str, Any] = {
 }
 _NEEDED: Mapping[str, tuple[str, ...]] = {"overhead": ("victim", "platform")}
 """Values that a cell of a study has."""
-_PLANS: Mapping[str, Any] = {"overhead": OverheadPlan, "storage": SweepPlan}
+_PLANS: Mapping[str, Any] = {"overhead": OverheadPlan, "storage": StoragePlan}
 
 
 def wrong_plan(plan: Any, study: str) -> str:

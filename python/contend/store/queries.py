@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from contend.errors import BadInput
 from contend.store.damage import noting, numbered_rows
 from contend.store.directory import Row, RunDirectory
+from contend.store.rows import wrong_event
+from contend.store.series import connect, pattern, quoted, read_sound, series_files
 from contend.store.trial_rows import compact_lines, wrong_row
 
 
@@ -26,9 +30,6 @@ def query(
     The query is the user's own, and may read other files as any of DuckDB's may; the views hold only rows of regular
     files of the run that are whole.
     """
-    import duckdb
-
-    from contend.store.series import connect, read_sound
 
     def ask() -> tuple[list[str], list[tuple[Any, ...]]]:
         with (
@@ -58,8 +59,6 @@ def query(
 
 def views(run: RunDirectory, folder: Path) -> dict[str, str]:
     """SQL text of each view that this run's files allow. `folder` is for rows that are whole of files that are not."""
-    from contend.store.rows import wrong_event
-    from contend.store.series import pattern, quoted, series_files
 
     def source(path: Path, lines: Callable[[], Iterator[tuple[bytes, Row]]]) -> str:
         whole = _whole_file(path, lines, folder / path.name)
@@ -85,8 +84,6 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
 
 def table_names(run: RunDirectory) -> set[str]:
     """Names of views that a query over the run may use."""
-    from contend.store.series import series_files
-
     return {"trials", "metrics", "evidence", "ledger", *series_files(run.series)}
 
 

@@ -10,12 +10,10 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
     from contend.store.damage import Row
 
 Nanoseconds = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -438,8 +436,6 @@ class WatchFile(TypedDict):
 
 @functools.cache
 def _adapter(shape: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
     return TypeAdapter(shape)
 
 
@@ -454,8 +450,6 @@ def wrong(shape: Any, value: Any) -> str:
 
 def errors_in(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
     """Every place at which `value` is not of that shape, and what is wrong there."""
-    from pydantic import ValidationError
-
     try:
         _adapter(shape).validate_python(value, strict=True)
     except ValidationError as error:

@@ -22,6 +22,7 @@ from pathlib import Path
 from contend import files, names
 from contend.errors import BadInput, HostFailed
 from contend.store import claims, ownership
+from contend.store.ledger import Record, parse
 
 LEDGER = "ledger.ndjson"
 MOST_BYTES = 1 << 16  # of a pointer or claim
@@ -99,6 +100,11 @@ def ledger_of(directory: Path) -> Path:
     return directory / LEDGER
 
 
+def record_of(run: Path) -> Record:
+    """Rows of the ledger of a run directory, to be entered."""
+    return Record(ledger_of(run), run.name)
+
+
 def register(run_id: str, directory: Path) -> Path:
     """Write the pointer of a run, on the disk when this returns. Raises HostFailed."""
     path = private("runs") / names.check_name("run id", run_id)
@@ -169,8 +175,6 @@ def _read(path: Path) -> Pointer:
 
 def _as_data(ledger: Path) -> bytes:
     """A resumed run's past from its ledger, without anything to act on: others could have written it."""
-    from contend.store.ledger import parse
-
     try:
         rows, _ = parse(files.read_inside(ledger, most=MOST_LEDGER_BYTES))
     except (OSError, BadInput):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
+from contend import _native
 from contend.errors import BadInput
 from contend.store.traces import columns_of, is_trace, notes
 from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, computed
@@ -274,8 +275,6 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
 
     Raises BadInput where there is none, HostFailed where one cannot be read.
     """
-    from contend import _native
-
     if not is_trace(source):
         raise BadInput(
             f"'{source}' is no trace", hint="name a .ctrace file, or the directory that holds them"

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 from contend.document import RESERVED, Analysis, CellResult, Control, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
+from contend.platforms.topology import Topology
 from contend.studies.cell import Cell, Party
 from contend.studies.model import Scenario
 from contend.text.shape import Shape
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
     from contend.analysis.comparisons import Table
     from contend.platforms.base import Role
-    from contend.platforms.topology import Topology
     from contend.report.model import ReportInput
     from contend.store.cells import PlannedCell, Values
     from contend.store.directory import Row
@@ -198,8 +200,6 @@ class Study(Shown, ABC, Generic[S]):
 
     def hosts(self, scenario: S) -> dict[int | None, Topology]:
         """The CPUs of each size of the host that is varied; of the whole one by None where none is."""
-        from contend.platforms.topology import Topology
-
         return {None: Topology.read()}
 
     def wiring(self, scenario: S, runs: Path) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def study(name: str) -> Study[Any]:
 def _loaded(point: EntryPoint) -> Study[Any]:
     def no_study(why: str) -> BadInput:
         return BadInput(
-            f"the study '{point.name}' of the package {_package(point)} cannot be used: {why}",
+            f"{_titled(point)} cannot be used: {why}",
             hint=f"mend {point.value}, or uninstall the package",
         )
 
@@ -412,8 +412,6 @@ def folders_elsewhere() -> Iterator[Path]:
 @cache
 def _elsewhere() -> tuple[EntryPoint, ...]:
     # Looked for only where the name is none of ours: it reads every installed package.
-    from importlib.metadata import entry_points
-
     return tuple(entry_points(group=ENTRY_POINTS))
 
 
@@ -452,7 +450,10 @@ def _not_comparable(cells: Sequence[Cell]) -> str:
 
 
 def whose_defect(error: BaseException) -> str:
-    """In whose code something unforeseen was raised, in words: that of another package's study, or contend's own."""
+    """In whose code something unforeseen was raised, in words: that of another package's study, or contend's own.
+
+    What a study has given may be wrong in contend's code only: a study that was used is named there too.
+    """
     folders = dict(_folders_of_code())
     packages = {point.module.partition(".")[0]: point for point in _elsewhere()}
     trace = error.__traceback__
@@ -465,9 +466,10 @@ def whose_defect(error: BaseException) -> str:
         if point is None and file.suffix == ".j2":  # its part of the page
             point = folders.get(file.parent)
         if point is not None:
-            return f"a mistake in the study '{point.name}' of the package {_package(point)}"
+            return f"a mistake in {_titled(point)}"
         trace = trace.tb_next
-    return OWN_DEFECT
+    used = " and ".join(_titled(point) for point in _elsewhere() if point.module in sys.modules)
+    return f"{OWN_DEFECT}, or in what {used} gave it" if used else OWN_DEFECT
 
 
 def _folders_of_code() -> Iterator[tuple[Path, EntryPoint]]:
@@ -477,6 +479,10 @@ def _folders_of_code() -> Iterator[tuple[Path, EntryPoint]]:
             spec = importlib.util.find_spec(point.module)
             if spec is not None and spec.origin:
                 yield Path(spec.origin).parent, point
+
+
+def _titled(point: EntryPoint) -> str:
+    return f"the study '{point.name}' of the package {_package(point)}"
 
 
 def _package(point: EntryPoint) -> str:

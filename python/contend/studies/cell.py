@@ -68,7 +68,9 @@ class Cell:
         beside = " + ".join(n.label for n in self.neighbours)
         if "variant" in self.factors or self.victim.place is not None:
             return self.victim.label
-        return f"{self.victim.label} beside {beside}" if beside else f"{self.victim.label} alone"
+        if beside:
+            return f"{self.victim.label} beside {beside}"
+        return f"{self.victim.label} alone" if "victim" in self.factors else self.victim.label
 
 
 def _application(of: Party) -> Application:

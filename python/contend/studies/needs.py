@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from contend.errors import BadInput
+from contend.stats.signed_rank import smallest_n
 from contend.studies.base import study_of
 from contend.studies.model import Scenario
 from contend.studies.plan import Plan
@@ -84,8 +85,6 @@ def least_blocks(scenario: Scenario, plan: Plan) -> int:
     Signs of so many pairs must be able to be rare enough for the interval's level. Several trials an arm of one block
     could be iterations of one run, so blocks of 8 are two at least. A pass over a growing population is an answer by itself.
     """
-    from contend.stats.signed_rank import smallest_n
-
     if (enough := study_of(scenario).least_blocks(scenario)) is not None:
         return enough
     least = smallest_n(scenario.measure.level) if plan.repeats == 1 else 2

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, Union
 
 import yaml
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from contend.clouds.secrets import has_password
 from contend.errors import BadInput, ScenarioError, UnknownName, suggest
 from contend.scenario.settings import apply_setting
 from contend.scenario.yaml_file import YamlFile, read_yaml, validate
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies import base as studies
 from contend.studies.model import Scenario
+from contend.text.masking import has_url_password
 from contend.text.printable import short
 from contend.workloads.parts import AS_WRITTEN
 
@@ -96,7 +96,7 @@ def parse(
     name = file.name
     data = file.data if isinstance(file.data, dict) else {}
     for setting in settings:
-        if has_password(setting):
+        if has_url_password(setting):
             raise _password(f"--set {short(setting.partition('=')[0])}")
         data = apply_setting(data, setting)
     for key in _with_password(data):
@@ -133,7 +133,7 @@ def _password(where: str) -> ScenarioError:
 def _with_password(data: Any, at: str = "") -> Iterator[str]:
     """Keys below which a text holds one."""
     if isinstance(data, str):
-        if has_password(data):
+        if has_url_password(data):
             yield at
     elif isinstance(data, Mapping | list):
         items = data.items() if isinstance(data, Mapping) else enumerate(data)
@@ -169,8 +169,6 @@ def _short(ref: dict[str, Any]) -> Any:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of scenario files, for editors."""
-    from pydantic import TypeAdapter
-
     models = tuple(study.scenario for _, study in studies.every())
     every: Any = Annotated[Union[models], Field(discriminator="study")]  # noqa: UP007 - made at run time
     adapter: TypeAdapter[Any] = TypeAdapter(every)

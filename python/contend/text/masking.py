@@ -243,7 +243,11 @@ def is_secret_name(name: str) -> bool:
 
 
 def has_url_password(text: str) -> bool:
-    """True if a text holds a URL with a password in it, that is not given by name (`${NAME}`)."""
+    """True if a text holds a URL with a password in it, that is not given by name (`${NAME}`).
+
+    >>> [has_url_password(f"mysql://nova{of}@db/") for of in (":s3", "", ":${DB_PASSWORD}")]
+    [True, False, False]
+    """
     return _URL_PASSWORD.search(text) is not None
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import contend
 from contend.errors import BadInput, HostFailed
+from contend.probes.client import installed
 from contend.trace import reach
 from contend.trace.launch import TraceOptions
 
@@ -313,8 +314,6 @@ def _only_one(pid: int) -> socket.socket:
 
 def _order(order: dict[str, Any]) -> dict[str, Any]:
     """Have contend-probe do it: it alone may need rights."""
-    from contend.probes.client import installed
-
     program = installed()
     try:
         done = subprocess.run(

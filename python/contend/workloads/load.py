@@ -116,7 +116,7 @@ def _shown(path: Path) -> str:
 
 
 def _check_path(file: YamlFile, loc: Loc, path: str) -> None:
-    # 50 ms of import: only for files that use it, and the metric could not be read without it anyway.
+    # Only files that use it ask for it; without it their metrics could not be read anyway.
     import jsonpath
 
     try:

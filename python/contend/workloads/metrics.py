@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.errors import TrialFailed
+from contend.errors import BadInput, TrialFailed
+from contend.scenario.yaml_file import read_yaml
 from contend.text.shape import Shape
 from contend.workloads.spec import Metric, Workload
 
@@ -178,7 +179,6 @@ def _documents(text: str) -> Sequence[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(path: str) -> Any:
-    # Here, not above: 50 ms of import that workloads without a path never need.
     import jsonpath
 
     return jsonpath.compile(path)
@@ -217,10 +217,7 @@ def _failed(workload: Workload, name: str, metric: Metric, why: UnreadableError,
 def _line(workload: Workload, name: str) -> str:
     """Where the metric is defined: file and line, as far as they can still be found."""
     if not workload.origin:
-        return f"metrics.{name} in the scenario"
-    from contend.errors import BadInput
-    from contend.scenario.yaml_file import read_yaml
-
+        return f"metrics.{name} of the workload '{workload.name}', in the scenario or its study"
     try:
         return read_yaml(Path(workload.origin), workload.origin).where(("metrics", name))
     except BadInput:  # changed or removed since it was loaded

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from contend.clouds.counters import NS, Background, Count, Counters, Reading, each, messages
-from contend.clouds.secrets import MOST_BYTES, find_url, has_password, login_of
+from contend.clouds.secrets import MOST_BYTES, find_url, login_of
 from contend.errors import BadInput, ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.scenarios import parse
+from contend.text.masking import has_url_password
 
 SECRET = "s3cr3t"
 URL = f"mysql://nova:{SECRET}@db:3306/"
@@ -102,5 +103,5 @@ def test_no_run_records_a_password(settings: tuple[str, ...]) -> None:
 
 
 def test_users_without_password_are_none() -> None:
-    assert not has_password("amqp://guest@host/")
-    assert has_password("see amqp://guest:x@host/")
+    assert not has_url_password("amqp://guest@host/")
+    assert has_url_password("see amqp://guest:x@host/")

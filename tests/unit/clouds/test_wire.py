@@ -28,7 +28,7 @@ def wire() -> Iterator[Callable[..., Wire]]:
     def make(
         *, context: Callable[[], ssl.SSLContext] = ssl.create_default_context, proxy: str = "", **more: Any
     ) -> Wire:
-        bounds = {"keep": 4, "connect_s": 5.0, "read_s": 5.0, "now_ns": time.monotonic_ns} | more
+        bounds = {"keep": 4, "connect_s": 5.0, "read_s": 5.0} | more
         made.append(Wire(context=context, proxy=lambda url: proxy, **bounds))
         return made[-1]
 

@@ -117,7 +117,7 @@ def test_kvm_is_not_tried_again_where_qemu_boots_none_by_it(
 
 
 def test_doctor_tells_whether_libvirt_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contend.platforms.guests.needs.need", lambda: None)
+    monkeypatch.setattr(doctor, "need", lambda: None)
     vm, by_libvirt = doctor.guests()
     assert (vm.name, by_libvirt.name) == ("platform vm", "platform vm: hypervisor=libvirt")
     assert "libvirt" in by_libvirt.detail + by_libvirt.fix

@@ -1,4 +1,4 @@
-"""Roots of other releases: what is kept, and for how long. Made and entered they are in system/test_newer_pythons.py."""
+"""Roots of other releases: what is kept, and for how long. test_newer_pythons.py makes and enters them."""
 
 from __future__ import annotations
 

@@ -77,6 +77,15 @@ def test_what_measures_knows_no_test_bed() -> None:
     assert not [path for path in files if "contend.testbed" in path.read_text(encoding="utf-8")]
 
 
+@pytest.mark.parametrize("kind", ["unit", "system", "contract"])
+def test_tests_lie_by_the_room_that_they_are_about(kind: str) -> None:
+    tests = PACKAGE.parents[1] / "tests" / kind
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | {"project", "results"}
+    lie = {path.relative_to(tests).parts[0] for path in tests.rglob("test_*.py")}
+    assert len(lie) > 4
+    assert lie - rooms == set()
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Whether at once or inside functions. Between rooms lint-imports holds that, by `make check`."""
     found = structure.modules(PACKAGE)

@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 
 from contend.analysis.schema import analysis_schema
+from contend.document import Layout
 from contend.errors import UnknownName
 from contend.report.export import COLUMNS, export
 from contend.report.model import ReportInput
@@ -127,6 +128,15 @@ def test_junit_counts_lost_throughput_as_worse(tmp_path: Path) -> None:
     report = dataclasses.replace(report, analysis=dataclasses.replace(report.analysis, cells=tuple(cells)))
     export(report, "junit", tmp_path / "a.xml", fail_above=0.05)
     assert (tmp_path / "a.xml").read_text().count("<failure") == 2
+
+
+def test_junit_names_a_study_by_its_metrics_where_it_has_neither_victims_nor_variants(tmp_path: Path) -> None:
+    report = samples.two_factors(
+        Layout(as_measured=True, rows="metric", column="level", table="input", beside="", baseline="")
+    )
+    export(report, "junit", tmp_path / "a.xml", fail_above=0.05)
+    names = {case.get("name") for case in ET.parse(tmp_path / "a.xml").getroot().findall("testcase")}
+    assert {"wall 9, text", "wall 9, noise", "wall control (text)"} <= names
 
 
 def test_openmetrics_loses_no_factor_whatever_it_is_called(tmp_path: Path) -> None:

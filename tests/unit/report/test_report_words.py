@@ -61,6 +61,8 @@ def test_a_study_of_two_factors_of_its_own_is_told_apart_everywhere() -> None:
     (forest,) = (plot for plot in all_plots(report) if plot.role == "answer")
     told = [row[0] for row in forest.table]
     assert len(set(told)) == len(told) == 6 and "wall: level 9, noise" in told
+    (strip,) = (plot for plot in all_plots(report) if plot.role == "strip")
+    assert set(strip.legend) == {"6", "9", "control"}, "the colours of the tables' columns"
     for plot in (p for p in all_plots(report) if p.role == "points"):
         assert list(dict.fromkeys(row[0] for row in plot.table)) == ["6", "control", "level 9"]
 

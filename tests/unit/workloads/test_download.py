@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from contend.clouds import login
 from contend.clouds.access import Access
 from contend.engine import checks
 from contend.errors import BadInput, CannotHonour, HostFailed, ScenarioError, UnknownName
 from contend.scenario.yaml_file import read_yaml
+from contend.studies.compare import checks as compare_checks
 from contend.studies.compare.model import Compare
 from contend.studies.scenarios import parse
 from contend.workloads import install
@@ -93,7 +93,7 @@ def test_a_glance_that_speaks_https_has_no_proxy_put_before_it(
     https: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        login, "speaks_https", lambda cloud, service: https and (cloud, service) == ("c", "image")
+        compare_checks, "speaks_https", lambda cloud, service: https and (cloud, service) == ("c", "image")
     )
     monkeypatch.setattr(install, "is_here", lambda need: True)
     named = {"own": "cloud", "both": "cloud", "proxied": "tls-proxy"}
@@ -110,7 +110,7 @@ def test_a_cloud_that_does_not_answer_leaves_nothing_out(monkeypatch: pytest.Mon
     def silent(cloud: str, service: str) -> bool:
         raise HostFailed("nobody answers", hint="")
 
-    monkeypatch.setattr(login, "speaks_https", silent)
+    monkeypatch.setattr(compare_checks, "speaks_https", silent)
     monkeypatch.setattr(install, "is_here", lambda need: True)
     variants = [{"name": s, "parameters": {"scheme": s}} for s in ("cloud", "tls-proxy")]
     text = {"study": "compare", "workload": "image-download-glance", "variants": variants}

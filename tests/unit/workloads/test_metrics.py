@@ -109,6 +109,12 @@ def test_only_what_is_optional_may_be_missing(tmp_path: Path) -> None:
             names(text)
 
 
+def test_the_hint_names_the_workload_where_no_file_has_it(tmp_path: Path) -> None:
+    with pytest.raises(TrialFailed) as caught:
+        read(tmp_path, {"from": "stdout", "pattern": r"(\d+) req"}, "nothing")
+    assert caught.value.hint == "see metrics.m of the workload 't', in the scenario or its study"
+
+
 def test_the_hint_names_the_line_of_the_metric(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(

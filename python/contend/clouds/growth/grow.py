@@ -11,11 +11,11 @@ from typing import Any
 
 from contend.clouds.growth.calls import LIST, PAGE_OF, Caller, Meter, Sampled
 from contend.clouds.growth.flood import Flood
-from contend.clouds.growth.kinds import GROWING, can_ask, make_base, remove_base
+from contend.clouds.growth.kinds import GROWING, can_ask, make_base, remove_base, remove_grown
 from contend.clouds.growth.made import Refused, Tenant
 from contend.clouds.growth.neighbour import Neighbour
 from contend.clouds.http import Api, RequestFailed
-from contend.clouds.openstack import Cloud, Record, has_mark
+from contend.clouds.openstack import Cloud, Record
 
 QUIET, MIXED, NEIGHBOUR = "quiet", "mixed", "neighbour"
 _WARM_UP = 2  # rounds thrown away before the first visit
@@ -115,7 +115,7 @@ def grow(
         _Pass(tenant, asked, happened, first, meter).run(neighbour)
     finally:
         if tenant is not None:
-            happened.left |= _clear(tenant)
+            happened.left |= remove_grown(cloud, record, prefix, growing)
             happened.problems.update(tenant.problems)
         happened.left |= remove_base(cloud, record, prefix, growing)
         happened.counts = dict(api.counts)
@@ -224,18 +224,3 @@ class _Pass:
                     continue
             made = len(self._caller.ids)
             self._happened.visits.append(Visited(mode, up, made, began_s, self._spent_s, calls, flooded))
-
-
-def _clear(tenant: Tenant) -> dict[str, str]:
-    """Remove whatever of it there still is; what could not be, and why."""
-    kind, cloud = tenant.growing.kind, tenant.cloud
-    names = [
-        str(item["name"])
-        for item in cloud.list(kind, f"{tenant.prefix}-")
-        if has_mark(kind, item, str(item["name"]), cloud.run)
-    ]
-    if not names:
-        return {}
-    _, late = cloud.remove(kind, names)
-    tenant.record.removed(kind, [name for name in names if name not in late])
-    return late

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contend.clouds.http import Api
-from contend.clouds.openstack import KINDS, Cloud, Kind, Record
+from contend.clouds.openstack import KINDS, Cloud, Kind, Record, has_mark
 
 SERVICES = ("compute", "network", "image", "block-storage", "identity")
 """Whose endpoints a pass may want."""
@@ -101,11 +101,16 @@ def remove_base(cloud: Cloud, record: Record, prefix: str, growing: Growing) -> 
     """Take it away again; what could not be removed, and why."""
     left: dict[str, str] = {}
     for name in reversed(growing.needs):
-        _, late = cloud.remove(KINDS[name], (f"{prefix}-base",))
-        left |= late
-        if not late:
-            record.removed(KINDS[name], (f"{prefix}-base",))
+        left |= cloud.clear(record, KINDS[name], (f"{prefix}-base",))
     return left
+
+
+def remove_grown(cloud: Cloud, record: Record, prefix: str, growing: Growing) -> dict[str, str]:
+    """Remove whatever there still is of the kind; what could not be, and why."""
+    kind = growing.kind
+    items = cloud.list(kind, f"{prefix}-")
+    names = [name for item in items if has_mark(kind, item, name := str(item["name"]), cloud.run)]
+    return cloud.clear(record, kind, names)
 
 
 def states(cloud: Cloud, growing: Growing, prefix: str) -> dict[str, tuple[str, str]]:

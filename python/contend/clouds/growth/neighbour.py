@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contend.clouds.access import Access
-from contend.clouds.growth.kinds import Growing, make_base, remove_base
+from contend.clouds.growth.kinds import Growing, make_base, remove_base, remove_grown
 from contend.clouds.growth.made import Tenant
 from contend.clouds.http import Api, RequestFailed
 from contend.clouds.openstack import KINDS, Cloud, Record
@@ -41,13 +41,8 @@ class Neighbour:
     def close(self) -> dict[str, str]:
         """Remove what was made; what could not be removed, and why."""
         if self._growing is not None:
-            kind = self._growing.kind
             try:
-                names = [str(item["name"]) for item in self.cloud.list(kind, f"{self.prefix}-")]
-                if names:
-                    _, late = self.cloud.remove(kind, names)
-                    self._left |= late
-                    self.record.removed(kind, [name for name in names if name not in late])
+                self._left |= remove_grown(self.cloud, self.record, self.prefix, self._growing)
                 self._left |= remove_base(self.cloud, self.record, self.prefix, self._growing)
             except RequestFailed as error:
                 if error.status != 403:  # who may not list them was not let make any
@@ -57,11 +52,9 @@ class Neighbour:
         return self._left | self.over()
 
 
-def of_another_cloud(
-    api: Api, ledger: Record, prefix: str, server: Mapping[str, Any], *, config: str = ""
-) -> Neighbour:
+def of_another_cloud(api: Api, ledger: Record, prefix: str, server: Mapping[str, Any]) -> Neighbour:
     """Who is logged in elsewhere in clouds.yaml, as another project of the same cloud."""
-    record = Record(ledger.path, run=ledger.run, cloud=api.access.cloud, config=config or api.access.config)
+    record = Record(ledger.path, run=ledger.run, cloud=api.access.cloud, config=api.access.config)
     return Neighbour(Cloud(api, ledger.run), record, prefix, server, dict)
 
 
@@ -71,7 +64,10 @@ def of_own_project(
     """A project and a user of its own, both in the ledger. Raises RequestFailed where this user may not make them."""
     password = secrets.token_urlsafe(24)
     project = str(cloud.create(record, PROJECT, prefix, {"enabled": True})["id"])
-    undone = _Undo(cloud, record, prefix)
+
+    def undone() -> dict[str, str]:
+        return cloud.clear(record, USER, (prefix,)) | cloud.clear(record, PROJECT, (prefix,))
+
     try:
         user = str(
             cloud.create(
@@ -93,22 +89,6 @@ def of_own_project(
         everywhere=True,
     )
     return Neighbour(Cloud(api, cloud.run), own, prefix, server, undone)
-
-
-@dataclass
-class _Undo:
-    cloud: Cloud
-    record: Record
-    prefix: str
-
-    def __call__(self) -> dict[str, str]:
-        left: dict[str, str] = {}
-        for kind in (USER, PROJECT):
-            _, late = self.cloud.remove(kind, (self.prefix,))
-            left |= late
-            if not late:
-                self.record.removed(kind, (self.prefix,))
-        return left
 
 
 def _role(api: Api) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contend.clouds.instances import heat
 from contend.clouds.instances.topology import Topology
+from contend.clouds.login import find
 from contend.errors import CannotHonour
 
 
 def check_cloud(cloud: str, parameters: Mapping[str, Any]) -> None:
     """Check that the cloud is described, and the OpenSSH configuration there. Asks nobody. Raises BadInput, CannotHonour."""
-    from contend.clouds.login import find
-
     find(cloud)
     config = str(parameters["ssh_config"])
     if config and not Path(config).is_file():
@@ -35,7 +35,5 @@ def creation_lines(
     by = "one stack of Heat" if parameters["by"] == "heat" else "requests"
     yield f"on cloud {cloud}, by {by}: {', '.join(made)}, a security group, a key pair"
     if parameters["by"] == "heat":
-        from contend.clouds.instances import heat
-
         yield "template (kept in the run's directory as stack.yaml; RUN is the run's name):"
         yield heat.text(heat.template(topology, "contend-RUN", "RUN")).rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,8 +193,6 @@ class Maker:
         return need_id([n for n in known if name in (n["name"], n["id"])], "network", name, _OF_NETWORK)
 
     def _server(self, guest: Guest, wanted: Wanted, port: str) -> dict[str, Any]:
-        import base64
-
         body: dict[str, Any] = {
             "imageRef": wanted.image,
             "flavorRef": wanted.flavor,

@@ -8,6 +8,7 @@ is named; the user's own is not read.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +39,6 @@ class Way:
 
 def make_key(path: Path) -> str:
     """A new key pair: the private one in that file, readable by this user only; gives the public one."""
-    import os
-
     import asyncssh
 
     key = asyncssh.generate_private_key("ssh-ed25519")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import threading
@@ -163,8 +164,6 @@ class Guest:
 
 def boots(machine: Machine, within_s: float = 15.0) -> str:
     """Why a guest does not come to serve; "" where one did. That KVM opens proves nothing of it."""
-    import select
-
     guest = Guest(0, f"contend-trial-{os.getpid()}")
     poll = select.poll()
     began = time.monotonic()

@@ -12,6 +12,7 @@ from typing import Any
 from contend.clouds.storm.stamps import NS, Interval, Track, phases
 from contend.clouds.storm.storm import Happened
 from contend.errors import TrialFailed
+from contend.ranks import interpolated
 
 SCHEMA_VERSION = 1
 
@@ -54,15 +55,15 @@ def document(happened: Happened) -> dict[str, Any]:
         "failed": happened.asked.n - len(served),
         "problems": dict(Counter(t.problem for t in happened.tracks if t.problem)),
         "min_s": times[0],
-        "median_s": quantile(times, 0.5),
-        "p90_s": quantile(times, 0.9),
+        "median_s": interpolated(times, 0.5),
+        "p90_s": interpolated(times, 0.9),
         "max_s": times[-1],
         "makespan_s": makespan / NS,
-        "accepted_s": quantile(sorted((t.accepted_ns - t.due_ns) / NS for t in served), 0.5),
-        "running_s": quantile(running, 0.5) if running else None,
-        "width_s": quantile(widths, 0.5),
+        "accepted_s": interpolated(sorted((t.accepted_ns - t.due_ns) / NS for t in served), 0.5),
+        "running_s": interpolated(running, 0.5) if running else None,
+        "width_s": interpolated(widths, 0.5),
         "late_s": max((t.sent_ns - t.due_ns) / NS for t in served),
-        "delete_median_s": quantile(sorted(_since(at, seen) for at, seen in gone), 0.5) if gone else 0.0,
+        "delete_median_s": interpolated(sorted(_since(at, seen) for at, seen in gone), 0.5) if gone else 0.0,
         "delete_makespan_s": _makespan(gone),
         "phases_s": _mean(list(parts.values()), happened.order),
         "began_unix_s": (happened.begin_ns + happened.wall_minus_monotonic_ns) / NS,
@@ -94,9 +95,9 @@ def _stamps(happened: Happened) -> dict[str, Any] | None:
     return {
         "heard": len(heard),
         "inside": sum(seen.low <= ends[name] <= seen.high for name, seen in heard.items()),
-        "error_s": quantile(errors, 0.5),
+        "error_s": interpolated(errors, 0.5),
         "largest_error_s": errors[-1],
-        "unheard_width_s": quantile(sorted(seen.width / NS for seen in heard.values()), 0.5),
+        "unheard_width_s": interpolated(sorted(seen.width / NS for seen in heard.values()), 0.5),
     }
 
 
@@ -117,23 +118,11 @@ def _serving(happened: Happened) -> dict[str, Any] | None:
         "at_once": happened.served_at_once,
         "timed_out": max(0, len(happened.active) - len(tracks) - happened.served_at_once),
         "probes": happened.probes,
-        **{name: quantile(times, share) if times else None for name, share in figures.items()},
-        "after_active_s": quantile(after, 0.5) if after else None,
+        **{name: interpolated(times, share) if times else None for name, share in figures.items()},
+        "after_active_s": interpolated(after, 0.5) if after else None,
         "guest_s": sum(after) / len(after) if after else None,
-        "width_s": quantile(widths, 0.5) if widths else None,
+        "width_s": interpolated(widths, 0.5) if widths else None,
     }
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Quantile of sorted values, by linear interpolation (Hyndman and Fan's type 7).
-
-    >>> quantile([1.0, 2.0, 4.0], 0.5), quantile([1.0, 2.0], 0.9)
-    (2.0, 1.9)
-    """
-    at = (len(ordered) - 1) * share
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
 def _since(start_ns: int, moment: Interval) -> float:

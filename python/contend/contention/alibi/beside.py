@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from contend.contention.alibi.judge import judge
+from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import Alibi
+from contend.contention.hunting.sources import run_of
+from contend.store.traces import sample_of
 
 NONE = "no recording of the host beside the trace: `contend trace --sample` makes one"
 
 
 def beside(trace: Path, begin_ns: int | None, end_ns: int | None) -> Alibi | None:
     """The verdict on that time of CLOCK_MONOTONIC (None: all of the recording); None where the host was not recorded."""
-    from contend.contention.hunting.sources import run_of
-    from contend.store.traces import sample_of
-
     for run in (*sample_of(trace), *run_of(trace)):
-        from contend.contention.alibi.judge import judge
-        from contend.contention.alibi.recording import Recording
-
         return judge(Recording.of_run(run), begin_ns, end_ns)
     return None

@@ -12,13 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import duckdb
+import numpy as np
+
 from contend.contention.alibi import limits
+from contend.contention.alibi.grid import by_key, make_grid
+from contend.contention.alibi.processes import coded
 from contend.errors import BadInput
 from contend.store.series import pattern, series_files
 
 if TYPE_CHECKING:
-    import duckdb
-
     from contend.contention.alibi.grid import Array, Grid
     from contend.probes.base import Table
     from contend.store.directory import RunDirectory
@@ -136,8 +139,6 @@ class Recording:
         column = {"disk": "device", "qdisc": "interface"}[table]
 
         def split() -> dict[str, dict[str, Array]]:
-            from contend.contention.alibi.grid import by_key
-
             found = self.tables.get(table)
             if not found:
                 return {}
@@ -153,8 +154,6 @@ class Recording:
         """The whole recording's own bins; None where it has fewer than two samples."""
 
         def make() -> Grid | None:
-            from contend.contention.alibi.grid import make_grid
-
             times = self.times
             return make_grid(times, int(times[0]), int(times[-1]), limits.BIN_NS) if len(times) else None
 
@@ -163,15 +162,11 @@ class Recording:
     @property
     def interval_ns(self) -> int:
         """Median time between two samples; 0 without."""
-        import numpy as np
-
         return int(np.median(np.diff(self.times))) if len(self.times) > 1 else 0
 
     @cached_property
     def times(self) -> Array:
         """The sample times, ns; empty without samples of the host."""
-        import numpy as np
-
         for name in ("host", "cpu", "disk"):
             table = self.tables.get(name)
             if table is not None and len(table["t_ns"]):
@@ -191,8 +186,6 @@ def read_tables(
     prepare: makes the tables known to a connection, and says which of the queries may be read a column at a time, in less
     memory: those of no join and no group, whose order may change.
     """
-    import duckdb
-
     # One thread: this may run beside the next trial.
     with duckdb.connect(config={"threads": 1}) as connection:
         try:
@@ -208,8 +201,6 @@ def read_tables(
                 hint="were they written by this version of contend? `contend sql` shows their columns",
             ) from error
     if "busy" in found:
-        from contend.contention.alibi.processes import coded
-
         found["busy"] |= coded(found["busy"])
     return found
 
@@ -221,8 +212,6 @@ def _columns(connection: duckdb.DuckDBPyConnection, query: str, *, at_once: bool
     A column at a time unless `at_once`: DuckDB holds a result beside the arrays that are made of it, and sorts by copying
     all of it.
     """
-    import numpy as np
-
     relation = connection.sql(query)
     shown = {
         column: f'"{column}"{_cast(column)} AS "{column}"'
@@ -251,8 +240,6 @@ def _cast(column: str) -> str:
 
 
 def _plain(values: Any) -> Array:
-    import numpy as np
-
     if isinstance(values, np.ma.MaskedArray):
         values = values.filled("" if values.dtype == object else np.nan if values.dtype.kind == "f" else 0)
     if values.dtype == object:  # the same few names over and over

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from contend.contention import events
 from contend.platforms.quota_log import Throttled, between
+from contend.store.trace_summary import Blocked, Collections, rows_of
+from contend.store.traces import columns_of, notes
 from contend.units import format_duration, of_time
-
-if TYPE_CHECKING:
-    from contend.contention import events
 
 LEAST_RUN = 5  # calls of one name one after another
 BATCH = -1  # the job that stands for all of them in `critical`
@@ -270,10 +270,6 @@ def read(source: Path, jobs: str | None) -> Tables:
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read.
     """
-    from contend.contention import events
-    from contend.store.trace_summary import Blocked, Collections, rows_of
-    from contend.store.traces import notes
-
     found = events.read(source, jobs=jobs, calls=LEAST_RUN)
     beside = found.beside or {}
     processes = _processes([found.spans.to_pydict(), found.pools.to_pydict()])
@@ -336,7 +332,5 @@ def _rows(of: Any, table: events.Table, processes: Mapping[tuple[str, int], str]
 
 
 def _native_rows(of: Any, columns: Mapping[str, Any]) -> list[Any]:
-    from contend.store.traces import columns_of
-
     lists = columns_of(columns)
     return [of(*row) for row in zip(*(lists[name] for name in of._fields), strict=True)]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from contend.errors import BadInput
 from contend.store.damage import note
+from contend.store.directory import PLAN_FILE, RunDirectory
 from contend.store.traces import is_trace, is_trace_of
-
-if TYPE_CHECKING:
-    from contend.store.directory import RunDirectory
 
 TRACES = "traces"  # in a run: a directory of traces for each trial
 
@@ -39,8 +37,6 @@ def groups(sources: Sequence[str]) -> list[Group]:
 
 def run_of(trace: Path) -> list[RunDirectory]:
     """The run in which that is the trace of a trial; none otherwise."""
-    from contend.store.directory import PLAN_FILE, RunDirectory
-
     place = trace.resolve().parent
     if place.name != TRACES or not (place.parent / PLAN_FILE).is_file():
         return []
@@ -48,8 +44,6 @@ def run_of(trace: Path) -> list[RunDirectory]:
 
 
 def _of_run(source: str) -> list[Group]:
-    from contend.store.directory import PLAN_FILE, RunDirectory
-
     if not Path(source).exists():
         raise BadInput(
             f"there is no '{source}'",

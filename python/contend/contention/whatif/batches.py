@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contend.contention.alibi.cells import cell_alibis
+from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import CellAlibi
+from contend.contention.alibi.words import short
 from contend.contention.whatif.gate import Gate
 from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.regime import FULL_USE, Regime
@@ -19,6 +22,10 @@ from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted, Times
 from contend.errors import BadInput
 from contend.stats.scaling import Line, line
+from contend.store.cells import by_id
+from contend.store.directory import RunDirectory
+from contend.store.documents import documents
+from contend.store.rows import latest, wrong_storm
 
 FILE = "storm.json"
 LAW = "batch law"
@@ -33,10 +40,6 @@ def has_storms(path: Path) -> bool:
 
 def measured(run: Path) -> dict[int, list[Document]]:
     """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
-    from contend.store.directory import RunDirectory
-    from contend.store.documents import documents
-    from contend.store.rows import latest, wrong_storm
-
     found: dict[int, list[Document]] = {}
     networks: set[str] = set()
     opened = RunDirectory.open(str(run))
@@ -62,7 +65,7 @@ def times(document: Document) -> Times:
 
 
 def predict(run: Path, jobs: int) -> Whatif:
-    """Forecast a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
+    """Predict a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
     storms = measured(run)
     of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]
     lines = {key: line([(n, getattr(one, key)) for n, one in of], "ns") for key in KEYS}
@@ -102,12 +105,6 @@ def _from(storms: Mapping[int, Sequence[Document]]) -> str:
 
 
 def _alibis(run: Path) -> Sequence[CellAlibi]:
-    from contend.contention.alibi.cells import cell_alibis
-    from contend.contention.alibi.recording import Recording
-    from contend.store.cells import by_id
-    from contend.store.directory import RunDirectory
-    from contend.store.rows import latest
-
     directory = RunDirectory.open(str(run))
     plan = directory.plan()
     planned = by_id(plan)
@@ -117,8 +114,6 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
 
 def _regime(alibis: Sequence[CellAlibi]) -> Regime:
     """The regime of all sizes: one in which the hardware was at its limit is enough."""
-    from contend.contention.alibi.words import short
-
     limits = [alibi for alibi in alibis if alibi.verdict not in ("idle", "unknown")]
     if limits:
         told = "; ".join(f"{short(alibi)} in {alibi.cell}" for alibi in limits)
@@ -143,8 +138,6 @@ def _room(run: Path, largest: Sequence[Document], jobs: int, makespan_ns: float)
     """The CPU time of the cloud's services, where they run here."""
     boots = sum(int(document["served"]) for document in largest)
     each_s = sum(sum(document["cpu_s"].values()) for document in largest) / max(boots, 1)
-    from contend.store.directory import RunDirectory
-
     processors = int(RunDirectory(run).environment().get("cpus", 0))
     if not processors:
         return None

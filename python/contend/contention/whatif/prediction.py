@@ -7,8 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
+from contend import _native
 from contend.contention.alibi.beside import beside
 from contend.contention.alibi.verdict import Alibi
+from contend.contention.hunting.calls import says_nothing_new
+from contend.contention.hunting.rows import calls_of
 from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
@@ -123,8 +128,6 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
 
 def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
     """Alibis of the storms beside which the host was recorded."""
-    import numpy as np
-
     found = []
     for source, row in zip(sources, recorded, strict=True):
         begin, end = (np.frombuffer(row[key], "<u8") for key in ("begin_ns", "end_ns"))
@@ -225,10 +228,6 @@ def _fix(
 
 def needless(path: str) -> set[str]:
     """Calls of a trace that a hunt finds to say nothing new."""
-    from contend import _native
-    from contend.contention.hunting.calls import says_nothing_new
-    from contend.contention.hunting.rows import calls_of
-
     by_name: dict[str, list[Any]] = {}
     for row in calls_of(_native.ctrace_calls([path])):
         by_name.setdefault(row.name, []).append(row)

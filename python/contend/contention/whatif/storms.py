@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contend._native import Storm
 from contend.errors import BadInput, suggest
-
-if TYPE_CHECKING:
-    from contend._native import Storm
+from contend.store.directory import RunDirectory
+from contend.store.traces import is_trace, is_trace_of
 
 NativeEdit = tuple[str, str, float]
 
@@ -61,16 +61,12 @@ def open_storms(
 
     Raises BadInput where there is none, where no job is in one, or where a run has several cells and none is chosen.
     """
-    from contend._native import Storm
-
     found = [place for path in paths for place in _trace_paths(Path(path), cell)]
     return [Source(str(place), Storm([str(place)], list(jobs))) for place in found]
 
 
 def cells_of(path: str | Path) -> list[str]:
     """The cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
-    from contend.store.traces import is_trace, is_trace_of
-
     if is_trace(Path(path)):
         return []
     cells = _cells(Path(path))
@@ -81,8 +77,6 @@ def cells_of(path: str | Path) -> list[str]:
 
 
 def _trace_paths(path: Path, cell: str | None) -> list[Path]:
-    from contend.store.traces import is_trace, is_trace_of
-
     if is_trace(path):
         return [path]
     trials = [place for place in sorted((path / "traces").glob("*")) if is_trace_of(path, place)]
@@ -108,8 +102,6 @@ def _trace_paths(path: Path, cell: str | None) -> list[Path]:
 
 def _cells(path: Path) -> dict[str, str]:
     """The cell of each trial, by the name of its directory of traces."""
-    from contend.store.directory import RunDirectory
-
     rows = RunDirectory(path).rows()
     return {Path(row["trace"]).name: row["cell"] for row in rows if row.get("trace")}
 

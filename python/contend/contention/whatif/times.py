@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
+import numpy as np
+
+from contend.stats.quantiles import t_quantile
 from contend.text.shape import Count, Shape, Through
 
 LEAST_STORMS = 4  # for an interval: jobs of one storm share its queues and are no sample
@@ -39,8 +42,6 @@ class Times(Shape):
     @classmethod
     def of(cls, outcome: Mapping[str, Any]) -> Times:
         """Make times of `begin_ns` and `end_ns` as the native code gives them."""
-        import numpy as np
-
         begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
         if not len(begin):
             return cls(0, 0, 0, 0)
@@ -113,8 +114,6 @@ def _predict(storms: list[list[float]], level: float, error: float) -> Predicted
     value = sum(means) / count
     if count < LEAST_STORMS:
         return Predicted(value, None, None)
-    from contend.stats.quantiles import t_quantile
-
     between = sum((mean - value) ** 2 for mean in means) / (count - 1)
     within = sum(_variance(draws) for draws in storms) / count
     half = t_quantile((1 + level) / 2, count - 1) * (between * (1 + 1 / count) + within) ** 0.5

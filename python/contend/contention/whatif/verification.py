@@ -43,7 +43,7 @@ class Compared(Shape):
 
     @property
     @computed
-    def forecast(self) -> Annotated[Predicted, Named("predicted")]:
+    def prediction(self) -> Annotated[Predicted, Named("predicted")]:
         return Predicted(self.predicted, self.low, self.high)
 
     @property

@@ -10,8 +10,9 @@ import datetime
 from array import array
 from dataclasses import dataclass, field
 
-from contend.imports.document import Document, Line, Readings, Run, finite, percentile
+from contend.imports.document import Document, Line, Readings, Run, finite
 from contend.imports.source import Source
+from contend.ranks import interpolated
 
 COLUMNS = {"timeStamp", "elapsed", "label"}
 _PERCENTILES = (90, 95, 99)  # those of JMeter's own aggregate report
@@ -71,9 +72,9 @@ def _run(label: str, of: _Label, settings: dict[str, str], source: Source) -> Ru
     if span > 0:
         told.add("throughput", len(ordered) / span, "req/s", "higher")
     told.latency("elapsed_mean", sum(ordered) / len(ordered), scale=1e-3)
-    told.latency("elapsed_median", percentile(ordered, 0.5), scale=1e-3)
+    told.latency("elapsed_median", interpolated(ordered, 0.5), scale=1e-3)
     for share in _PERCENTILES:
-        told.latency(f"elapsed_p{share}", percentile(ordered, share / 100), scale=1e-3)
+        told.latency(f"elapsed_p{share}", interpolated(ordered, share / 100), scale=1e-3)
     told.loop = ""
     told.add("error_share", 100 * of.failed / len(ordered), "%", "lower")
     return Run(label, settings, told.done(), len(ordered), of.first, of.last)

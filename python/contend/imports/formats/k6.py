@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contend.imports.document import Document, Line, Readings, Run, finite, part, percentile
+from contend.imports.document import Document, Line, Readings, Run, finite, part
 from contend.imports.source import Source
+from contend.ranks import interpolated
 
 COLUMNS = {"metric_name", "timestamp", "metric_value"}
 TRENDS = ("http_req_duration", "iteration_duration")
@@ -154,9 +155,9 @@ def _run(label: str, of: _Scenario, settings: Mapping[str, str], source: Source)
         ordered = sorted(times)
         if ordered:
             told.latency(f"{name}_avg", sum(ordered) / len(ordered), scale=1e-3)
-            told.latency(f"{name}_med", percentile(ordered, 0.5), scale=1e-3)
+            told.latency(f"{name}_med", interpolated(ordered, 0.5), scale=1e-3)
             for share in (90, 95, 99):
-                told.latency(f"{name}_p{share}", percentile(ordered, share / 100), scale=1e-3)
+                told.latency(f"{name}_p{share}", interpolated(ordered, share / 100), scale=1e-3)
     samples = int(of.counts.get("http_reqs", of.counts.get("iterations", 1)))
     return Run(label, settings, told.done(), samples, of.first, of.last)
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contend.errors import BadInput
-from contend.imports.document import Document, Readings, Run, finite, flat, items, percentile
+from contend.imports.document import Document, Readings, Run, finite, flat, items
 from contend.imports.json_text import Collectors
 from contend.imports.source import Source
+from contend.ranks import interpolated
 
 MOST_ACTIONS = 1000
 """Names of atomic actions in one workload: Rally has a few."""
@@ -134,12 +135,12 @@ def _run(
         return Run(name, settings, (), iterations.count, began, ended, failed)
     told = Readings(where, _loop(kind, runner))
     ordered = sorted(iterations.durations)
-    told.latency("duration_median", percentile(ordered, 0.5), scale=1)
+    told.latency("duration_median", interpolated(ordered, 0.5), scale=1)
     told.latency("duration_mean", math.fsum(ordered) / good, scale=1)
     for share in (90, 95):
-        told.latency(f"duration_p{share}", percentile(ordered, share / 100), scale=1)
+        told.latency(f"duration_p{share}", interpolated(ordered, share / 100), scale=1)
     for action, durations in iterations.actions.items():
-        told.latency(f"{action} median", percentile(sorted(durations), 0.5), scale=1)
+        told.latency(f"{action} median", interpolated(sorted(durations), 0.5), scale=1)
     told.loop = ""
     load = workload.get("load_duration")
     told.add("load_duration", load or ended - began, "s", "lower")

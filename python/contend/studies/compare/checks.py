@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 
+from contend.clouds.login import find, speaks_https
 from contend.errors import CannotHonour, ContendError, ScenarioError
 from contend.platforms import programs
 from contend.studies.compare.model import Compare
@@ -52,8 +53,6 @@ def _cloud_behind_a_proxy(instance: Instance) -> str | None:
 
 def _speaks_https(cloud: str) -> bool:
     """True if the cloud's Glance does, without a proxy. False where nobody answers: the run says what is wrong."""
-    from contend.clouds.login import speaks_https
-
     try:
         return speaks_https(cloud, "image")
     except ContendError:
@@ -109,6 +108,4 @@ def _check_cloud(scenario: Compare) -> None:
     """The cloud of a workload that speaks to one must be described."""
     workload = load_workload(scenario.workload)
     if "cloud" in workload.parameters:
-        from contend.clouds.login import find
-
         find(str(scenario.parameters.get("cloud", workload.parameters["cloud"].default)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from contend.advice.finding import Finding
+from contend.clouds.login import find
 from contend.document import VARIANTS, Analysis, Layout
 from contend.stats import trend
 from contend.studies.base import OnRecord, Study
@@ -31,8 +32,6 @@ class GrowthStudy(Study[Growth]):
         return cells(scenario)
 
     def check(self, scenario: Growth) -> None:
-        from contend.clouds.login import find
-
         find(scenario.cloud)
 
     def timeout_s(self, scenario: Growth) -> float:

@@ -12,7 +12,11 @@ from contend.errors import ScenarioError
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
 from contend.studies.imported import result as results
+from contend.studies.imported import words
 from contend.studies.imported.model import Imported
+from contend.studies.imported.plots import imported_plots
+from contend.studies.imported.terminal import show_imported
+from contend.studies.imported.words import design, files
 from contend.studies.words import compared, known
 
 if TYPE_CHECKING:
@@ -43,8 +47,9 @@ class ImportedStudy(Study[Imported]):
     ) -> str:
         return " ".join(compared(one) for one in known(run.primary)) or results.answer(result)
 
-    def layout(self, result: results.ImportedRuns) -> Layout:
-        first = next(filter(None, (level.factors.get("variant", "") for level in result.levels)), "baseline")
+    def layout(self, result: results.ImportedRuns | None) -> Layout:
+        levels = () if result is None else result.levels
+        first = next(filter(None, (level.factors.get("variant", "") for level in levels)), "baseline")
         return replace(
             VARIANTS,
             table="victim",
@@ -55,24 +60,16 @@ class ImportedStudy(Study[Imported]):
         )
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
-        from contend.studies.imported.terminal import show_imported
-
         show_imported(report.analysis.result, printer.line, printer.columns, verbose=verbose)
         return True
 
     def plots(self, report: ReportInput) -> list[Plot]:
-        from contend.studies.imported.plots import imported_plots
-
         return imported_plots(report.analysis.result)
 
     def design(self, analysis: Analysis) -> str:
-        from contend.studies.imported.words import design
-
         return design(analysis)
 
     def facts(self, analysis: Analysis) -> list[tuple[str, str]]:
-        from contend.studies.imported.words import files
-
         return [("Made by", files(analysis.result))]
 
     def result_type(self) -> Any:
@@ -82,8 +79,6 @@ class ImportedStudy(Study[Imported]):
         return (("levels", "Levels"),)
 
     def values(self, report: ReportInput) -> Mapping[str, Any]:
-        from contend.studies.imported import words
-
         return {"imported": report.analysis.result, "imported_words": words}
 
 

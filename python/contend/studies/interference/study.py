@@ -12,6 +12,7 @@ from contend.studies.base import OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
 from contend.studies.interference import crowds
 from contend.studies.interference.cells import cells
+from contend.studies.interference.crowds import Crowd
 from contend.studies.interference.findings import findings
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario, WorkloadRef
@@ -95,8 +96,6 @@ class InterferenceStudy(Study[Interference]):
         return crowd_plots(report.analysis.result)
 
     def result_type(self) -> Any:
-        from contend.studies.interference.crowds import Crowd
-
         return tuple[Crowd, ...]
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:

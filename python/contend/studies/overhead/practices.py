@@ -11,6 +11,7 @@ import yaml
 
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
+from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import NEAR_ONE, Fading
@@ -165,8 +166,6 @@ def _place(cell: CellResult) -> tuple[str, str, str]:
 
 def _quotient(cell: CellResult, beside: CellResult) -> Estimate:
     """Of two platforms of one size: the baseline cancels."""
-    from contend.stats.compare import compare
-
     one, other = beside.treatment, cell.treatment
     turn = -1 if cell.metric.better == "higher" else 1
     return compare(

@@ -14,6 +14,7 @@ from contend.errors import CannotHonour
 from contend.platforms.sizes import sized
 from contend.platforms.standing import limits_changed
 from contend.platforms.topology import Topology
+from contend.report import scheduling_words
 from contend.report.matrix import platform_name, subject
 from contend.store.cells import Values
 from contend.store.directory import Row
@@ -27,6 +28,7 @@ from contend.studies.overhead.cells import cells
 from contend.studies.overhead.findings import findings
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
+from contend.studies.overhead.result import part
 from contend.studies.overhead.variants import place_of
 
 if TYPE_CHECKING:
@@ -91,8 +93,6 @@ class OverheadStudy(Study[Overhead]):
         return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
 
     def part(self, values: Values, loop: str) -> float:
-        from contend.studies.overhead.result import part
-
         return part(place_of(values).cpus, loop)
 
     def read(self, scenario: Overhead, run: OnRecord) -> results.Overheads | None:
@@ -189,7 +189,7 @@ class OverheadStudy(Study[Overhead]):
         return (("overhead", "Type and size"),)
 
     def values(self, report: ReportInput) -> Mapping[str, Any]:
-        from contend.report import cpu_map, scheduling_words
+        from contend.report import cpu_map
         from contend.studies.overhead import words
 
         return {

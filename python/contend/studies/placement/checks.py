@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contend.clouds.instances.before import check_cloud
 from contend.errors import CannotHonour
 from contend.platforms.network import check_rights
 from contend.studies.placement.cells import topology_of
 from contend.studies.placement.model import NetworkPlacement
+from contend.testbed.placement import ovs
 
 
 def check(scenario: NetworkPlacement) -> None:
@@ -13,16 +15,12 @@ def check(scenario: NetworkPlacement) -> None:
     if not scenario.cloud:
         check_rights("hosts made of network namespaces of this machine need")
         return
-    from contend.clouds.instances.before import check_cloud
-
     _, parameters = topology_of(scenario)
     check_cloud(scenario.cloud, parameters)
 
 
 def fitted(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...]]:
     """The placement study less the ways between hosts that need what is not here."""
-    from contend.testbed.placement import ovs
-
     if scenario.cloud:
         own = tuple(way for way in scenario.encapsulation if way != "none")
         told = f"encapsulation {', '.join(own)}: what is between a cloud's hosts is the cloud's own"

@@ -17,10 +17,15 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from contend.document import CellResult
 from contend.errors import BadInput, NoVerdict
+from contend.stats import signed_rank
 from contend.stats.compare import compare
 from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.selection import walsh_averages
+from contend.stats.simultaneous import simultaneous
 from contend.stats.sustained import Usl, usl
 from contend.studies.placement.result import (
     BASELINE,
@@ -79,8 +84,6 @@ def _product(of: Sequence[tuple[Values, float]], blocks: Sequence[int]) -> list[
 
 
 def _effects(by: Table, level: float, seed: int) -> Iterator[Effect]:
-    from contend.stats.simultaneous import simultaneous
-
     for metric in METRICS:
         # Position i is one block in every arm: those of one block err together.
         blocks = sorted({block for (_, _, m), values in by.items() if m == metric for block in values})
@@ -183,11 +186,6 @@ def difference(over: Values, under: Values, own: float, level: float, seed: int)
     >>> round(told.value, 3), told.verdict, told.n
     (0.535, 'higher', 8)
     """
-    import numpy as np
-
-    from contend.stats import signed_rank
-    from contend.stats.selection import walsh_averages
-
     how = "Hodges–Lehmann median of within-block differences, exact signed-rank interval; all hold together (Bonferroni)"
     d = np.array([over[block] - under[block] for block in sorted(set(over) & set(under))])
     n = len(d)

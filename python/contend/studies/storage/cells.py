@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
+from contend.errors import ScenarioError
 from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
 from contend.studies.storage import cloud_cells as storage_cloud
 from contend.studies.storage import fio_words
@@ -76,8 +77,6 @@ def _neighbour(scenario: Storage, pool: Pool, point: Point) -> Party:
         return party(ref)
     beside = neighbours_point(scenario, point)
     if pool.read_only and beside.read != 100:
-        from contend.errors import ScenarioError
-
         raise ScenarioError(
             f"neighbour: it would write to {pool.path}, which is only read",
             hint="neighbour={fio: {read: 100}}; or `destroy: true` with the pool's name, which destroys what is on it",

@@ -11,6 +11,7 @@ from contend.clouds.instances import volumes
 from contend.clouds.instances.tenants import MEASURED, NEIGHBOUR
 from contend.clouds.login import login
 from contend.errors import BadInput
+from contend.studies.storage.cloud_cells import disks
 from contend.studies.storage.model import Pool, Storage
 
 MOST = 8
@@ -54,8 +55,6 @@ def _types(cloud: str) -> Sequence[str]:
 
 def facts(scenario: Storage) -> dict[str, Any]:
     """Each pool for the run's record."""
-    from contend.studies.storage.cloud_cells import disks
-
     return {
         disk.pool: {
             "path": f"volume type {disk.type}",

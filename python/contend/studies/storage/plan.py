@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from contend.errors import BadInput
+from contend.stats.surface import surface
 from contend.studies.cell import ALONE, Cell
 from contend.studies.storage.cells import by_label, pair
 from contend.studies.storage.model import Pool, Storage
@@ -100,8 +101,6 @@ def _measured(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def _fit(values: Sequence[tuple[Sequence[float], float]]) -> Surface | None:
-    from contend.stats.surface import surface
-
     try:
         return surface([at for at, _ in values], [v for _, v in values])
     except BadInput:

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from contend.errors import ScenarioError, suggest
+from contend.stats.screening import screening, terms
 from contend.studies.storage.model import Pool, Storage
+from contend.units import parse_size_bytes
 
 if TYPE_CHECKING:
     from contend.stats.screening import Screening
@@ -157,8 +160,6 @@ class Screened:
 
 def screened(scenario: Storage, seed: int) -> Screened:
     """The points that the screening measures, in which order. The same seed gives the same."""
-    from contend.stats.screening import screening, terms
-
     groups: dict[tuple[int, ...], list[Pool]] = {}
     for pool in scenario.named:
         groups.setdefault(reads_of(scenario, pool), []).append(pool)
@@ -185,8 +186,6 @@ def asked_s(scenario: Storage) -> float:
 
 def least_points(scenario: Storage) -> int:
     """So many points tell every coefficient of the screening's model apart."""
-    from contend.stats.screening import terms
-
     return max(terms([len(of) for of in Coding(scenario, pool).levels]) for pool in scenario.named)
 
 
@@ -200,9 +199,6 @@ def neighbours_point(scenario: Storage, point: Point) -> Point:
 
 
 def _changes(parameters: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    from contend.errors import ScenarioError, suggest
-    from contend.units import parse_size_bytes
-
     for name, value in parameters.items():
         if name == "block":
             yield name, parse_size_bytes(str(value))

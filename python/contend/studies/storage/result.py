@@ -13,11 +13,15 @@ from typing import Annotated, Any
 from contend.document import CellResult
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
+from contend.stats.simultaneous import simultaneous
 from contend.stats.surface import Surface
 from contend.store.cells import PlannedCell, by_id
+from contend.studies.storage import cloud_pools
+from contend.studies.storage.cells import by_label
 from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
 from contend.studies.storage.points import Point, asked_s, full, table
+from contend.studies.storage.pools import shared
 from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, computed
 
 Row = Mapping[str, Any]
@@ -316,10 +320,6 @@ def read(
     events: Sequence[Mapping[str, Any]],
 ) -> Sweep:
     """What the rows of a run say. results: of its cells in blocks, IOPS and p99."""
-    from contend.studies.storage import cloud_pools
-    from contend.studies.storage.cells import by_label
-    from contend.studies.storage.pools import shared
-
     stood = cloud_pools.read_stood(events)
     planned = by_id(plan)
     level, trial_s = scenario.measure.level, asked_s(scenario)
@@ -421,8 +421,6 @@ def _between(
     scenario: Storage, rows: Sequence[Row], planned: Mapping[str, PlannedCell], seed: int
 ) -> Iterator[Between]:
     """Every two pools at every point that both have in the table, all intervals holding together."""
-    from contend.stats.simultaneous import simultaneous
-
     values = _by_block(rows, planned)
     blocks = sorted({block for by in values.values() for block in by})
     if not blocks:

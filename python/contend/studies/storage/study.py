@@ -16,6 +16,7 @@ from contend.studies.storage import plan as plans
 from contend.studies.storage import pools, verdicts
 from contend.studies.storage import result as results
 from contend.studies.storage.cells import cells, focused
+from contend.studies.storage.cloud_pools import stood
 from contend.studies.storage.findings import findings
 from contend.studies.storage.model import Storage
 
@@ -66,8 +67,6 @@ class StorageStudy(Study[Storage]):
         for told in pools.preconditioned(work):
             yield "preconditioned", told
         if scenario.cloud:
-            from contend.studies.storage.cloud_pools import stood
-
             yield "instances", stood(work, scenario)
 
     def needs(self, scenario: Storage, plan: Plan) -> Needs:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
+from contend.clouds.login import find
 from contend.document import VARIANTS, Analysis, Layout
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -33,8 +34,6 @@ class StormStudy(Study[Storm]):
 
             check(scenario.parameters, scenario.network)
         else:
-            from contend.clouds.login import find
-
             find(scenario.cloud)
 
     def settled(self, scenario: Storm) -> Storm:

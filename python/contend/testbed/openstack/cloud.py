@@ -35,6 +35,8 @@ from contend.testbed.openstack import (
 from contend.testbed.openstack.bed import CLOUD, GUESTS, REGION, Bed, answers
 from contend.testbed.openstack.shape import Service, Shape, services
 from contend.testbed.rabbit import bed as rabbit
+from contend.trace.launch import TraceOptions
+from contend.trace.launch import environment as traced_environment
 
 # Service of the catalogue → the bed's own, its type, and what follows the port in its URL.
 _CATALOGUE = {
@@ -198,9 +200,6 @@ class _Starter:
         if traced is not None:
             traced.directory.mkdir(parents=True, exist_ok=True)
             # Only where it is asked for: it loads the recorder, and `down` must work whatever state that is in.
-            from contend.trace.launch import TraceOptions
-            from contend.trace.launch import environment as traced_environment
-
             asked = TraceOptions(
                 traced.directory, include=traced.include, cpu_times=traced.times, run_delay=traced.times
             )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour, TrialFailed
 from contend.platforms import processes
+from contend.workloads.load import catalogue
 
 GO = "download-go"  # of the program
 _USUAL = "/usr/local/go/bin"  # where Go's own instructions put it, which is on no PATH by itself
@@ -88,8 +89,6 @@ def build_go(cache: Path) -> Path:
     go = find_go()
     if go is None:
         raise CannotHonour("there is no go command", hint="install Go, or leave client 'go' out")
-    from contend.workloads.load import catalogue
-
     source = catalogue() / "image-download.go"
     version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
 
@@ -124,7 +123,6 @@ def build_reqwest(cache: Path) -> Path:
         raise CannotHonour(
             "there is no cargo command", hint="https://rustup.rs, or leave client 'reqwest' out"
         )
-    from contend.workloads.load import catalogue
 
     source = catalogue() / "image-download-reqwest"
     version = subprocess.run([cargo, "--version"], capture_output=True, text=True, check=False).stdout

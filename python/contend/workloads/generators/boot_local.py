@@ -17,8 +17,7 @@ from contend.clouds.storm.document import write
 from contend.clouds.storm.storm import StormOptions, storm
 from contend.platforms import bundles, engines
 from contend.platforms.guests import kernels, virsh
-from contend.store.ledger import Record
-from contend.store.state import ledger_of
+from contend.store.state import record_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.cloud import trial_prefix
 from contend.workloads.parameters_file import Placeholders
@@ -69,7 +68,7 @@ def _prepare(given: Parameters, at: Placeholders) -> None:
 def _domain(given: Parameters, at: Placeholders, accel: str, kernel: Path) -> domains.Domain:
     uri = virsh.detect(given.uri)
     folder = new_files(at.run.name)
-    with Record(ledger_of(at.run), at.run.name) as record:
+    with record_of(at.run) as record:
         record.intend(FILES, (str(folder),))
     copied, initramfs = domains.put_files(folder, kernel, at.work)
     return domains.Domain(uri, str(copied), str(initramfs), accel, given.memory_mib)
@@ -81,25 +80,24 @@ def _containers(given: Parameters, at: Placeholders) -> Made:
     root.make_rootfs(at.run.name)
     image = given.image
     if engine.name == "docker" and not image:  # it runs no bare root directory
-        image = _import(at.run, engine, root.rootfs)
+        image = _import(at, engine, root.rootfs)
     return Made(engine, str(root.rootfs), image)
 
 
-def _import(run: Path, engine: engines.Engine, rootfs: Path) -> str:
-    image = f"{names.PREFIX}-{names.short_hash(run.name)}"
+def _import(at: Placeholders, engine: engines.Engine, rootfs: Path) -> str:
+    image = f"{names.PREFIX}-{names.short_hash(at.run.name)}"
     if engine.call("images", "--quiet", image).strip():  # another cell of the run has
         return image
-    with Record(ledger_of(run), run.name) as record:
+    with record_of(at.run) as record:
         record.intend(IMAGE, (image,), engine=engine.name)
     engine.make_image(image, rootfs)
     return image
 
 
 def _storm(given: Parameters, at: Placeholders) -> None:
-    run = at.run
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))
     prefix = trial_prefix(at)
-    with Record(ledger_of(run), run.name) as record:
+    with record_of(at.run) as record:
         machines: Machines
         if given.engine == "libvirt":
             machines = domains.Domains(domains.Domain(**made), record, given.network)
@@ -120,10 +118,10 @@ def _finish(given: Parameters, at: Placeholders) -> None:
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))
     if given.engine == "libvirt":
         folder = str(Path(made["kernel"]).parent)
-        with Record(ledger_of(run), run.name) as record:
+        with record_of(at.run) as record:
             if not any(gone.why for gone in remove([{"kind": FILES, "name": folder, "run": run.name}])):
                 record.removed(FILES, (folder,))
     if made.get("image") == image:
         engines.remove_image(made["engine"]["name"], image)
-        with Record(ledger_of(run), run.name) as record:
+        with record_of(at.run) as record:
             record.removed(IMAGE, (image,))

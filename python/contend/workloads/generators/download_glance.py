@@ -200,10 +200,8 @@ def _remove(given: Parameters, at: Placeholders) -> None:
     if about is None:
         return
     with cloud_of(given.cloud, at, SERVICES, 1) as (cloud, record):
-        _, late = cloud.remove(_IMAGE, (about["name"],))
-        if late:
+        if late := cloud.clear(record, _IMAGE, (about["name"],)):
             raise TrialFailed(f"the image cannot be removed: {next(iter(late.values()))}")
-        record.removed(_IMAGE, (about["name"],))
     image.unlink()
 
 

@@ -9,7 +9,6 @@ import itertools
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 from contend.elsewhere import builds
@@ -17,7 +16,7 @@ from contend.elsewhere.builds import KIND, Build, GoesOn, Job, unheard
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.platforms import obedience
 from contend.store.ledger import Record
-from contend.store.state import ledger_of
+from contend.store.state import record_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 from contend.workloads.parameters_file import Placeholders
@@ -63,7 +62,7 @@ def _prepare(given: Parameters, at: Placeholders) -> None:
 
 def _run(given: Parameters, at: Placeholders) -> None:
     job = Job(given.job)
-    with _record(at.run) as record:
+    with record_of(at.run) as record:
         build = _once(given, at, job, record, at.out.name)
     told = {"schema_version": 1, **build._asdict(), "whole_s": build.whole_s}
     (at.out / "build.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
@@ -71,7 +70,7 @@ def _run(given: Parameters, at: Placeholders) -> None:
 
 def _neighbour(given: Parameters, at: Placeholders) -> None:
     job = Job(given.job)
-    with _record(at.run) as record, Working(at.out / "working") as working:
+    with record_of(at.run) as record, Working(at.out / "working") as working:
         for number in itertools.count():
             _once(given, at, job, record, f"{at.out.name} {number}", working.tell)
 
@@ -100,16 +99,12 @@ def _once(
     return build
 
 
-def _record(run: Path) -> Record:
-    return Record(ledger_of(run), run.name)
-
-
 def _finish(given: Parameters, at: Placeholders) -> None:
     """Stop what a trial of this party that was killed has left."""
     standing = obedience.judge(at.run)
     if isinstance(standing, obedience.ReadOnly):
         return
-    with _record(at.run) as record:
+    with record_of(at.run) as record:
         for row in standing.left():
             if row["kind"] == KIND and str(row["name"]).startswith(f"{at.work.name} "):
                 builds.remove(row)

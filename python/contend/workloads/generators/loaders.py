@@ -10,6 +10,7 @@ from pathlib import Path
 
 from contend.errors import TrialFailed
 from contend.files import NO_OUTPUT
+from contend.ranks import nearest
 
 
 def call(argv: Sequence[str], said: Path) -> str:
@@ -44,9 +45,5 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
     {'mean': 0.25, 'p50': 0.2, 'p99': 0.4, 'max': 0.4}
     """
     ordered = sorted(seconds)
-
-    def percentile(percent: int) -> float:
-        return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
-
     mean = math.fsum(ordered) / len(ordered)
-    return {"mean": mean, "p50": percentile(50), "p99": percentile(99), "max": ordered[-1]}
+    return {"mean": mean, "p50": nearest(ordered, 0.5), "p99": nearest(ordered, 0.99), "max": ordered[-1]}

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from contend import _native
 from contend.errors import BadInput, ContendError
 from contend.units import parse_duration_ns
 from contend.workloads.generators.verbs import failed
@@ -51,7 +52,6 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             raise BadInput(
                 f"--{name.replace('_', '-')} {value} is too small", hint="see --help for what it means"
             )
-    from contend import _native
 
     result = _native.pace(
         options.url,

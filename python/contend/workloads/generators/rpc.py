@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         arguments,
         Parameters,
         {
-            "prepare": lambda given, at: prepare(given.broker, at),
+            "prepare": lambda given, at: broker_of(given.broker, at),
             "run": _run,
             "finish": lambda given, at: finish(given.broker, at),
         },
@@ -99,16 +99,11 @@ def serialising_alone(arguments: Sequence[str]) -> int:
         arguments,
         Serialising,
         {
-            "prepare": lambda given, at: prepare("one", at),
+            "prepare": lambda given, at: broker_of("one", at),
             "run": run,
             "finish": lambda given, at: finish("one", at),
         },
     )
-
-
-def prepare(broker: str, at: Placeholders) -> None:
-    """Bring the broker up, unless it is."""
-    broker_of(broker, at)
 
 
 def finish(broker: str, at: Placeholders) -> None:

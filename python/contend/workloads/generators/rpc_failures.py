@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         arguments,
         Parameters,
         {
-            "prepare": lambda given, at: rpc.prepare(given.broker, at),
+            "prepare": lambda given, at: rpc.broker_of(given.broker, at),
             "run": _run,
             "finish": lambda given, at: rpc.finish(given.broker, at),
         },

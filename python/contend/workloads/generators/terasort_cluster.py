@@ -17,8 +17,7 @@ from contend.elsewhere import hadoop
 from contend.elsewhere.builds import GoesOn, unheard
 from contend.elsewhere.hadoop import EXAMPLES, KIND, SHELL, Cluster
 from contend.errors import ContendError, HostFailed
-from contend.store.ledger import Record
-from contend.store.state import ledger_of
+from contend.store.state import record_of
 from contend.workloads.generators import verbs
 from contend.workloads.generators.working import Working
 from contend.workloads.parameters_file import Placeholders
@@ -54,16 +53,12 @@ def _cluster(given: Parameters, at: Placeholders, place: Path) -> Cluster:
     return Cluster(Path(given.conf).expanduser(), at.work / "lib", place, given.heap)
 
 
-def _record(run: Path) -> Record:
-    return Record(ledger_of(run), run.name)
-
-
 def _prepare(given: Parameters, at: Placeholders) -> None:
     cluster = _cluster(given, at, at.work)
     directory = hadoop.new_directory(given.directory, at.run.name)
     # Where terasort.sh keeps Hadoop's client when the run's own files are gone: by it a crash is cleaned up after.
     kept = at.cache / f"hadoop-client-{given.release}"
-    with _record(at.run) as record:
+    with record_of(at.run) as record:
         record.intend(KIND, (directory,), conf=str(cluster.conf), lib=str(kept.resolve()))
         (at.work / DIRECTORY).write_text(directory, encoding="utf-8")
         cluster.make(directory)
@@ -138,7 +133,7 @@ def _finish(given: Parameters, at: Placeholders) -> None:
     if not note.exists():
         return
     directory = note.read_text(encoding="utf-8")
-    with _record(at.run) as record:
+    with record_of(at.run) as record:
         _cluster(given, at, at.work).remove(directory)
         record.removed(KIND, (directory,))
     note.unlink()

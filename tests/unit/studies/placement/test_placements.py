@@ -13,7 +13,7 @@ from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
 from contend.report.html import render_html
 from contend.report.terminal import render
-from contend.stats import simultaneous as stats
+from contend.stats.simultaneous import simultaneous
 from contend.studies.placement import effects as placement_effects
 from contend.studies.placement.result import BASELINE, MORE, Conditions, Effect, Placements, Route
 from support import made_placement as truth
@@ -184,8 +184,10 @@ def test_drops_of_datagrams_are_told(made: MadePlacement) -> None:
 def test_effects_that_lack_a_block_still_stand_in_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are drawn together for all effects: what is at one place of two arms must be of one block."""
     seen: list[dict[object, tuple[list[float], list[float]]]] = []
-    known = stats.simultaneous
-    monkeypatch.setattr(stats, "simultaneous", lambda arms, **more: seen.append(arms) or known(arms, **more))
+    known = simultaneous
+    monkeypatch.setattr(
+        placement_effects, "simultaneous", lambda arms, **more: seen.append(arms) or known(arms, **more)
+    )
     whole = {block: 100.0 + block for block in range(9)}
     torn = {block: value for block, value in whole.items() if block != 2}
     by = {

@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import select
 import signal
 import subprocess
 import time
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 from contend.errors import ContendError, TrialFailed
 from contend.platforms import network
 from contend.platforms.guests import respond
+from contend.ranks import nearest
 from contend.workloads.drivers.placement import cpu
 
 IDLE_S = 0.3
@@ -61,8 +63,6 @@ class Called:
 
     def result(self, until_s: float) -> Any:
         """The child's result. Raises TrialFailed when it failed or was not done in time."""
-        import select
-
         parts = []
         while True:
             left = until_s - time.monotonic()
@@ -341,21 +341,12 @@ def requests(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
     due = sum(of["due"] for of in told)
     if not waits:
         raise TrialFailed(f"none of {due} requests was answered", hint="a lower rate, or fewer pairs")
-    latency = {"p50": percentile(waits, 0.5), "p99": percentile(waits, 0.99)}
+    latency = {"p50": nearest(waits, 0.5), "p99": nearest(waits, 0.99)}
     if len(waits) >= P999_OF:
-        latency["p99.9"] = percentile(waits, 0.999)
+        latency["p99.9"] = nearest(waits, 0.999)
     return {
         "latency_s": latency,
-        "lateness_s": {"p99": percentile(late, 0.99)},
+        "lateness_s": {"p99": nearest(late, 0.99)},
         "due": due,
         "answered": len(waits) / due,
     }
-
-
-def percentile(ordered: Sequence[float], part: float) -> float:
-    """The smallest value that at least this part of all are not above.
-
-    >>> [percentile(range(1, 101), p) for p in (0.5, 0.99, 0.999)]
-    [50, 99, 100]
-    """
-    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from contend.ranks import nearest
 from contend.workloads.drivers.rpc.options import Phase
 
 
@@ -145,10 +146,5 @@ def percentiles(values_ns: Sequence[int]) -> dict[str, float | None]:
     {'p50': 2.0, 'p90': 3.0, 'p99': 3.0, 'p99.9': 3.0, 'max': 3.0}
     """
     ordered = sorted(values_ns)
-
-    def of(share: float) -> float | None:
-        if not ordered:
-            return None
-        return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)] / 1e9
-
-    return {"p50": of(0.5), "p90": of(0.9), "p99": of(0.99), "p99.9": of(0.999), "max": of(1.0)}
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+    return {name: nearest(ordered, share) / 1e9 if ordered else None for name, share in shares.items()}

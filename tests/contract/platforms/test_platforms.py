@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,16 +15,13 @@ import pytest
 
 from contend.engine.removal import REMOVERS
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import cgroups, destroy, procfs, resources, strays
+from contend.platforms import destroy, procfs, resources, strays
 from contend.platforms.base import Exit, Host, Limit, Platform
-from contend.platforms.guests import virsh
 from contend.platforms.vm import VmHost
 from contend.store import state
 from contend.store.ledger import Ledger, leftovers
-from contend.testbed import virt
 from support import platform_cases as cases
-from support.platform_cases import STUBBORN, shell, spec
-from support.prerequisites import need
+from support.platform_cases import STUBBORN, nothing_left, shell, spec, until
 
 # What a killed tool leaves, `contend destroy --all` of another test would remove.
 pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
@@ -42,125 +37,6 @@ print(used.ru_utime + used.ru_stime)
 
 def capped(case: str) -> bool:
     return case != "bare-affinity"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The platforms that a test is tried on: not each on every one that would have to boot for it."""
-    if "case" not in metafunc.fixturenames or any(
-        mark.args[0] == "case" for mark in metafunc.definition.iter_markers("parametrize")
-    ):
-        return
-    test = metafunc.function.__name__
-    metafunc.parametrize("case", [case for case in cases.wanted() if cases.tries(case, test)], indirect=True)
-
-
-@pytest.fixture
-def case(request: pytest.FixtureRequest) -> str:
-    name = str(request.param)
-    lacking = cases.missing(name)
-    need(not lacking, f"{name} needs {lacking}")
-    if name == "vm-libvirt":
-        request.getfixturevalue("libvirt")()
-    return name
-
-
-@pytest.fixture(scope="module")
-def libvirt() -> Iterator[Callable[[], None]]:
-    """Starts one of the tests' own, once, which platforms of the case find by its URI; so does what a test starts."""
-    with contextlib.ExitStack() as stack:
-
-        def start() -> None:
-            if cases.LIBVIRT not in os.environ:
-                place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="contend-virt-")))
-                os.environ[cases.LIBVIRT] = stack.enter_context(virt.running(place))
-                stack.callback(os.environ.pop, cases.LIBVIRT)
-                # After a crash a ledger's address counts only where the environment names it.
-                os.environ[virsh.DEFAULT[0]] = os.environ[cases.LIBVIRT]
-                stack.callback(os.environ.pop, virsh.DEFAULT[0])
-
-        yield start
-
-
-@pytest.fixture
-def run_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return f"contract-{os.getpid()}-{time.monotonic_ns() // 1000}"
-
-
-@pytest.fixture
-def platform(case: str, run_id: str, tmp_path: Path) -> Iterator[Platform]:
-    with Ledger(tmp_path / "ledger.ndjson") as ledger:
-        made = cases.make(case, run_id, ledger, tmp_path)
-        try:
-            yield made
-        finally:
-            made.close()
-    assert nothing_left(run_id)
-    assert leftovers(tmp_path / "ledger.ndjson") == []
-
-
-@pytest.fixture(scope="module")
-def guests(
-    tmp_path_factory: pytest.TempPathFactory, libvirt: object
-) -> Iterator[Callable[[str], tuple[Host, str]]]:
-    """The one guest of a kind that tests share, and its run: to boot takes longer than any of them. libvirt ends after."""
-    with contextlib.ExitStack() as stack:
-        made: dict[str, tuple[Host, str]] = {}
-
-        def guest(case: str) -> tuple[Host, str]:
-            if case not in made:
-                directory = tmp_path_factory.mktemp("guest")
-                run = f"contract-{case}-{os.getpid()}"
-                ledger = stack.enter_context(Ledger(directory / "ledger.ndjson"))
-                platform = cases.make(case, run, ledger, directory)
-                stack.callback(platform.close)
-                made[case] = platform.prepare(spec("shared", directory)), run
-            return made[case]
-
-        yield guest
-
-
-@pytest.fixture
-def host(
-    case: str,
-    guests: Callable[[str], tuple[Host, str]],
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-) -> Host:
-    if cases.is_guest(case):
-        return guests(case)[0]
-    platform: Platform = request.getfixturevalue("platform")
-    return platform.prepare(spec("victim", tmp_path))
-
-
-def listed_by_the_engines() -> list[str]:
-    """Every container there is, asked of the engines themselves."""
-    lines: list[str] = []
-    for command in (
-        ("podman", "ps", "-a", "--format", "{{.Names}}"),
-        ("runc", "--root", "/run/contend-oci/runc", "list"),
-    ):
-        if shutil.which(command[0]) and os.geteuid() == 0:
-            lines += subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return lines
-
-
-def nothing_left(run_id: str) -> bool:
-    groups = [p for p in cgroups.find(cgroups.read_layout()) if run_id in p.name]
-    held = [line for line in listed_by_the_engines() if run_id in line]
-    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if run_id in line]
-    bundles = list((state.folder().parent / "bundles").glob(f"*{run_id}*"))
-    until(lambda: not cases.domains(run_id), 10)  # libvirt learns of a process's end a little later
-    found = [*groups, *held, *mounts, *bundles, *procfs.marked(run_id), *cases.domains(run_id)]
-    assert not found, found
-    return True
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return met
 
 
 def test_runs_a_command_where_and_how_it_was_asked(
@@ -420,7 +296,7 @@ def hold(case: str, run_id: str, directory: Path) -> subprocess.Popen[str]:
         [sys.executable, "-m", "support.platform_cases", case, run_id, str(directory)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
     assert held.stdout is not None
     said = held.stdout.readline()
@@ -503,7 +379,7 @@ def test_the_contract_holds_for_an_unprivileged_user(nobodys: Path) -> None:
             ),
             *("-k", "bare-affinity", str(Path(__file__))),
         ],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={
             **os.environ,
             cases.UNPRIVILEGED: "1",

@@ -17,7 +17,7 @@ import pytest
 
 from support.command_line import Home
 
-GUIDE = (Path(__file__).parents[2] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs/guides/write-a-study.md").read_text(encoding="utf-8")
 
 
 def block(language: str, number: int = 0) -> str:
@@ -273,6 +273,36 @@ def test_validate_asks_the_studys_own_check(contend: Outside, error: str, code: 
     assert contend("run", "own.yaml").code == 2 and not contend.run_directories()
 
 
+PACES = r"""
+def cells(self, scenario):
+    from contend.workloads.instance import resolve
+    from contend.workloads.spec import Workload
+    made = []
+    for cell in super().cells(scenario):
+        rate = {'from': 'stdout', 'pattern': r'(\d+)', 'unit': 'B/s', 'better': 'higher'}
+        say = {'name': 'say', 'run': f"echo {20 if cell.id == '60 ms' else 10}", 'metrics': {'rate': rate}}
+        work = resolve(Workload.model_validate({**say, 'dominant': 'cpu', 'trial': '10ms'}), {})
+        pace = {'pace': cell.factors['variant']}
+        made.append(replace(cell, victim=replace(cell.victim, instance=work), factors=pace))
+    return tuple(made)
+def layout(self, result): return replace(super().layout(result), column='pace', named=frozenset())
+def read(self, scenario, run): return None
+"""
+
+
+def test_more_is_better_whatever_a_studys_factors_are_called(contend: Outside) -> None:
+    Edited(contend, PACES, blocks=6)
+    planned = contend("run", "own.yaml", "--dry-run").fine().out
+    assert "60 ms" in planned and "alone" not in planned, "no party has a neighbour"
+    said = contend("run", "own.yaml", timeout=120).fine().out
+    assert "100 % more: better" in said
+    run = contend.the_run()
+    (cell,) = json.loads((run / "findings.json").read_text())["cells"]
+    assert cell["estimate"]["value"] == pytest.approx(2) and cell["estimate"]["verdict"] == "higher"
+    junit = contend("export", str(run), "--to", "junit", "-o", "a.xml", "--fail-above", "10%")
+    assert "failure " not in (contend.path / "a.xml").read_text() and junit.fine()
+
+
 @pytest.mark.parametrize("blocks", [2, 6])
 def test_a_part_of_the_page_lies_beside_a_module_of_no_package(contend: Outside, blocks: int) -> None:
     Edited(
@@ -297,6 +327,18 @@ def test_a_mistake_in_a_study_is_told_as_its_own(contend: Outside) -> None:
     said = contend("run", "own.yaml", timeout=120)
     assert said.code == 1 and "in contend itself" not in said.err
     assert "a mistake in the study 'own' of the package toy-sleeps: AttributeError" in said.err
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["def layout(self, result): return None", "def plots(self, report): return [1]"],
+)
+def test_what_a_study_gave_is_not_called_contends_mistake_alone(contend: Outside, code: str) -> None:
+    Edited(contend, code)
+    said = contend("run", "own.yaml", timeout=120)
+    assert said.code == 1
+    assert "in contend itself, or in what the study 'sleeps' of the package toy-sleeps and" in said.err
+    assert "the study 'own' of the package toy-sleeps gave it: AttributeError" in said.err
 
 
 def test_a_mistake_in_a_studys_part_of_the_page_is_told_as_its_own(contend: Outside) -> None:

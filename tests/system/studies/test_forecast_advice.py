@@ -20,7 +20,7 @@ from contend.advice.document import AdviceDocument
 from contend.text.shape import schema
 from support.command_line import Home, rows
 
-KEPT = Path(__file__).parents[1] / "data/forecast-run"
+KEPT = Path(__file__).parents[2] / "data/forecast-run"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from support.prerequisites import need
 from support.small_cloud import small_cloud
 
 REAL: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data/recorded/openstack.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "data/recorded/openstack.json").read_text(encoding="utf-8")
 )
 KINDS = {bool: "truth", int: "number", float: "number", str: "text", type(None): "nothing"}
 # Of nobody; RFC 8709, 4.

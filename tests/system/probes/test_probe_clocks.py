@@ -21,7 +21,7 @@ from support.command_line import Home, check_files
 from support.prerequisites import need
 from support.processes import Recording, Worker
 
-STEPPING = Path(__file__).parents[1] / "support" / "stepping.c"
+STEPPING = Path(__file__).parents[2] / "support" / "stepping.c"
 BURN = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(0.7)\nraise SystemExit(7)"
 
 

@@ -21,7 +21,7 @@ from support.command_line import CONTEND, Home, Said, check_files, rows
 from support.prerequisites import need
 from support.turns import alone
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BLOCKS = 7
 SCENARIO = f"""\
 study: interference

@@ -16,7 +16,7 @@ from support.command_line import Home, rows
 from support.foreign_files import fio, write
 from support.made_context import costs_run, storms_run
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```", README, re.S | re.M)
@@ -27,19 +27,19 @@ COMMANDS = [
 # Whose cells take minutes: planned here, and run for real, small, by the tests that are named.
 ONLY_PLANNED = {  # a word of that test's scenario beside it
     "apps": ("accept/test_apps.py", '"run", "apps"'),
-    "boot-storm": ("system/test_boot_storm_local.py", '"run", "boot-storm"'),
-    "image-download": ("system/test_image_download.py", '"workload": "image-download"'),
-    "interference-forecast": ("system/test_forecast_run.py", "study: sensitivity"),
-    "network-placement": ("system/test_network_placement.py", '"run", "network-placement"'),
-    "noisy-neighbour": ("system/test_cli_run.py", "contend.scenario("),
-    "platform-network": ("system/test_network_platforms.py", '"run", "platform-network"'),
-    "platform-overhead": ("system/test_overhead.py", '"run", "platform-overhead"'),
-    "rpc-broker": ("system/test_rpc_study.py", 'study(contend, "rpc'),
-    "rpc-envelope": ("system/test_rpc_study.py", 'study(contend, "rpc'),
-    "rpc-failures": ("system/test_rpc_failures.py", "workload: rpc-failures"),
-    "storage-sweep": ("system/test_storage_sweep_real.py", '"run", "storage-sweep"'),
+    "boot-storm": ("system/studies/test_boot_storm_local.py", '"run", "boot-storm"'),
+    "image-download": ("system/studies/test_image_download.py", '"workload": "image-download"'),
+    "interference-forecast": ("system/studies/test_forecast_run.py", "study: sensitivity"),
+    "network-placement": ("system/studies/test_network_placement.py", '"run", "network-placement"'),
+    "noisy-neighbour": ("system/cli/test_cli_run.py", "contend.scenario("),
+    "platform-network": ("system/studies/test_network_platforms.py", '"run", "platform-network"'),
+    "platform-overhead": ("system/studies/test_overhead.py", '"run", "platform-overhead"'),
+    "rpc-broker": ("system/workloads/test_rpc_study.py", 'study(contend, "rpc'),
+    "rpc-envelope": ("system/workloads/test_rpc_study.py", 'study(contend, "rpc'),
+    "rpc-failures": ("system/workloads/test_rpc_failures.py", "workload: rpc-failures"),
+    "storage-sweep": ("system/studies/test_storage_sweep_real.py", '"run", "storage-sweep"'),
     "storm-lab": (
-        "contract/test_workloads.py",
+        "contract/workloads/test_workloads.py",
         'catalogue().glob("*.yaml")',
     ),  # its one workload, with every other
 }
@@ -165,11 +165,11 @@ def test_what_is_only_planned_is_run_by_another_test() -> None:
         "of clouds: where there is one"
     )
     for file, word in ONLY_PLANNED.values():
-        assert word in (Path(__file__).parents[1] / file).read_text(), file
+        assert word in (Path(__file__).parents[2] / file).read_text(), file
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     links = re.findall(r"\]\(([^)#]+)\)", README)
     assert len(links) > 8
     for link in links:

@@ -14,7 +14,7 @@ from support.ctrace_events import BEGIN, LOCK_ACQUIRED, LOCK_GIVEN_UP, LOCK_RELE
 from support.interpreters import PACKAGE, interpreters
 from support.trace_parallel import CALLS, ROUNDS, THREADS
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = Path(__file__).parents[2] / "support"
 
 
 def recorded(version: str, program: str, directory: Path) -> None:

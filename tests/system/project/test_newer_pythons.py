@@ -14,7 +14,7 @@ import pytest
 from contend.probes.client import installed
 from support import chroots
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("pytest", "pytest-xdist", "pytest-timeout", "pytest-rerunfailures", "hypothesis", "jsonschema")
 # Of each module that depends on the interpreter the quick tests; what needs a browser, a broker or greenlets is not here.
 FILES = (
@@ -28,9 +28,9 @@ FILES = (
     "tests/unit/store/test_store.py",
     "tests/unit/studies/test_scenario.py",
     "tests/unit/studies/test_rules.py",
-    "tests/system/test_trace_interpreters.py",
-    "tests/system/test_trace_stdlib.py",
-    "tests/system/test_trace_attach_asked.py",
+    "tests/system/trace/test_trace_interpreters.py",
+    "tests/system/trace/test_trace_stdlib.py",
+    "tests/system/trace/test_trace_attach_asked.py",
 )
 LEAST = 150
 

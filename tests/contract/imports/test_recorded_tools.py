@@ -17,7 +17,7 @@ from contend.imports.document import Run
 from contend.imports.read import read_files
 from support import foreign_files as made
 
-RECORDED = Path(__file__).parents[1] / "data/recorded"
+RECORDED = Path(__file__).parents[2] / "data/recorded"
 
 
 def table(text: str) -> list[dict[str, str]]:
