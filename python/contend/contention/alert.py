@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from contend.contention.blame import RESOURCES
+from contend.contention.blame import LEVEL, RESOURCES
 from contend.contention.watch import Watched
+from contend.text.shape import Limits, Shape, Through
 
 Verdict = Literal["crossed", "not crossed", "cannot tell"]
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
-    """The answer, with the victims (resource, name) that gave it."""
+class BecauseDocument(Shape):
+    """A victim."""
+
+    resource: Annotated[str, Limits(enum=list(RESOURCES))]
+    victim: str
+
+
+def _victims(because: Iterable[tuple[str, str]]) -> list[BecauseDocument]:
+    return [BecauseDocument(*one) for one in because]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert(Shape):
+    """The answer to --alert."""
 
     threshold: float
     verdict: Verdict
-    because: tuple[tuple[str, str], ...]
+    because: Annotated[tuple[tuple[str, str], ...], Through(_victims)]
     reason: str
+    level: float = field(default=LEVEL, init=False)
 
     @property
     def exit_code(self) -> int:

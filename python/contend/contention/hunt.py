@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.beside import NONE, beside
@@ -23,6 +23,7 @@ from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import scaling_findings
 from contend.stats.estimate import Estimate
 from contend.stats.quantiles import t_quantile
+from contend.text.shape import Count, Shape
 from contend.units import NS_PER_S
 
 LEAST_SHARE = 0.03
@@ -43,6 +44,16 @@ _ORDER = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Jobs(Shape):
+    """The batch."""
+
+    n: Count
+    median_ns: Annotated[Count, "ns"]
+    p90_ns: Annotated[Count, "ns"]
+    makespan_ns: Annotated[Count, "ns from the first begin to the last end; of several traces the median"]
+
+
 @dataclass(frozen=True)
 class Batch:
     """One or several traces of one thing: those of one cell, or one that was named."""
@@ -57,14 +68,9 @@ class Batch:
     """Of the jobs, where one was given."""
 
     @property
-    def jobs(self) -> dict[str, Any]:
+    def jobs(self) -> Jobs:
         whole = self.whole
-        return {
-            "n": len(whole.jobs),
-            "median_ns": whole.median_ns,
-            "p90_ns": whole.p90_ns,
-            "makespan_ns": whole.makespan_ns,
-        }
+        return Jobs(len(whole.jobs), whole.median_ns, whole.p90_ns, whole.makespan_ns)
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,12 @@ from typing import Annotated, Literal
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import Alibi
-from contend.contention.hunt import Batch, Hunt
+from contend.contention.hunt import Hunt, Jobs
 from contend.contention.hunting.charges import Charges
 from contend.contention.scaling_document import ScalingDocument, scaling_document
 from contend.text.shape import Count, Limits, Shape
 
 Nanoseconds = Annotated[Count, "ns"]
-
-
-@dataclass(frozen=True, slots=True)
-class JobsDocument(Shape):
-    """The batch."""
-
-    n: Count
-    median_ns: Nanoseconds
-    p90_ns: Nanoseconds
-    makespan_ns: Annotated[Count, "ns from the first begin to the last end; of several traces the median"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +52,7 @@ class OtherDocument(Shape):
 
     source: str
     traces: Count
-    jobs: JobsDocument
+    jobs: Jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,7 @@ class HuntDocument(Shape):
     chosen: Annotated[str, "what the jobs are, in a sentence"]
     alibi: Alibi | None
     no_alibi: Annotated[str, "why there is none, and how to get one"]
-    jobs: JobsDocument
+    jobs: Jobs
     findings: tuple[Finding, ...]
     hidden: Annotated[Count, "findings below least_share, or beyond --top"]
     least_share: Annotated[float, Limits(minimum=0, maximum=1)]
@@ -97,7 +87,7 @@ def hunt_document(hunt: Hunt) -> HuntDocument:
         chosen=whole.chosen,
         alibi=batch.alibi or None,
         no_alibi=batch.no_alibi,
-        jobs=_jobs(batch),
+        jobs=batch.jobs,
         findings=hunt.findings,
         hidden=hunt.hidden,
         least_share=hunt.least_share,
@@ -114,11 +104,7 @@ def hunt_document(hunt: Hunt) -> HuntDocument:
             )
             for row in blame
         ),
-        others=tuple(OtherDocument(of.name, len(of.traces), _jobs(of)) for of in hunt.others),
+        others=tuple(OtherDocument(of.name, len(of.traces), of.jobs) for of in hunt.others),
         growth=None if hunt.growth is None else scaling_document(hunt.growth),
         notes=(*whole.notes, *([hunt.no_growth] if hunt.no_growth else [])),
     )
-
-
-def _jobs(batch: Batch) -> JobsDocument:
-    return JobsDocument(**batch.jobs)

@@ -68,19 +68,18 @@ def checks(*, containers: bool) -> Iterator[Check]:
         yield Check(f"workload {name}", not absent, detail, hint([workload]) if absent else "")
 
 
+def _either(name: str, works: bool, detail: str, lacking: str, fix: str) -> Check:
+    """One thing that is there, or lacking and to be fixed."""
+    return Check(name, True, detail) if works else Check(name, False, lacking, fix)
+
+
 def _cpus() -> Check:
     topology = Topology.read()
     cores = len(topology.cores())
     count = len(topology.ids)
-    detail = f"{count} CPUs on {cores} cores"
-    if cores < 2:
-        return Check(
-            "placement",
-            False,
-            f"{detail}: same-cpu shares it with the tool itself",
-            "own-cores needs 2 cores",
-        )
-    return Check("placement", True, f"{detail}: same-cpu, own-cores, same-host")
+    detail = f"{count} CPUs on {cores} cores: same-cpu"
+    more, lacking = f"{detail}, own-cores, same-host", f"{detail} shares it with the tool itself"
+    return _either("placement", cores >= 2, more, lacking, "own-cores needs 2 cores")
 
 
 def _smaller_hosts() -> Check:
@@ -100,15 +99,10 @@ def _smaller_hosts() -> Check:
 def _accounting() -> Check:
     layout = cgroups.read_layout()
     places = [str(parent) for hierarchy in layout.hierarchies() for parent in cgroups.parents(hierarchy)[:1]]
-    if not places:
-        fix = "run as root, or in a user session with systemd (loginctl enable-linger)"
-        return Check(
-            "cgroup accounting",
-            False,
-            "this user may not make cgroups: affinity only, processes found by their mark",
-            fix,
-        )
-    return Check("cgroup accounting", True, f"{layout.name}: {places[0]}")
+    detail = f"{layout.name}: {places[0] if places else ''}"
+    lacking = "this user may not make cgroups: affinity only, processes found by their mark"
+    fix = "run as root, or in a user session with systemd (loginctl enable-linger)"
+    return _either("cgroup accounting", bool(places), detail, lacking, fix)
 
 
 def _controllers() -> Check:
@@ -124,27 +118,14 @@ def _controllers() -> Check:
         for name, version in sorted(found.items())
         if name in ("cpu", "cpuset", "memory", "io", "blkio")
     ]
-    fix = (
-        "boot with systemd.unified_cgroup_hierarchy=1, or delegate the controllers to this user"
-        if absent
-        else ""
-    )
-    return Check(
-        "cgroup controllers",
-        not absent,
-        ", ".join(shown) + (f"; without {', '.join(absent)}" if absent else ""),
-        fix,
-    )
+    detail = ", ".join(shown)
+    fix = "boot with systemd.unified_cgroup_hierarchy=1, or delegate the controllers to this user"
+    return _either("cgroup controllers", not absent, detail, f"{detail}; without {', '.join(absent)}", fix)
 
 
 def _pressure() -> Check:
-    here = Path("/proc/pressure/cpu").exists()
-    return Check(
-        "pressure (PSI)",
-        here,
-        "/proc/pressure" if here else "not in this kernel",
-        "" if here else "boot with psi=1 (CONFIG_PSI)",
-    )
+    here, fix = Path("/proc/pressure/cpu").exists(), "boot with psi=1 (CONFIG_PSI)"
+    return _either("pressure (PSI)", here, "/proc/pressure", "not in this kernel", fix)
 
 
 def _run_delay() -> Check:
@@ -152,12 +133,8 @@ def _run_delay() -> Check:
         on = len(Path("/proc/self/schedstat").read_text(encoding="ascii").split()) == 3
     except OSError:
         on = False
-    return Check(
-        "run delay",
-        on,
-        "/proc/PID/schedstat" if on else "not in this kernel",
-        "" if on else "a kernel with CONFIG_SCHED_INFO",
-    )
+    fix = "a kernel with CONFIG_SCHED_INFO"
+    return _either("run delay", on, "/proc/PID/schedstat", "not in this kernel", fix)
 
 
 def _namespaces() -> Check:
@@ -171,14 +148,9 @@ def _namespaces() -> Check:
 def _counters() -> Check:
     """Hardware counters, by asking for one: the PMU of a virtual machine is often not there."""
     here = any(Path("/sys/bus/event_source/devices").glob("cpu*"))
-    detail = (
-        "a CPU PMU is registered (not used yet)"
-        if here
-        else "no CPU PMU: cache and memory bandwidth cannot be named as causes"
-    )
-    return Check(
-        "hardware counters", here, detail, "" if here else "a host, or a virtual machine with a virtual PMU"
-    )
+    detail, fix = "a CPU PMU is registered (not used yet)", "a host, or a virtual machine with a virtual PMU"
+    lacking = "no CPU PMU: cache and memory bandwidth cannot be named as causes"
+    return _either("hardware counters", here, detail, lacking, fix)
 
 
 def _kvm() -> Check:
@@ -197,13 +169,9 @@ def _probe() -> Iterator[Check]:
         yield Check("contend-probe", False, error.message, error.hint)
         return
     yield Check("contend-probe", True, f"{found['probe']}; host and processes from /proc at least")
-    no_bpf = found["no_bpf"]
-    if no_bpf is None:
-        yield Check("BPF", True, "task iterators and scheduler tracepoints work for this user")
-    else:
-        yield Check(
-            "BPF", False, f"{no_bpf}; sampling falls back to taskstats or /proc", _bpf_fix(str(no_bpf))
-        )
+    no_bpf, detail = found["no_bpf"], "task iterators and scheduler tracepoints work for this user"
+    lacking = f"{no_bpf}; sampling falls back to taskstats or /proc"
+    yield _either("BPF", no_bpf is None, detail, lacking, _bpf_fix(str(no_bpf)))
 
 
 def _program(name: str) -> Check:
@@ -231,27 +199,18 @@ def _bpf_fix(reason: str) -> str:
 
 
 def _engines(*, try_them: bool) -> Iterator[Check]:
-    for engine in ("docker", "podman", "crun", "runc"):
-        path = shutil.which(engine)
-        if path is None:
-            yield Check(
-                f"containers: {engine}",
-                False,
-                "not installed",
-                f"apt-get install {'docker.io' if engine == 'docker' else engine}",
-            )
-        elif not try_them:
-            yield Check(f"containers: {engine}", None, f"{path}; not tried (contend doctor --containers)")
-        else:
-            from contend.platforms.container import works
+    from contend.platforms.container import works
 
+    for engine in ("docker", "podman", "crun", "runc"):
+        name, path = f"containers: {engine}", shutil.which(engine)
+        if path is None:
+            fix = f"apt-get install {'docker.io' if engine == 'docker' else engine}"
+            yield Check(name, False, "not installed", fix)
+        elif not try_them:
+            yield Check(name, None, f"{path}; not tried (contend doctor --containers)")
+        else:
             problem = works(engine)
-            yield Check(
-                f"containers: {engine}",
-                not problem,
-                problem or "ran a container",
-                "" if not problem else "see its message",
-            )
+            yield _either(name, not problem, "ran a container", problem, "see its message")
 
 
 def local_machines() -> Iterator[Check]:

@@ -68,10 +68,10 @@ def _node(key: tuple[str, str]) -> str:
 
 def _facts(batch: Batch) -> list[tuple[str, str]]:
     jobs = batch.jobs
-    found = [("Traces", str(len(batch.traces))), ("Jobs", f"{jobs['n']:,}")]
-    if jobs["n"]:
-        found += [(name, format_duration(jobs[key])) for name, key in
-                  (("Median", "median_ns"), ("p90", "p90_ns"), ("Makespan", "makespan_ns"))]  # fmt: skip
+    found = [("Traces", str(len(batch.traces))), ("Jobs", f"{jobs.n:,}")]
+    if jobs.n:
+        named = (("Median", jobs.median_ns), ("p90", jobs.p90_ns), ("Makespan", jobs.makespan_ns))
+        found += [(name, format_duration(ns)) for name, ns in named]
     return found
 
 

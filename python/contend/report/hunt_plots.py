@@ -11,7 +11,7 @@ from contend.contention.hunting.rows import BATCH, Tables
 from contend.report.plotkit import Plot, Spec, chart, marks, row_axis, row_labels
 from contend.report.scaling_plots import scaling_plots
 from contend.report.theme import var
-from contend.units import format_duration
+from contend.units import duration_unit, format_duration
 
 COLOURED = 8  # parts that have a colour of their own; the rest is grey
 JOBS = 200  # drawn; of more every so many-th
@@ -22,7 +22,6 @@ _WORDS = {
     "suspended": "suspended", "io": "I/O:", "sleep": "sleeps", "blocked": "blocked",
 }  # fmt: skip
 _PATH = re.compile(r"/\S*/([^/\s]+/[^/\s]+:\d+)")
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
 def hunt_plots(hunt: Hunt) -> list[Plot]:
@@ -80,10 +79,6 @@ def _coloured(batches: Sequence[Batch]) -> dict[str, str]:
     return {**{name: var(f"c{at}") for at, name in enumerate(largest, start=1)}, _REST: var("alone")}
 
 
-def _unit(most_ns: float) -> tuple[float, str]:
-    return next(((size, unit) for size, unit in _UNITS if most_ns >= size), (1.0, "ns"))
-
-
 def _colour(names: Mapping[str, str]) -> Spec:
     scale = {"domain": list(names), "range": list(names.values())}
     return {"field": "name", "type": "nominal", "legend": None, "scale": scale}
@@ -138,7 +133,7 @@ def _jobs(batch: Batch, names: Mapping[str, str]) -> Plot | None:
     step = -(-len(ordered) // JOBS)
     shown, parts = ordered[::step], _by_job(tables)
     origin = ordered[0].begin_ns
-    size, unit = _unit(max(job.end_ns for job in ordered) - origin)
+    unit, size = duration_unit(max(job.end_ns for job in ordered) - origin)
     values = []
     for at, job in enumerate(shown):
         boxes = _stacked(parts.get(job.job, {}), names, (job.begin_ns - origin) / size, size)
@@ -192,7 +187,7 @@ def _critical(tables: Tables, names: Mapping[str, str]) -> Plot | None:
     whole = sum(parts.values())
     if not whole:
         return None
-    size, unit = _unit(whole)
+    unit, size = duration_unit(whole)
     own = {**names}
     for name in sorted(parts, key=lambda name: (-parts[name], name))[:3]:
         own.setdefault(name, var("c8"))
@@ -239,7 +234,7 @@ def _before_after(batches: Sequence[Batch], names: Mapping[str, str]) -> Plot | 
     means = [_mean(batch.whole) for batch in with_jobs]
     if not any(means):
         return None
-    size, unit = _unit(max(sum(mean.values()) for mean in means))
+    unit, size = duration_unit(max(sum(mean.values()) for mean in means))
     values = [{**box, "y": at} for at, mean in enumerate(means) for box in _stacked(mean, names, 0, size)]
     labels = [{"y": at, "label": batch.name} for at, batch in enumerate(with_jobs)]
     layers = [_bars(len(with_jobs), names, f"{unit}, mean job", 0.16)]

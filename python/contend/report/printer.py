@@ -6,9 +6,10 @@ Works at 80 columns, without colour and without a terminal; colour only repeats 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from rich import box
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -47,6 +48,17 @@ def printable(text: str) -> str:
 def one_line(text: str, style: str = "") -> Text:
     """`printable`, for tables: nothing in it is rich's own."""
     return Text(printable(text), style=style)
+
+
+def titled_table(title: str, *columns: str, texts: Collection[str] = ()) -> Table:
+    """A table of which the first column and `texts` are folded at need, the others numbers."""
+    table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="", pad_edge=False)
+    for at, column in enumerate(columns):
+        if at == 0 or column in texts:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 class Printer:

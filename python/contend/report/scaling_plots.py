@@ -11,22 +11,17 @@ from contend.contention.scaling_findings import duration
 from contend.report.plotkit import Plot, Spec, band, chart, curve, dots, limit, quantity, ticks
 from contend.report.theme import series_colours, var
 from contend.stats.scaling import FURTHEST, Line
-from contend.units import NS_PER_S, format_duration
+from contend.units import duration_unit, format_duration
 
 HEIGHT = 260
 PARTS = 7  # lines of parts, the rest of a job in one more
 _STEPS = 40  # of a band's edge
-_UNITS = ((NS_PER_S, "s"), (NS_PER_S // 1000, "ms"), (1000, "µs"))
 _REST = "everything else"
 
 
 def scaling_plots(of: Scaling) -> list[Plot]:
     """The law, and the parts of a mean job."""
     return [_law(of), _parts(of)]
-
-
-def _unit(most_ns: float) -> tuple[int, str]:
-    return next((unit for unit in _UNITS if most_ns >= unit[0]), _UNITS[-1])
 
 
 def _end(of: Scaling) -> float:
@@ -38,7 +33,7 @@ def _end(of: Scaling) -> float:
 
 def _law(of: Scaling) -> Plot:
     end = _end(of)
-    size, unit = _unit(max(line.value_at(end) for line in of.law.lines.values()))
+    unit, size = duration_unit(max(line.value_at(end) for line in of.law.lines.values()))
     colours = series_colours(list(of.law.lines))
     points: list[dict[str, Any]] = [
         {
@@ -91,7 +86,7 @@ def _parts(of: Scaling) -> Plot:
     names = [growth.key.words for growth in shown]
     colours = {**series_colours(names), _REST: var("alone")}
     end = 1.05 * of.sizes[-1]
-    size, unit = _unit(max(storm.mean_ns for storm in of.storms))
+    unit, size = duration_unit(max(storm.mean_ns for storm in of.storms))
     keys = {growth.key for growth in shown}
     points: list[dict[str, Any]] = []
     for storm in of.storms:
@@ -137,11 +132,11 @@ def _y(unit: str, what: str, values: Sequence[float]) -> Spec:
     return quantity("v", f"{what}, {unit}", ticks(5, values))
 
 
-def _straight(line: Line, end: float, size: int, colour: str, y: Spec) -> Spec:
+def _straight(line: Line, end: float, size: float, colour: str, y: Spec) -> Spec:
     return curve(lambda n: line.value_at(n) / size, (0.0, end), colour, y)
 
 
-def _band(line: Line, end: float, size: int, colour: str, y: Spec) -> Spec:
+def _band(line: Line, end: float, size: float, colour: str, y: Spec) -> Spec:
     def edges(n: float) -> tuple[float, float]:
         told = line.at(n, furthest=math.inf)
         return told.low / size, told.high / size

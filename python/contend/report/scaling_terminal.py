@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import duration
-from contend.report.printer import printable
+from contend.report.printer import printable, titled_table
 from contend.units import format_duration
 
 if TYPE_CHECKING:
@@ -32,14 +31,6 @@ def print_scaling(of: Scaling, console: Console) -> None:
         console.print(Text(f"note: {warning}", style="yellow"))
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
-    table.add_column(columns[0], overflow="fold")
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
 def _name(text: str) -> str:
     """As it is, also where a program calls its spans as rich calls its styles."""
     return escape(printable(text))
@@ -48,7 +39,7 @@ def _name(text: str) -> str:
 def _law(of: Scaling) -> Table:
     sizes = ", ".join(str(n) for n in of.sizes)
     title = f"Growth with the number of jobs (N = {sizes}; {len(of.storms)} storms)"
-    table = _table(title, "of the jobs", "start-up", "per extra job")
+    table = titled_table(title, "of the jobs", "start-up", "per extra job")
     for name, line in of.law.lines.items():
         table.add_row(name, duration(line.start), duration(line.slope))
     return table
@@ -67,7 +58,7 @@ def held_out(of: Scaling) -> str:
 
 def _parts(of: Scaling) -> Table:
     small, large = of.sizes[0], of.sizes[-1]
-    table = _table(
+    table = titled_table(
         "What stretches", "of a mean job", "per extra job", "of the growth", f"N = {small}", f"N = {large}"
     )
     for growth in [g for g in of.parts if g.share >= LEAST][:ROWS]:
@@ -83,7 +74,7 @@ def _spans(of: Scaling) -> Table:
     small, large = of.sizes[0], of.sizes[-1]
     whole = of.mean.value_at(large) / max(of.mean.value_at(small), 1.0)
     title = f"Spans that stretch faster than the job ({whole:.1f} ×), waits included"
-    table = _table(title, "span", "per extra job", f"N = {small}", f"N = {large}", "stretch")
+    table = titled_table(title, "span", "per extra job", f"N = {small}", f"N = {large}", "stretch")
     for growth in [g for g in of.spans if g.share >= LEAST and g.stretch > whole][:ROWS]:
         at = (format_duration(max(growth.line.value_at(n), 0)) for n in (small, large))
         table.add_row(_name(growth.key.name), duration(growth.line.slope), *at, f"{growth.stretch:.1f} ×")
@@ -92,7 +83,7 @@ def _spans(of: Scaling) -> Table:
 
 def _demands(of: Scaling) -> Table:
     headers, rows = demand_rows(of)
-    table = _table("What one job asks of each resource", *headers)
+    table = titled_table("What one job asks of each resource", *headers)
     for name, *cells in rows:
         table.add_row(_name(name), *cells)
     return table

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from contend.report import trace_words as words
-from contend.report.printer import one_line
+from contend.report.printer import one_line, titled_table
 from contend.store.trace_summary import TraceSummary
 from contend.units import format_duration
 
@@ -42,17 +41,6 @@ def print_summary(summary: TraceSummary, console: Console) -> None:
         console.print(Text(f"note: {note}", style="yellow"))
 
 
-def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
-    """The first column and `texts` are folded at need, the others numbers."""
-    table = Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
-    for column in columns:
-        if column in (columns[0], *texts):
-            table.add_column(column, overflow="fold")
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
 def _filled(table: Table, rows: Iterable[tuple[str, str | None, Iterable[words.Cell]]]) -> Table:
     for name, about, cells in rows:
         table.add_row(
@@ -62,7 +50,7 @@ def _filled(table: Table, rows: Iterable[tuple[str, str | None, Iterable[words.C
 
 
 def _ranked(title: str, of: words.Rows) -> Table:
-    return _filled(_table(title, *of[0]), ((name, None, cells) for name, cells in of[1]))
+    return _filled(titled_table(title, *of[0]), ((name, None, cells) for name, cells in of[1]))
 
 
 def _hottest(summary: TraceSummary) -> Table:
@@ -75,7 +63,7 @@ def _hottest(summary: TraceSummary) -> Table:
 def _locks(summary: TraceSummary) -> Table:
     held_by = "held by (of the time waited)"
     columns = ("lock", "waits", "waited", "longest", "taken", "held", held_by)
-    table = _table("Most waited locks", *columns, texts=(held_by,))
+    table = titled_table("Most waited locks", *columns, texts=(held_by,))
     for lock in [k for k in summary.locks if k.waits][:ROWS]:
         named = [f"{name} {part}" for name, part in words.holders(lock, HOLDERS)]
         left = len(lock.holders) - HOLDERS if named else 0
@@ -135,7 +123,7 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
 
 def _blocked(summary: TraceSummary) -> Table:
     columns = ("callback or greenlet", "at", "times", "time", "longest", "ready behind")
-    table = _table("What blocked an event loop or hub", *columns, texts=("at",))
+    table = titled_table("What blocked an event loop or hub", *columns, texts=("at",))
     return _filled(table, words.blocked(summary, ROWS))
 
 
@@ -146,7 +134,7 @@ def _remote(summary: TraceSummary) -> Table:
 def _repeated(summary: TraceSummary) -> Table:
     title = f"The same call {summary.least} times or more inside one span (remote first)"
     columns = ("span", "calls", "spans", "in all", "most in one", "time", "remote")
-    return _filled(_table(title, *columns, texts=("calls",)), words.repeated(summary, ROWS))
+    return _filled(titled_table(title, *columns, texts=("calls",)), words.repeated(summary, ROWS))
 
 
 def _time(ns: int) -> str:

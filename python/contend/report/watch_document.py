@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from contend.advice.finding import Finding
-from contend.contention.alert import Alert, Verdict
-from contend.contention.blame import LEVEL, RESOURCES, Resource, is_neighbour, row_sum
+from contend.contention.alert import Alert
+from contend.contention.blame import RESOURCES, Resource, is_neighbour, row_sum
 from contend.contention.watch import Kind, Watched
 from contend.probes.base import Cost
 from contend.stats.estimate import Estimate
-from contend.text.shape import Count, Limits, Shape
+from contend.text.shape import Count, Shape
 
 VICTIMS = 100  # in the document; the rest are summed up
 CULPRITS = 20  # of each
@@ -73,25 +73,6 @@ class ResourcesDocument(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class BecauseDocument(Shape):
-    """A victim."""
-
-    resource: Annotated[str, Limits(enum=list(RESOURCES))]
-    victim: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlertDocument(Shape):
-    """The answer to --alert."""
-
-    threshold: float
-    verdict: Verdict
-    because: tuple[BecauseDocument, ...]
-    reason: str
-    level: float
-
-
-@dataclass(frozen=True, slots=True)
 class WatchDocument(Shape):
     """Who waited for whom."""
 
@@ -107,13 +88,13 @@ class WatchDocument(Shape):
     note: str
     resources: ResourcesDocument
     findings: tuple[Finding, ...]
-    alert: AlertDocument | None
+    alert: Alert | None
     cost: Cost
 
 
 def document(report: WatchReport) -> WatchDocument:
     """Times in ns, shares as fractions; victims by what they lost to neighbours, most first."""
-    watched, alert = report.watched, report.alert
+    watched = report.watched
     return WatchDocument(
         kind=watched.kind,
         by=watched.by,
@@ -126,15 +107,7 @@ def document(report: WatchReport) -> WatchDocument:
         note=watched.note,
         resources=ResourcesDocument(**{resource: _resource(report, resource) for resource in RESOURCES}),
         findings=report.findings,
-        alert=None
-        if alert is None
-        else AlertDocument(
-            alert.threshold,
-            alert.verdict,
-            tuple(BecauseDocument(*one) for one in alert.because),
-            alert.reason,
-            LEVEL,
-        ),
+        alert=report.alert,
         cost=watched.cost,
     )
 

@@ -7,14 +7,13 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from rich import box
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from contend.contention.blame import RESOURCES, Period, is_neighbour
 from contend.contention.watch import Watched
 from contend.report import watch_words as words
+from contend.report.printer import titled_table
 from contend.report.watch_document import WatchReport
 from contend.text.masking import mask
 from contend.units import format_duration
@@ -99,7 +98,7 @@ class LiveTable:
             self._live.update(self._table(watched, period), refresh=True)
 
     def _table(self, watched: Watched, period: Period) -> RenderableType:
-        table = _empty(
+        table = titled_table(
             f"waited for neighbours, by {watched.by} · {format_duration(watched.blame.length_ns)} so far · "
             f"{words.cost(watched)} · Ctrl-C ends with the summary"
         )
@@ -161,7 +160,7 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
     ranked = [(v, s) for v, s in blame.ranked(resource, report.keep) if blame.sums(resource, v).lost_ns]
     if not ranked:
         return
-    table = _empty(
+    table = titled_table(
         f"{NAMES[resource]}: share of time lost to neighbours (95 % interval), and whom it waited for"
     )
     table.add_column("victim", no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 3))
@@ -184,10 +183,6 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
     console.print(table)
     for name, about in words.meanings(named):
         _say(console, f" {name}: {about}", style="dim", indent="   ")
-
-
-def _empty(title: str) -> Table:
-    return Table(box=box.SIMPLE, title=title, title_justify="left", title_style="", pad_edge=False)
 
 
 def _say(console: Console, text: str, *, style: str = "", indent: str = "", whole: bool = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +13,7 @@ from contend.contention.whatif.prediction import Fix, Whatif
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Verification
-from contend.report.printer import one_line
+from contend.report.printer import one_line, titled_table
 from contend.text.safe import safe_console
 from contend.units import format_duration
 
@@ -76,7 +75,7 @@ def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> N
     """A line for each cell of a run; a text says why there is no answer."""
     console = _console()
     console.print(one_line(" ".join(str(edit) for edit in edits) or "without edits", style="bold"))
-    table = _table("", "cell", "storms", "median", "makespan", "replay")
+    table = titled_table("", "cell", "storms", "median", "makespan", "replay")
     reasons = []
     for cell, of in answers.items():
         if isinstance(of, str):
@@ -104,11 +103,13 @@ def _changed(of: Whatif, key: str) -> str:
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print what edits can name."""
     console = _console()
-    locks = _table("Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",))
+    locks = titled_table(
+        "Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",)
+    )
     ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])
     for row in ranked[:ROWS]:
         locks.add_row(one_line(row["name"]), one_line(row["site"]), format_duration(row["waited_ns"]))
-    pools = _table(
+    pools = titled_table(
         "Pools: --workers, --global-queue",
         "pool",
         "process",
@@ -121,7 +122,7 @@ def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         workers = "as needed" if row["workers"] is None else str(row["workers"])
         waited = format_duration(row["waited_ns"])
         pools.add_row(one_line(row["name"]), one_line(row["process"]), workers, str(row["queues"]), waited)
-    spans = _table(
+    spans = titled_table(
         "Spans: --remove, and --coalesce for calls", "span", "times", "calls", "in a row", "in all"
     )
     shown = sorted(of["spans"], key=lambda row: -row["total_ns"])
@@ -140,7 +141,7 @@ def print_verification(of: Verification) -> None:
     """Predicted, measured, inside."""
     console = _console()
     console.print(one_line(" ".join(of.edits) or "without edits", style="bold"))
-    table = _table("", "", "predicted", "measured", "error", "inside")
+    table = titled_table("", "", "predicted", "measured", "error", "inside")
     for one in of.compared:
         inside = {None: "–", True: "✓", False: "✗"}[one.inside]
         value = _predicted(Predicted(one.predicted, one.low, one.high))
@@ -151,7 +152,7 @@ def print_verification(of: Verification) -> None:
 
 
 def _before_and_after(before: Mapping[str, int], after: Mapping[str, Predicted]) -> Table:
-    table = _table("", "", "recorded", "predicted", "change")
+    table = titled_table("", "", "recorded", "predicted", "change")
     for key in KEYS:
         change = f"{after[key].value / max(1, before[key]) - 1:+.1%}"
         table.add_row(NAMES[key], format_duration(before[key]), _predicted(after[key]), change)
@@ -159,7 +160,7 @@ def _before_and_after(before: Mapping[str, int], after: Mapping[str, Predicted])
 
 
 def _ranking(fixes: Sequence[Fix]) -> Table:
-    table = _table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
+    table = titled_table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
     for number, fix in enumerate(fixes, 1):
         edits = " ".join(str(edit) for edit in fix.edits)
         said = f"{edits}\nif {fix.assumes}" if fix.assumes and len(fix.edits) == 1 else edits
@@ -186,16 +187,6 @@ def _few(paths: Sequence[str]) -> str:
 
 def _console() -> Any:
     return safe_console()
-
-
-def _table(title: str, *columns: str, texts: tuple[str, ...] = ()) -> Table:
-    table = Table(box=box.SIMPLE, title=title or None, title_justify="left", title_style="", pad_edge=False)
-    for at, column in enumerate(columns):
-        if at == 0 or column in texts:
-            table.add_column(column, overflow="fold")
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    return table
 
 
 def _lines(text: str) -> Any:

@@ -234,7 +234,7 @@ def test_traces_of_one_cell_are_put_together_and_give_an_interval() -> None:
     )
     hunted = found(one, other, less)
     finding = hunted.findings[0]
-    assert (len(hunted.batch.whole.jobs), hunted.batch.jobs["makespan_ns"]) == (30, 100 * MS)
+    assert (len(hunted.batch.whole.jobs), hunted.batch.jobs.makespan_ns) == (30, 100 * MS)
     assert finding.estimate.n == 3 and finding.estimate.verdict == "level"
     assert holds(finding.estimate, 1.4 / 3, 0.62)  # by Student: 2 * 4.303 * 0.0577 / sqrt(3) of it
     assert finding.share == pytest.approx(1400 / 3000, abs=1e-4)

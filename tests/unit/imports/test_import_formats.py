@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from contend.imports.document import Run
 from contend.imports.formats import FORMATS
 from contend.imports.read import Import, read_files
-from contend.studies.imported.tools import ABOUT
+from contend.studies.imported.result import ABOUT
 from support import foreign_files as made
 
 VALUES = st.floats(1e-6, 1e12, allow_nan=False)

@@ -15,7 +15,7 @@ from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunting.calls import says_nothing_new
 from contend.contention.hunting.rows import calls_of
 from contend.contention.whatif import doubts
-from contend.contention.whatif.campaign import typical_error
+from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
@@ -151,7 +151,7 @@ def _run(
     outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
     times = [[Times.of(draw) for draw in storm] for storm in outcomes]
-    return predict(times, error=typical_error()), costs, [storm[0] for storm in outcomes]
+    return predict(times, error=MEASURED.typical), costs, [storm[0] for storm in outcomes]
 
 
 def _notes(

@@ -65,7 +65,7 @@ def parts(
 ) -> Decomposition:
     told = tuple(SizeOverhead(at(size, provisioning, host=host), of) for size, of in pso)
     whole = at(host, provisioning, host=host)
-    return Decomposition("app", "container", provisioning, host, "claim", whole, pto, told)
+    return Decomposition("app", "container", provisioning, host, "claim", whole, pto, None, told)
 
 
 def overheads(*effects: Effect, of: Sequence[Decomposition] = (), **more: Any) -> Overheads:
