@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from contend.clouds.local.settle import vm_lacks
 from contend.errors import CannotHonour, ContendError
 from contend.platforms import cgroups, hotplug, masks, programs
+from contend.platforms.container import works
 from contend.platforms.guests import accel, image, virsh
 from contend.platforms.guests.accel import remembered
 from contend.platforms.guests.needs import need
@@ -199,8 +200,6 @@ def _bpf_fix(reason: str) -> str:
 
 
 def _engines(*, try_them: bool) -> Iterator[Check]:
-    from contend.platforms.container import works
-
     for engine in ("docker", "podman", "crun", "runc"):
         name, path = f"containers: {engine}", shutil.which(engine)
         if path is None:

@@ -58,30 +58,31 @@ class SampleLines:
 
 def read_sample(directory: Path, points: int = POINTS) -> SampleLines:
     """Timelines of a series directory in at most `points` steps; none where there are fewer than two samples."""
-    with opened(directory, points) as reader:
-        return SampleLines() if reader is None or not reader.is_whole else reader.lines()
+    with _opened(directory, points) as reader:
+        return SampleLines() if reader is None else reader.lines()
+
+
+def read_consumers(directory: Path, origin_ns: int, points: int) -> dict[str, list[Step]]:
+    """The charts of programs alone: "consumers", "delay" and "disk-users", in seconds since `origin_ns`."""
+    with _opened(directory, points) as reader:
+        return {} if reader is None else reader.consumers(origin_ns)
 
 
 @contextmanager
-def opened(directory: Path, points: int, origin_ns: int | None = None) -> Iterator[Reader | None]:
-    """A reader of a series directory; None where there are fewer than two samples. Its times are seconds since `origin_ns`,
-    or the first sample."""
+def _opened(directory: Path, points: int) -> Iterator[_Reader | None]:
     with duckdb.connect() as connection:
         tables = open_series(connection, directory).keys()
         reader = None
-        if clock := next((name for name in ("host", "cpu", "disk", "net") if name in tables), ""):
-            connection.execute(f"CREATE TABLE moments AS SELECT DISTINCT t_ns FROM {clock}")
+        if {"host", "cpu"} <= tables:
             first, last, samples = connection.execute(
-                "SELECT min(t_ns), max(t_ns), count(*) FROM moments"
+                "SELECT min(t_ns), max(t_ns), count(*) FROM host"
             ).fetchall()[0]
             if samples >= 2 and last > first:
-                reader = Reader(connection, set(tables), first, last, samples, points, origin_ns)
+                reader = _Reader(connection, set(tables), first, last, samples, points)
         yield reader
 
 
-class Reader:
-    """Reads lines of a host's tables."""
-
+class _Reader:
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
@@ -90,10 +91,8 @@ class Reader:
         last: int,
         samples: int,
         points: int,
-        origin_ns: int | None,
     ) -> None:
         self._db, self._tables, self._first, self._last = connection, tables, first, last
-        self._origin, self._digits = (first, 4) if origin_ns is None else (origin_ns, 2)
         self._interval = (last - first) / (samples - 1)
         # Every sample is a step of its own until there are too many: steps of just an interval would, with a clock's
         # small errors, hold now two and now none.
@@ -103,34 +102,31 @@ class Reader:
         # Sampling times and how long each interval was: what rates of processes are divided by.
         connection.execute(
             f"""CREATE TABLE spans AS SELECT t_ns, {self._bucket} AS step, spent FROM (
-                SELECT t_ns, t_ns - lag(t_ns) OVER (ORDER BY t_ns) AS spent FROM moments) WHERE spent > 0"""
+                SELECT t_ns, t_ns - lag(t_ns) OVER (ORDER BY t_ns) AS spent FROM host) WHERE spent > 0"""
         )
         connection.execute(
             "CREATE TABLE steps AS SELECT step, sum(spent) AS spent, avg(t_ns - spent / 2) AS middle"
             " FROM spans GROUP BY step"
         )
 
-    @property
-    def is_whole(self) -> bool:
-        """True if the tables that every recording has are there."""
-        return {"host", "cpu"} <= self._tables
-
     def lines(self) -> SampleLines:
-        """All charts of a recording."""
         charts = {
-            "cpu": self.rates("cpu", "cpu", CPU_STATES, 1 / NS_PER_S, "sum"),
-            **self.programs(),
+            "cpu": self._rates("cpu", "cpu", CPU_STATES, 1 / NS_PER_S, "sum"),
+            **self._programs(),
             "groups": self._top(("user_ns", "system_ns"), "cgroup", 1 / NS_PER_S),
             "throttled": self._groups("throttled_ns", 1 / NS_PER_S),
-            "queue": self.queue(),
-            "pressure": self.rates("host", "", PRESSURES, 100 / NS_PER_S, ""),
+            "queue": [
+                *self._gauge("procs_running", "runnable", 1.0),
+                *self._gauge("procs_blocked", "blocked", 1.0),
+            ],
+            "pressure": self._rates("host", "", PRESSURES, 100 / NS_PER_S, ""),
             "memory": self._memory(),
             "latency": self._latency(),
-            "disk-queue": self.rates("disk", "device", {"queue_ns": ""}, 1 / NS_PER_S, "key"),
-            "disk-bytes": self.rates(
+            "disk-queue": self._rates("disk", "device", {"queue_ns": ""}, 1 / NS_PER_S, "key"),
+            "disk-bytes": self._rates(
                 "disk", "device", {"read_bytes": "read", "write_bytes": "written"}, 1e-6, "key"
             ),
-            "network": self.rates(
+            "network": self._rates(
                 "net", "interface", {"rx_bytes": "received", "tx_bytes": "sent"}, 1e-6, "key"
             ),
         }
@@ -145,17 +141,20 @@ class Reader:
             self._first,
         )
 
-    def queue(self) -> list[Step]:
-        """Threads that run or want to, and those that wait for a disk."""
-        runnable = self._gauge("procs_running", "runnable", 1.0)
-        return [*runnable, *self._gauge("procs_blocked", "blocked", 1.0)]
-
-    def programs(self) -> dict[str, list[Step]]:
-        """The charts "consumers", "delay" and "disk-users"."""
+    def _programs(self) -> dict[str, list[Step]]:
         return {
             "consumers": self._top(("user_ns", "system_ns"), "name", 1 / NS_PER_S),
             "delay": self._top(("run_delay_ns",), "name", 1 / NS_PER_S),
             "disk-users": self._top(("read_bytes", "write_bytes"), "name", 1e-6),
+        }
+
+    def consumers(self, origin_ns: int) -> dict[str, list[Step]]:
+        """Charts that anybody is in, their times from `origin_ns` on."""
+        shift = (self._first - origin_ns) / NS_PER_S
+        return {
+            name: [step._replace(t=round(step.t + shift, 3)) for step in steps]
+            for name, steps in self._programs().items()
+            if steps
         }
 
     def _columns(self, table: str) -> set[str]:
@@ -164,7 +163,7 @@ class Reader:
         return {str(row[0]) for row in self._db.execute(f"DESCRIBE {table}").fetchall()}
 
     def _seconds(self, t_ns: float) -> float:
-        return round((t_ns - self._origin) / NS_PER_S, self._digits)
+        return round((t_ns - self._first) / NS_PER_S, 4)
 
     def _steps(self, rows: Sequence[tuple[Any, ...]], scale: float) -> list[Step]:
         """Rows (t_ns, mean, most, line) as steps; lines that never were anything but zero are left out."""
@@ -177,7 +176,7 @@ class Reader:
             alive = {made[0].line}
         return [step for step in made if step.line in alive]
 
-    def rates(self, table: str, key: str, columns: Mapping[str, str], scale: float, by: str) -> list[Step]:
+    def _rates(self, table: str, key: str, columns: Mapping[str, str], scale: float, by: str) -> list[Step]:
         """Growth a second of cumulative columns. `by`: "sum" over the keys, "key" for a line each, "" has no keys."""
         present = [c for c in columns if c in self._columns(table)]
         if not present:

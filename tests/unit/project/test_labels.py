@@ -93,6 +93,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "store/state.py::survey",
         "store/traces.py::_is_trace",
         "studies/base.py::Study.section",
+        "studies/base.py::described",
         "studies/base.py::folders",
         "studies/base.py::folders_elsewhere",
         "studies/base.py::whose_defect",

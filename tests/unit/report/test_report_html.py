@@ -251,4 +251,5 @@ def test_the_programs_of_a_run_are_shown_and_few_of_many(tmp_path: Path) -> None
 
 def test_no_series_is_said_not_hidden(tmp_path: Path) -> None:
     assert read_timelines(None, 0) == read_timelines(tmp_path / "none", 0) == Timelines()
+    assert Timelines().empty
     assert "recorded no timelines" in render_html(samples.one_by_one())
