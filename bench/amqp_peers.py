@@ -136,7 +136,7 @@ def block(
     """One trial of each, in random order."""
     order = list(DRIVERS)
     random.Random(number).shuffle(order)
-    broker = trial.Broker((up.url(), up.url()), tuple(up.servers()), {bed.MARK: str(up.place)})
+    broker = trial.Broker((up.url(), up.url()), tuple(up.servers()), {bed.MARK: str(up.directory)})
     row: dict[str, Any] = {"order": order}
     for name in order:
         library, executor = DRIVERS[name]

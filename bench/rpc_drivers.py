@@ -65,7 +65,7 @@ def block(up: bed.Bed, place: Path, number: int, given: argparse.Namespace) -> d
     """One trial of each, in random order."""
     libraries = ["oslo", "native"]
     random.Random(number).shuffle(libraries)
-    broker = trial.Broker((up.url(), up.url()), tuple(up.servers()), {bed.MARK: str(up.place)})
+    broker = trial.Broker((up.url(), up.url()), tuple(up.servers()), {bed.MARK: str(up.directory)})
     row: dict[str, Any] = {"order": libraries}
     for library in libraries:
         end = End("", library, "", "", "", callers=given.callers)

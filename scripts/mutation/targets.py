@@ -95,7 +95,7 @@ PYTHON = (
         (  # without those that reach cells by whole runs only, and take most of the time
             "tests/unit/clouds/test_instances.py",
             "tests/unit/studies/test_cells*.py",
-            "tests/unit/studies/interference/test_crowds.py",
+            "tests/unit/studies/interference/test_copies.py",
             "tests/unit/studies/growth/test_growth_result.py",
             "tests/unit/store/test_ledger*.py",
             "tests/unit/studies/overhead/test_overhead_p*.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
 from contend.studies.overhead.model import Overhead
-from contend.studies.places import wired
+from contend.studies.platform_settings import wired
 from support.made_runs import Made
 
 SMT = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
@@ -48,7 +48,7 @@ def hosts_run(place: Path, by: str = "offline", blocks: int = 20) -> ReportInput
     of = wired(made.scenario, FOUR, [0])
     rows = []
     for row in made.run.rows():
-        asked = made.plan.cell(row["cell"]).victim.place
+        asked = made.plan.cell(row["cell"]).victim.platform
         assert asked is not None
         rows.append({**row, "honoured": {"cpus": list(asked.cpus(of[asked.host]))}})
     return ReportInput(

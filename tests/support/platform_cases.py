@@ -117,7 +117,7 @@ def domains(run_id: str) -> list[str]:
     if LIBVIRT not in os.environ:
         return []
     listed = virsh.ask(os.environ[LIBVIRT], "list", "--all", "--name")
-    assert listed.code == 0, listed.said
+    assert listed.code == 0, listed.err
     return [name for name in listed.out.split() if run_id in name]
 
 

@@ -36,7 +36,7 @@ def listed(up: bed.Bed, *words: str) -> list[list[str]]:
     """Rows of what rabbitmqctl says."""
     program = node.server()
     assert program is not None
-    said = bed.control(up.place, program, bed.ports(up)[0], "--quiet", *words, "--no-table-headers")
+    said = bed.control(up.directory, program, bed.ports(up)[0], "--quiet", *words, "--no-table-headers")
     return [line.split("\t") for line in said.splitlines() if line]
 
 
@@ -89,7 +89,7 @@ def end(role: str, library: str, **options: Any) -> End:
 
 def over(up: bed.Bed, vhost: str = "/") -> Broker:
     url = up.url(vhost)
-    return Broker((url, url), tuple(up.servers()), bed=bed.members(up.place))
+    return Broker((url, url), tuple(up.servers()), bed=bed.members(up.directory))
 
 
 def remover(url: str) -> Any:
@@ -103,7 +103,7 @@ def suffer(up: bed.Bed, library: str, fault: str, out: Path, **options: Any) -> 
     timeout_s = options.pop("timeout_s", 10.0)
     own = end("", library, quorum=len(up.ports) > 1, timeout_s=timeout_s)
     asked = failures.FailureOptions(own, fault, **options, payload="1000")
-    broker = Broker((up.url(),) * 2, bed=bed.members(up.place))
+    broker = Broker((up.url(),) * 2, bed=bed.members(up.directory))
     told = failures.run(broker, up, asked, out, remover(up.url()))
     print(library, fault, len(up.ports), json.dumps(told))
     assert up.answers

@@ -11,7 +11,7 @@ from contend.text.shape import Count, Finite, Shape
 
 @dataclass(frozen=True, slots=True)
 class PredictedMeans(Shape):
-    """Mean slowdowns by the forecast."""
+    """Mean slowdowns of a placement by the forecast."""
 
     mean: float
     worst: float
@@ -20,7 +20,7 @@ class PredictedMeans(Shape):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMeans(Shape):
-    """Mean slowdowns by the measured pairs; null where some are missing."""
+    """Mean slowdowns of a placement by the pairs that were measured; null where some pairs were not."""
 
     mean: Finite
     random: Finite
@@ -30,7 +30,7 @@ class MeasuredMeans(Shape):
 
 @dataclass(frozen=True, slots=True)
 class PlacementDocument(Shape):
-    """Workloads on hosts, and mean slowdowns of a workload."""
+    """An assignment of workloads to hosts, and the mean slowdowns of a workload in it."""
 
     hosts: Count
     aim: Literal["total", "worst"]
@@ -43,7 +43,7 @@ class PlacementDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class RunAdvice(Shape):
-    """One run."""
+    """Advice from one run."""
 
     run: str
     study: str
@@ -54,6 +54,6 @@ class RunAdvice(Shape):
 
 @dataclass(frozen=True, slots=True)
 class AdviceDocument(Shape):
-    """Advice by run."""
+    """Advice from one or more runs."""
 
     runs: tuple[RunAdvice, ...]

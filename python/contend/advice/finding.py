@@ -12,7 +12,7 @@ from contend.text.shape import OPTIONAL, Shape
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Shape):
-    """One observed quantity."""
+    """One observed quantity, as evidence."""
 
     what: str
     value: float
@@ -38,7 +38,7 @@ class Finding(Shape):
 
 
 def set_once(command: str) -> str:
-    """A command line without the `--set KEY=…` that a later one of the same key overrides.
+    """The command line without each `--set KEY=…` that a later one of the same key overrides.
 
     >>> set_once("contend run x --set apps=[a,b] --set sizes=1 --set apps=a")
     'contend run x --set sizes=1 --set apps=a'

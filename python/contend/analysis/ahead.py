@@ -1,4 +1,4 @@
-"""Work that is done in a thread of its own meanwhile: what waits for files, or runs in native code."""
+"""A thread for work that is done meanwhile: reading files, or native code."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ T = TypeVar("T")
 
 
 class Ahead:
-    """One thread, which does what it is given in turn: two readers at once would hold the memory of both."""
+    """One worker thread that does its jobs in turn: two readers at once would hold the memory of both."""
 
     def __init__(self, pool: ThreadPoolExecutor | None) -> None:
         self._pool = pool
 
     def begin(self, make: Callable[[], T]) -> Callable[[], T]:
-        """Begin `make()`. What is returned waits for its result, and raises what it raised; damage that it notes is
-        noted here."""
+        """Start `make()` in the thread. Returns a function that waits for the result, or raises what `make` raised;
+        damage that it notes is noted here."""
         return make if self._pool is None else self._pool.submit(copy_context().run, make).result
 
 
 @contextmanager
 def ahead(*, worth_it: bool = True) -> Iterator[Ahead]:
-    """Until the block ends, which waits for what was begun. Where it is not `worth_it` nothing is done until it is asked
-    for, once each: of a small run two things at once take more memory and hardly less time.
+    """A context with a worker thread; leaving it waits for what was begun. Where it is not `worth_it`, each job runs when
+    its result is wanted: on a small run two things at once take more memory and hardly less time.
 
     >>> with ahead() as meanwhile:
     ...     total = meanwhile.begin(lambda: sum(range(10)))

@@ -19,7 +19,7 @@ def analyse(
     rows: Sequence[Row] | None = None,
     events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Analysis:
-    """Works on an unfinished run; never raises for too little data.
+    """The analysis of a run. Works on an unfinished run; never raises for too little data.
 
     rows, events: of its trials and its ledger, by whoever has read them already.
     """

@@ -1,4 +1,4 @@
-"""Comparing two finished runs, made at different times: block order by nature, so with its doubt.
+"""Comparison of two finished runs that were made at different times, with the doubt that comes of that.
 
 Their interval is widened by what the same scenario, unchanged, varied by between at least five earlier runs on
 the same host. Without those the verdict is inconclusive, unless the runs are far apart beyond a stated doubt.
@@ -51,7 +51,7 @@ class Change(Shape):
 
 @dataclass(frozen=True)
 class Comparison(Shape):
-    """Two runs."""
+    """All changes from one run to another, and warnings about the comparison as a whole."""
 
     cells: tuple[Change, ...]
     warnings: tuple[str, ...]
@@ -65,15 +65,17 @@ def compare_runs(
     sessions: Sequence[Path] = (),
     candidates: Sequence[Path] | None = None,
 ) -> Comparison:
-    """Every cell and metric that both runs hold. `sessions` are directories to look for earlier runs in
-    (default: those that hold the two); `candidates` are run directories to look among instead, for who knows them.
-    Raises BadInput when the runs have nothing in common.
+    """Compare every cell and metric that both runs have. `sessions` are directories to look for earlier runs in (default:
+    those that hold the two); `candidates` are run directories to use instead of looking. Raises BadInput when the runs have
+    nothing in common.
     """
     for run in (first, second):
         refuse_hosts(run, "a comparison of two runs")
     warnings = []
     one, other = first.environment(), second.environment()
-    imported = [run.path.name for run, told in ((first, one), (second, other)) if "imported" in told]
+    imported = [
+        run.path.name for run, environment in ((first, one), (second, other)) if "imported" in environment
+    ]
     if imported:
         warnings.append(
             f"{' and '.join(imported)}: made by another tool, whose files do not say on which host; a difference may be"
@@ -124,10 +126,10 @@ def _change(
     return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
 
 
-def runs_in(places: Iterable[Path]) -> Iterator[Path]:
-    """Run directories of each place, by name; those that this user may not look into are passed over."""
-    for place in dict.fromkeys(places):
-        yield from sorted(p for p in place.iterdir() if os.path.isfile(p / "trials.ndjson"))  # noqa: PTH113
+def runs_in(folders: Iterable[Path]) -> Iterator[Path]:
+    """Run directories in each of these folders, by name; those that this user may not read are left out."""
+    for folder in dict.fromkeys(folders):
+        yield from sorted(p for p in folder.iterdir() if os.path.isfile(p / "trials.ndjson"))  # noqa: PTH113
 
 
 def _no_ratio(a: Series, b: Series, level: float) -> Estimate:
@@ -154,8 +156,8 @@ def _settings_changed(first: RunDirectory, second: RunDirectory) -> list[str]:
 def aa_sessions(
     first: RunDirectory, second: RunDirectory, candidates: Iterable[Path]
 ) -> Iterable[dict[str, dict[str, Series]]]:
-    """Tables of those that are of the first one's scenario, host and tools: what "unchanged" has looked like."""
-    environment, asked = first.environment(), _question(first)
+    """Tables of earlier runs of the first one's scenario, host and tools: they show how much "unchanged" varies."""
+    environment, question = first.environment(), _question(first)
     for path in candidates:
         if path.resolve() == second.path.resolve():
             continue
@@ -163,7 +165,7 @@ def aa_sessions(
             run = RunDirectory.open(path)
             other = run.environment()
             alike = (
-                _question(run) == asked
+                _question(run) == question
                 and same_host(environment, other)
                 and environment.get("tools") == other.get("tools")
             )

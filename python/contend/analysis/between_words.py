@@ -1,4 +1,4 @@
-"""How a comparison of two runs is said: the same in the terminal and on the page."""
+"""Words for a comparison of two runs: the same in the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from contend.analysis.between import Change, Comparison
 from contend.units import format_ratio, format_value
 
-TOLD = ("victim", "neighbour", "variant")  # factors that name a cell
+NAMING = ("victim", "neighbour", "variant")  # factors that name a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ def changed_cells(comparison: Comparison) -> list[Row]:
 
 
 def _telling(comparison: Comparison) -> frozenset[str]:
-    """Factors that name a cell: more than TOLD where these leave two cells with one name, as of sizes of a platform."""
+    """Factors that name a cell: more than NAMING where these leave two cells with one name, as of sizes of a platform."""
     cells = {tuple(sorted(c.factors.items())): c.factors for c in comparison.cells}.values()
-    if len({tuple(f.get(k) for k in TOLD) for f in cells}) == len(cells):
-        return frozenset(TOLD)
+    if len({tuple(f.get(k) for k in NAMING) for f in cells}) == len(cells):
+        return frozenset(NAMING)
     keys = {k for f in cells for k in f}
-    return frozenset(TOLD) | {k for k in keys if len({f.get(k) for f in cells}) > 1}
+    return frozenset(NAMING) | {k for k in keys if len({f.get(k) for f in cells}) > 1}
 
 
 def _row(change: Change, telling: frozenset[str]) -> Row:

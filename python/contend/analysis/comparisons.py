@@ -1,4 +1,4 @@
-"""Rows of a run to comparisons: each cell against its baseline, with intervals that hold together."""
+"""Comparisons from the rows of a run: each cell against its baseline, with simultaneous intervals."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def compare_all(
     seed: int,
     design: str,
 ) -> tuple[list[CellResult], list[Control]]:
-    """Every treatment against its baseline, every control against its double. rows: the counted ones."""
+    """Compare every treatment with its baseline and every control with its double. rows: the counted trials."""
     at = scenario.measure.level
     study = study_of(scenario)
     left = study.unsound(rows)
@@ -180,7 +180,7 @@ def _quotas(rows: Sequence[Row]) -> dict[str, Any]:
     for row in rows:
         for quota in row.get("quotas", ()):
             seen.setdefault((quota["group"], quota["whose"]), []).append(quota)
-    found = [
+    quotas = [
         Quota(
             group,
             _median(math.nan if q["cpus"] is None else q["cpus"] for q in of),
@@ -191,9 +191,9 @@ def _quotas(rows: Sequence[Row]) -> dict[str, Any]:
         )
         for (group, whose), of in seen.items()
     ]
-    found.sort(key=lambda quota: (-quota.throttled_s, -len(seen[quota.group, quota.whose])))
+    quotas.sort(key=lambda quota: (-quota.throttled_s, -len(seen[quota.group, quota.whose])))
     unknown = next((str(row["quotas_unknown"]) for row in rows if row.get("quotas_unknown")), "")
-    return {"quotas": tuple(found), "quotas_unknown": unknown}
+    return {"quotas": tuple(quotas), "quotas_unknown": unknown}
 
 
 def _median(values: Iterable[float]) -> float:
@@ -248,29 +248,29 @@ def _no_ratio(p: _Pair, at: float) -> Estimate:
 def _simultaneous(
     family: Sequence[_Pair], at: float, seed: int, design: str
 ) -> dict[tuple[str, str], Estimate]:
-    found = {p.key: _no_ratio(p, at) for p in family if p.no_ratio}
+    estimates = {p.key: _no_ratio(p, at) for p in family if p.no_ratio}
     able = [p for p in family if not p.no_ratio]
     if design == "pairs" and len(able) > 1:
         blocks = sorted({b for p in able for b in (*p.baseline.blocks, *p.treatment.blocks)})
         arms = {p.key: (_by_block(p, p.baseline, blocks), _by_block(p, p.treatment, blocks)) for p in able}
-        return found | simultaneous(arms, level=at, seed=seed)
+        return estimates | simultaneous(arms, level=at, seed=seed)
     # Bonferroni (Dunn 1961): with several values a block there is no common set of signs to randomise.
     each = 1 - (1 - at) / max(1, len(able))
     together = f"; {len(able)} intervals hold together (Bonferroni)" if len(able) > 1 else ""
     for p in able:
         estimate = _one(p, each)
-        found[p.key] = replace(estimate, level=at, method=estimate.method + together)
-    return found
+        estimates[p.key] = replace(estimate, level=at, method=estimate.method + together)
+    return estimates
 
 
 def _by_block(p: _Pair, series: Series, blocks: Sequence[int]) -> list[float]:
     """The series' value in every block, NaN where it has none."""
-    found = dict(zip(series.blocks, p.scaled(series), strict=True))
-    return [found.get(block, math.nan) for block in blocks]
+    values = dict(zip(series.blocks, p.scaled(series), strict=True))
+    return [values.get(block, math.nan) for block in blocks]
 
 
 def medians(rows: Iterable[Row]) -> Observations:
-    """Median of each piece of evidence over a cell's trials, and of what each neighbour burnt."""
+    """Medians over a cell's trials of each piece of evidence, and of the work that each neighbour did."""
     rows = list(rows)
     same = of_evidence(rows)
     seen: list[tuple[str, float, str]] = []
@@ -284,9 +284,9 @@ def medians(rows: Iterable[Row]) -> Observations:
 
 def _by_name(readings: Iterable[tuple[str, float, str]]) -> dict[str, tuple[float, str]]:
     """The median of each name's values, in the unit that stands last."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     units: dict[str, str] = {}
     for name, value, unit in readings:
-        found.setdefault(name, []).append(value)
+        by_name.setdefault(name, []).append(value)
         units[name] = unit
-    return {name: (statistics.median(values), units[name]) for name, values in found.items()}
+    return {name: (statistics.median(values), units[name]) for name, values in by_name.items()}

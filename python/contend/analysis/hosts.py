@@ -1,4 +1,5 @@
-"""A run on several hosts: each host by itself, and from five hosts on one ratio over them (METHOD: t over hosts).
+"""Analysis of a run on several hosts: each host by itself, and from five hosts on one ratio over them (METHOD: t over
+hosts).
 
 Blocks of different hosts are never pooled: that pretends that hosts do not differ, and its interval covered the truth in
 80 % of experiments.
@@ -61,8 +62,10 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     assert isinstance(scenario, OnHosts)
     by_host = _by_host(run, scenario)
     plan = run.plan(scenario.study)
-    told, counts = told_of_hosts(run), done(run)
-    hosts = tuple(_host(name, told.get(name, {}), count, by_host.get(name)) for name, count in counts.items())
+    states, counts = told_of_hosts(run), done(run)
+    hosts = tuple(
+        _host(name, states.get(name, {}), count, by_host.get(name)) for name, count in counts.items()
+    )
     at = scenario.measure.level
     results = _results(list(by_host.values()), at)
     lost = tuple(missing(run))
@@ -70,13 +73,13 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     pooled = able >= LEAST_HOSTS
     reason = "" if pooled else _too_few(able, len(hosts))
     primary = [r for r in results if r.metric.primary]
-    found = Fleets(hosts, pooled, reason, lost)
+    fleet = Fleets(hosts, pooled, reason, lost)
     parts = list(by_host.values())
     return Analysis(
         run=run.id,
         study=scenario.study,
         title=mask(scenario.title or scenario.origin),
-        answer=_answer(found, primary),
+        answer=_answer(fleet, primary),
         design=Design(
             seed=int(plan["seed"]),
             blocks=sum(a.design.blocks for a in parts),
@@ -99,8 +102,8 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         failed=tuple(f"{host}: {text}" for host, a in by_host.items() for text in a.failed),
         flags=dict(sum((Counter(a.flags) for a in parts), Counter()).most_common()),
         trials=sum(a.trials for a in parts),
-        fleet=found,
-        own=ShownHosts(found),
+        fleet=fleet,
+        own=ShownHosts(fleet),
         layout=study_of(scenario).layout(None),
         planned=by_id(plan),
     )
@@ -113,44 +116,44 @@ def _by_host(run: RunDirectory, scenario: OnHosts) -> dict[str, Analysis]:
     rows: dict[str, list[Row]] = {}
     for row in run.rows(run.plan()):
         rows.setdefault(str(row["host"]), []).append(row)
-    found = {}
+    analyses = {}
     for host, own in sorted(rows.items()):
         folder = folder_of(run, host)
         try:
             if all((folder / name).exists() for name in (PLAN_FILE, "environment.json")):
-                found[host] = analyse_run(_Part(folder, own), alone)
+                analyses[host] = analyse_run(_Part(folder, own), alone)
         except BadInput as error:  # its plan is damaged: the others' are not
             note(folder / PLAN_FILE, "", error.message)
         except PermissionError as error:
             note(folder, "", error.strerror or str(error))
-    return found
+    return analyses
 
 
-def _host(name: str, told: Mapping[str, Any], count: Done, analysis: Analysis | None) -> HostResult:
+def _host(name: str, state: Mapping[str, Any], count: Done, analysis: Analysis | None) -> HostResult:
     ratios = [] if analysis is None else [c for c in analysis.cells if c.metric.primary]
     return HostResult(
         host=name,
-        state=str(told.get("state", "not heard of")),
-        why=str(told.get("why", "")),
+        state=str(state.get("state", "not heard of")),
+        why=str(state.get("why", "")),
         done=count,
-        failures=int(told.get("failures", 0)),
-        losses=int(told.get("losses", 0)),
+        failures=int(state.get("failures", 0)),
+        losses=int(state.get("losses", 0)),
         alarm=analysis is not None and any(c.alarm for c in analysis.controls),
-        clock=told.get("clock"),
-        start_late_ns=told.get("start_late_ns"),
+        clock=state.get("clock"),
+        start_late_ns=state.get("start_late_ns"),
         ratios=tuple(HostRatio(_label(c), c.cell, c.metric.name, c.estimate) for c in ratios),
     )
 
 
 def _results(parts: Sequence[Analysis], at: float) -> list[CellResult]:
     """Each comparison over the hosts that have it."""
-    found: dict[Key, list[CellResult]] = {}
+    by_cell: dict[Key, list[CellResult]] = {}
     for analysis in parts:
         for cell in analysis.cells:
             if _usable(cell.estimate):
-                found.setdefault((cell.cell, cell.metric.name), []).append(cell)
-    together = sum(cells[0].metric.primary for cells in found.values())
-    return [_over(cells, at, together) for cells in found.values()]
+                by_cell.setdefault((cell.cell, cell.metric.name), []).append(cell)
+    together = sum(cells[0].metric.primary for cells in by_cell.values())
+    return [_over(cells, at, together) for cells in by_cell.values()]
 
 
 def _usable(estimate: Estimate) -> bool:
@@ -182,23 +185,27 @@ def _medians(evidence: Sequence[Observations]) -> Observations:
 
 
 def _median_of(each: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
-    found: dict[str, list[Quantity]] = {}
+    quantities: dict[str, list[Quantity]] = {}
     for one in each:
         for name, value in one.items():
-            found.setdefault(name, []).append(value)
-    return {name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in found.items()}
+            quantities.setdefault(name, []).append(value)
+    return {
+        name: (statistics.median(v for v, _ in values), values[0][1]) for name, values in quantities.items()
+    }
 
 
 def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
     """The A/A controls over hosts."""
-    found: dict[tuple[tuple[tuple[str, str], ...], MetricInfo], list[Control]] = {}
+    groups: dict[tuple[tuple[tuple[str, str], ...], MetricInfo], list[Control]] = {}
     for analysis in parts:
         for control in analysis.controls:
             if _usable(control.estimate):
-                found.setdefault((tuple(sorted(control.factors.items())), control.metric), []).append(control)
-    family = max(1, sum(metric.primary for _, metric in found))
+                groups.setdefault((tuple(sorted(control.factors.items())), control.metric), []).append(
+                    control
+                )
+    family = max(1, sum(metric.primary for _, metric in groups))
     made = []
-    for (_, metric), controls in found.items():
+    for (_, metric), controls in groups.items():
         ratios = [c.estimate for c in controls]
         estimate = over_hosts(ratios, at)
         alarm = over_hosts(ratios, 1 - (1 - at) / family).verdict in ("higher", "lower")
@@ -218,15 +225,15 @@ def _too_few(able: int, hosts: int) -> str:
     return f"{of} a figure; an interval over hosts needs {LEAST_HOSTS}: each host is reported by itself"
 
 
-def _answer(found: Fleets, primary: Sequence[CellResult]) -> str:
+def _answer(fleet: Fleets, primary: Sequence[CellResult]) -> str:
     """In one sentence."""
     if not primary:
-        return f"No answer yet: {found.reason}."
-    if not found.pooled:
+        return f"No answer yet: {fleet.reason}."
+    if not fleet.pooled:
         worst = max(primary, key=lambda c: abs(math.log(c.estimate.value)))
         ratios = [
             r.estimate
-            for h in found.hosts
+            for h in fleet.hosts
             for r in h.ratios
             if (r.cell, r.metric) == (worst.cell, worst.metric.name) and _usable(r.estimate)
         ]

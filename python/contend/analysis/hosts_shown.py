@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contend.analysis import hosts_words as told
+from contend.analysis import hosts_words as wording
 from contend.document import Section, Shown
 
 if TYPE_CHECKING:
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShownHosts(Shown):
-    """A row a host; of many the first ones in the terminal, unless verbose."""
+    """A table with a row a host; the terminal shows only the first ones unless verbose."""
 
-    found: Fleets
+    fleet: Fleets
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
-        found, line = self.found, printer.line
+        fleet, line = self.fleet, printer.line
         line()
-        line(told.TITLE, "bold")
-        rows = told.rows(found)
-        shown = rows if verbose else rows[: told.MOST]
-        printer.columns(told.headers(found), shown, 1)
+        line(wording.TITLE, "bold")
+        rows = wording.rows(fleet)
+        shown = rows if verbose else rows[: wording.MOST]
+        printer.columns(wording.headers(fleet), shown, 1)
         if len(shown) < len(rows):
             line(f"and {len(rows) - len(shown)} more (-v shows all)", "dim", 2, 2)
-        for note in told.notes(found):
+        for note in wording.notes(fleet):
             line(note, "yellow", 2, 2)
         run = report.run_dir.rstrip("/")
         line(f"what a host says by itself: contend report {run}/hosts/HOST", "dim", 2, 2)
 
     def section(self, report: ReportInput) -> Section:
-        values = {"told": told, "fleet": self.found}
-        return Section("contend.analysis:hosts.html.j2", values, (("fleet", told.TITLE),), below=True)
+        values = {"wording": wording, "fleet": self.fleet}
+        return Section("contend.analysis:hosts.html.j2", values, (("fleet", wording.TITLE),), below=True)

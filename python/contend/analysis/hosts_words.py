@@ -15,19 +15,19 @@ MACHINE = ("host", "CPU", "CPUs", "memory", "system", "kernel", "virtualised")
 _FACTS = ("cpu", "cpus", "memory_gib", "os", "kernel", "virtualised")
 
 
-def headers(found: Fleets) -> list[str]:
-    labels = {(r.cell, r.metric): r.label for h in found.hosts for r in h.ratios}
-    return ["host", "trials", "clock against here", *(labels[key] for key in keys(found)), ""]
+def headers(fleet: Fleets) -> list[str]:
+    labels = {(r.cell, r.metric): r.label for h in fleet.hosts for r in h.ratios}
+    return ["host", "trials", "clock against here", *(labels[key] for key in keys(fleet)), ""]
 
 
-def keys(found: Fleets) -> list[tuple[str, str]]:
+def keys(fleet: Fleets) -> list[tuple[str, str]]:
     """The comparisons that any host has, as cell and metric."""
-    return list(dict.fromkeys((r.cell, r.metric) for h in found.hosts for r in h.ratios))
+    return list(dict.fromkeys((r.cell, r.metric) for h in fleet.hosts for r in h.ratios))
 
 
-def rows(found: Fleets) -> list[list[str]]:
-    shown = keys(found)
-    return [row(host, shown) for host in found.hosts]
+def rows(fleet: Fleets) -> list[list[str]]:
+    shown = keys(fleet)
+    return [row(host, shown) for host in fleet.hosts]
 
 
 def row(host: HostResult, shown: Sequence[tuple[str, str]]) -> list[str]:
@@ -37,7 +37,7 @@ def row(host: HostResult, shown: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def clock(host: HostResult) -> str:
-    """Its offset, and within which bound that is true; a second estimate tells the drift."""
+    """The offset of the host's clock with its error bound; a second estimate gives the drift."""
     if host.clock is None:
         return "unknown"
     start = host.clock["start"]
@@ -68,10 +68,10 @@ def host_notes(host: HostResult) -> str:
 
 def machines(environment: Mapping[str, Any]) -> list[list[str]]:
     """Describe each host, a row each as MACHINE has it; none where nothing was fetched of any."""
-    told = environment.get("hosts") or {}
-    if not any("cpu" in host for host in told.values()):
+    hosts = environment.get("hosts") or {}
+    if not any("cpu" in host for host in hosts.values()):
         return []
-    return [[name, *(_fact(host, key) for key in _FACTS)] for name, host in told.items()]
+    return [[name, *(_fact(host, key) for key in _FACTS)] for name, host in hosts.items()]
 
 
 def _fact(host: Mapping[str, Any], key: str) -> str:
@@ -83,7 +83,7 @@ def _fact(host: Mapping[str, Any], key: str) -> str:
     return f"{value:.4g} GiB" if key == "memory_gib" else str(value)
 
 
-def notes(found: Fleets) -> list[str]:
+def notes(fleet: Fleets) -> list[str]:
     """Lines below the table."""
-    told = [found.reason] if found.reason else []
-    return [*told, *(f"missing: {line}" for line in found.missing)]
+    reasons = [fleet.reason] if fleet.reason else []
+    return [*reasons, *(f"missing: {line}" for line in fleet.missing)]

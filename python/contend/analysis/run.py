@@ -1,4 +1,4 @@
-"""Rows of a run to its Analysis: who was slowed by whom, how sure that is, and whether the control agrees."""
+"""The analysis of one host's rows: who was slowed by whom, how sure that is, and whether the control agrees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def analyse_run(
     rows: Sequence[Row] | None = None,
     events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Analysis:
-    """Analyse one host's part, from what is on disk. Works on an unfinished run; never raises for too little data.
+    """Analyse one host's part of a run from its files. Works on an unfinished run; never raises for too little data.
 
     rows, events: of its trials and its ledger, by whoever has read them already.
     """
@@ -58,7 +58,8 @@ def analyse_run(
     target, shown = scenario.measure.target, record.shown
     result = study.read(scenario, record)
     findings = tuple(
-        replace(found, verify=set_once(found.verify)) for found in study.findings(scenario, record, result)
+        replace(finding, verify=set_once(finding.verify))
+        for finding in study.findings(scenario, record, result)
     )
     design = Design(
         seed=seed,
@@ -104,24 +105,25 @@ def _cells_a_block(plan: Mapping[str, Any]) -> int:
 
 
 def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCost | None:
-    """The cost of every part's probe, summed, as they told at their ends; None where none did. events: of the ledger.
+    """The summed cost of all probes, as they reported at their ends; None where none did. events: of the ledger.
 
     >>> event = {"event": "probe-cost", "samples": 600, "cpu_ns": 240_000_000, "bpf_ns": 0}
     >>> probe_cost([event, event], 100_000_000).share
     0.004
     """
-    said = [e for e in events if e["event"] == "probe-cost"]
-    if not said or not interval_ns:
+    costs = [e for e in events if e["event"] == "probe-cost"]
+    if not costs or not interval_ns:
         return None
     # A run of an earlier version does not say what BPF took.
     samples, cpu_ns, bpf_ns = (
-        sum(int(e.get(key, 0)) for e in said) for key in ("samples", "cpu_ns", "bpf_ns")
+        sum(int(e.get(key, 0)) for e in costs) for key in ("samples", "cpu_ns", "bpf_ns")
     )
     return ProbeCost(samples, cpu_ns, bpf_ns, samples * interval_ns)
 
 
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
-    """True if every headline comparison is as precise as asked. Called at looks only, never after every block."""
+    """True if every headline comparison is as precise as requested. Call it at planned looks only, never after every
+    block."""
     plan = run.plan(scenario.study)
     rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
@@ -133,11 +135,11 @@ def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
 
 def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str, bool]:
     """True if every comparison of a victim is as precise as asked, by "victim metric"."""
-    found: dict[str, bool] = {}
+    on_target: dict[str, bool] = {}
     for r in primary:
         key = f"{r.factors.get('victim', r.factors.get('variant', ''))} {r.metric.name}"
-        found[key] = found.get(key, True) and reached(r.estimate, target)
-    return found
+        on_target[key] = on_target.get(key, True) and reached(r.estimate, target)
+    return on_target
 
 
 def reached(estimate: Estimate, target: float | None) -> bool:
@@ -157,5 +159,5 @@ def _complete_blocks(rows: Sequence[Row], size: int) -> int:
 
 
 def last_stop(events: Sequence[Mapping[str, Any]]) -> str:
-    """Why a run ended, by its ledger; `not finished` where it has not."""
+    """The reason why a run ended, from its ledger; `not finished` where it has not."""
     return next((str(e["stopped"]) for e in reversed(events) if e["event"] == "run-end"), "not finished")

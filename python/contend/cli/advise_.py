@@ -93,4 +93,4 @@ def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunA
 def _places(report: ReportInput) -> bool:
     from contend.studies.base import study
 
-    return study(report.analysis.study).places and report.analysis.result is not None
+    return study(report.analysis.study).advises_placement and report.analysis.result is not None

@@ -275,7 +275,7 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
         each = format_duration(seconds * 1e9)
         print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")
     if asked.guard is not None:
-        print(f"guard: {asked.guard.told}")
+        print(f"guard: {asked.guard.sentence}")
     other = "" if asked.measure.seed is not None else " (another seed gives another)"
     print(f"order of the first block{other}:")
     shown = [plan.cell(t.cell).id for t in first[:MOST_SHOWN]]

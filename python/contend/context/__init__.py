@@ -1,1 +1,1 @@
-"""A component's cost in a whole: one RPC's, or one download's, in the storms of a cloud."""
+"""The cost of one component (an RPC, or a download) as a part of a whole cloud's boot storm."""

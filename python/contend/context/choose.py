@@ -1,4 +1,4 @@
-"""The storm that a component's cost is put in: the one that is named, else the newest beside the run that has shares."""
+"""The choice of the boot storm that a component's cost is put into: the named one, else the newest beside the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contend.studies.model import Scenario
 def put(
     run: RunDirectory, of: str | Path | None, *, calls: float | None = None, image: int | None = None
 ) -> Context:
-    """The run's costs in that storm, or in the newest beside it. calls, image: as of `effect.context`.
+    """Put the run's costs into that storm, or into the newest beside it. calls, image: as in `effect.context`.
 
     Raises BadInput for runs of other studies, unfinished ones, and where the storm tells no share.
     """
@@ -28,11 +28,11 @@ def put(
             f"--image: {run.id} is not of downloads", hint="--calls N is how many RPCs a boot makes"
         )
     if of is not None:
-        return context(known, boots(RunDirectory.open(of)), place=str(of), calls=calls, image=image)
+        return context(known, boots(RunDirectory.open(of)), directory=str(of), calls=calls, image=image)
     errors = []
     for path in newest(run.path.parent):
         try:
-            return context(known, boots(RunDirectory(path)), place=str(path), calls=calls, image=image)
+            return context(known, boots(RunDirectory(path)), directory=str(path), calls=calls, image=image)
         except BadInput as error:
             errors.append(error)
     if errors:
@@ -44,7 +44,7 @@ def put(
 
 
 def beside(run: RunDirectory, scenario: Scenario) -> Context | None:
-    """For a report that nobody asked for this: None where there is nothing to say."""
+    """The context for a report, where nobody requested one: None where there is nothing to say."""
     if not is_cost(scenario):
         return None
     try:

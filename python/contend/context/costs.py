@@ -29,8 +29,8 @@ _OFFER = "contend run rpc-envelope, rpc-broker and image-download measure what a
 
 @dataclass(frozen=True)
 class Costs:
-    """kind: RPC or IMAGE. variants: without the baseline. messages: that a call is, two or, of a cast, one. size: bytes
-    that one download was; 0 for calls. environment: of the host."""
+    """Costs by variant and block. kind: RPC or IMAGE. variants: without the baseline. messages: 2 for a call, 1 for a
+    cast. size: bytes of one download; 0 for calls. environment: of the host."""
 
     run: str
     kind: str
@@ -44,12 +44,12 @@ class Costs:
     _logs: Mapping[str, Mapping[str, Mapping[int, float]]]  # variant → metric → block → mean log
 
     def has(self, *metrics: str) -> bool:
-        """True if all trials tell them."""
+        """True if every trial has all of these metrics."""
         return all(metric in logs for logs in self._logs.values() for metric in metrics)
 
     def both(self, variant: str, *metrics: str) -> Floats:
-        """Logs of the metrics of the baseline, and then of the variant, in the blocks that have all of them: shape
-        (blocks, 2 × metrics). Of several trials a block the mean."""
+        """Logs of the baseline's metrics, then of the variant's, in the blocks that have all of them: shape (blocks, 2 ×
+        metrics). Several trials of one block count by their mean."""
         columns = [
             self._logs[name].get(metric, {}) for name in (self.baseline, variant) for metric in metrics
         ]
@@ -60,12 +60,12 @@ class Costs:
 
 
 def is_cost(scenario: Scenario) -> bool:
-    """True if runs of it tell what one of these components costs."""
+    """True if runs of this scenario measure the cost of an RPC or of a download."""
     return isinstance(scenario, Compare) and scenario.workload in WORKLOADS
 
 
 def check_finished(run: RunDirectory) -> None:
-    """Raises BadInput for a run that goes on, or was killed or interrupted, or failed."""
+    """Check that a run has finished. Raises BadInput for one that is going on, was killed or interrupted, or failed."""
     events = [event for event in run.events() if event["event"] in ("run-start", "run-end")]
     stopped = last_stop(events) if events and events[-1]["event"] == "run-end" else ""
     if stopped in ("", "interrupted", "failed"):
@@ -74,7 +74,7 @@ def check_finished(run: RunDirectory) -> None:
 
 
 def costs(run: RunDirectory) -> Costs:
-    """Costs of a finished run. Raises BadInput for one of another study, and for one without a complete block."""
+    """Costs of a finished run. Raises BadInput for a run of another study, and for one without a complete block."""
     scenario = of_run(run)
     if not isinstance(scenario, Compare) or scenario.workload not in WORKLOADS:
         what = getattr(scenario, "workload", "") or f"{scenario.study} study"
@@ -118,12 +118,12 @@ def _size(plan: Mapping[str, Any], cell: str, given: Mapping[str, Any]) -> int:
 
 def _logs(table: Table, cell: str) -> dict[str, dict[int, float]]:
     """Logs of the metrics that are above 0 in every trial."""
-    found: dict[str, dict[int, float]] = {}
+    logs: dict[str, dict[int, float]] = {}
     for name, series in table[cell].items():
         if min(series.values) <= 0:
             continue
         by_block: dict[int, list[float]] = {}
         for block, value in zip(series.blocks, series.values, strict=True):
             by_block.setdefault(block, []).append(float(np.log(value)))
-        found[name] = {block: float(np.mean(values)) for block, values in by_block.items()}
-    return found
+        logs[name] = {block: float(np.mean(values)) for block, values in by_block.items()}
+    return logs

@@ -1,4 +1,4 @@
-"""A component's cost times its share of the CPU time of a whole cloud: what a cheaper or dearer one changes of all.
+"""The effect of a cheaper or dearer component on a whole cloud: its cost times its share of the cloud's CPU time.
 
 Of each variant of the run (see `Variant`), where the cloud is taken to do what the run's baseline does:
 
@@ -50,11 +50,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def context(
-    costs: Costs, boots: Boots, *, place: str = "", calls: float | None = None, image: int | None = None
+    costs: Costs, boots: Boots, *, directory: str = "", calls: float | None = None, image: int | None = None
 ) -> Context:
     """Estimate what each variant of the run would change of the storm's cloud.
 
-    place: of the storm's run, as shown. calls: RPCs of a boot, where nobody counted them; image: bytes that each boot
+    directory: the storm's run, as shown. calls: RPCs of a boot, where nobody counted them; image: bytes that each boot
     downloads, beyond what it did in the storm. Raises BadInput where no share is known.
     """
     notes: list[str] = []
@@ -77,7 +77,7 @@ def context(
     return Context(
         costs.run,
         boots.run,
-        place or boots.run,
+        directory or boots.run,
         costs.kind,
         costs.baseline,
         boots.n,
@@ -173,16 +173,16 @@ def _way(
 
 def _beside(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> tuple[Share, ...]:
     """The same by other ways, for the reader to compare."""
-    found = []
+    others = []
     if traced is not None:
         if terms[0].how != TRACES:
             bound = AT_LEAST if traced.timed else ""
-            found.append(Term("client and service", TRACES, bound, traced.ends, "", ""))
+            others.append(Term("client and service", TRACES, bound, traced.ends, "", ""))
         elif (many := _calls(costs, boots.messages, None)) is not None:
-            found.append(Term("client and service", CARRIED, "", many / boots.cpu_s, "ends_cpu", ""))
+            others.append(Term("client and service", CARRIED, "", many / boots.cpu_s, "ends_cpu", ""))
         if traced.first.all():
-            found.append(Term("the serialisation that the envelope adds", TRACES, "", traced.first, "", ""))
-    return tuple(of for term in found for of in shares(costs, [term]))
+            others.append(Term("the serialisation that the envelope adds", TRACES, "", traced.first, "", ""))
+    return tuple(of for term in others for of in shares(costs, [term]))
 
 
 def _variant(costs: Costs, name: str, known: Sequence[Term], way: Term | None) -> Variant:
@@ -192,44 +192,44 @@ def _variant(costs: Costs, name: str, known: Sequence[Term], way: Term | None) -
 
 def _notes(costs: Costs, boots: Boots, terms: Sequence[Term], traced: InTraces | None) -> list[str]:
     """Notes that a reader must know, a sentence each."""
-    told = [
+    notes = [
         f"The cloud is taken to do what {costs.baseline} does in {costs.run}; n = {boots.n}, its largest storms."
     ]
     carried = any(term.how in (CARRIED, STATED) for term in terms)
     if carried and costs.kind == RPC:
         pace = _pace(costs)
-        told.append(
+        notes.append(
             "What a call costs is carried over from another program, at saturation, so it is an estimate of another kind"
             f" than a measured share{pace}."
         )
     if any(term.how == CARRIED for term in terms) and costs.kind == RPC and costs.messages == 2:
-        told.append("A message counts as half a call.")
+        notes.append("A message counts as half a call.")
     if any(term.on_top for term in terms):
-        told.append(
+        notes.append(
             "What each boot downloads is taken to come on top of what boots took in the storm, in CPU time and in time to"
             " ACTIVE, with nothing beside it, over loopback."
         )
     if carried and not same_host(costs.environment, boots.environment):
-        told.append(
+        notes.append(
             "The two runs are of different hosts: CPU seconds of one are no CPU seconds of the other."
         )
     if any(term.bound == AT_MOST and term.what == "server" for term in terms):
-        told.append(
+        notes.append(
             "Glance does more than send images, and clients' costs are no part of it: --image SIZE has both ends."
         )
     unknown = [term.what for term in terms if not term.metric]
     if unknown:
-        told.append(f"The run does not tell what the {unknown[0]} spends: its share is left as it is.")
+        notes.append(f"The run does not tell what the {unknown[0]} spends: its share is left as it is.")
     if traced is not None and not traced.timed:
-        told.append(
+        notes.append(
             "The traces have no CPU times, or greenlets share them: their share is of time in spans, of which CPU time is a"
             " part."
         )
     if traced is not None and traced.why:
-        told.append(f"The traces tell no boot's way: {traced.why}.")
+        notes.append(f"The traces tell no boot's way: {traced.why}.")
     if traced is not None and traced.jobs:
-        told.append(f"The way to ACTIVE is the critical path of {traced.jobs}.")
-    return told
+        notes.append(f"The way to ACTIVE is the critical path of {traced.jobs}.")
+    return notes
 
 
 def _pace(costs: Costs) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contend.context import words as told
+from contend.context import words as wording
 from contend.document import Section, Shown
 from contend.document.context import Context
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InContext(Shown):
-    """The answer, the shares and how they are known, what each variant would change, what a reader must know."""
+    """The component in its whole: the answer, the shares and how they are known, and what each variant would change."""
 
     of: Context
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
         of, line = self.of, printer.line
         line()
-        line(told.TITLE, "bold")
-        line(told.answer(of), "", 2, 2)
-        printer.columns(told.headers(of), told.rows(of))
-        for words in told.shares(of):
+        line(wording.TITLE, "bold")
+        line(wording.answer(of), "", 2, 2)
+        printer.columns(wording.headers(of), wording.rows(of))
+        for words in wording.shares(of):
             line(words, "", 2, 2)
-        line(told.about(of), "dim", 2, 2)
+        line(wording.about(of), "dim", 2, 2)
         for words in of.notes:
             line(f"note: {words}", "yellow", 2, 2)
 
     def section(self, report: ReportInput) -> Section:
-        values = {"told": told, "context": self.of}
+        values = {"wording": wording, "context": self.of}
         return Section("contend.context:section.html.j2", values, (("context", "In context"),), below=True)

@@ -1,4 +1,4 @@
-"""CPU time of all services together that the boots of a finished boot storm took, storm by storm."""
+"""CPU time of all services that the boots of a finished boot storm took, storm by storm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Boots:
     """
 
     run: str
-    place: Path
+    directory: Path
     cell: str
     n: int
     cpu_s: Floats
@@ -95,7 +95,8 @@ def boots(run: RunDirectory) -> Boots:
 
 
 def window(document: Document) -> tuple[int, int]:
-    """When the CPU time of a counted storm was read, about: ns of CLOCK_MONOTONIC. The counters were read a little later."""
+    """The time (ns of CLOCK_MONOTONIC) around which the CPU time of a counted storm was read. Counters were read a little
+    later."""
     began, ended = (int(ns) for ns in document["counted"]["storm_ns"])
     return began, max(began + 1, ended - round(TAIL_S * NS))
 
@@ -109,7 +110,7 @@ def _anyway(document: Document) -> float:
 
 def newest(beside: Path) -> list[Path]:
     """Runs of storms in that directory, the newest first."""
-    found = (
+    folders = (
         [path for path in beside.iterdir() if path.is_dir() and has_storms(path)] if beside.is_dir() else []
     )
-    return sorted(found, key=lambda path: (path / "plan.json").stat().st_mtime, reverse=True)
+    return sorted(folders, key=lambda path: (path / "plan.json").stat().st_mtime, reverse=True)

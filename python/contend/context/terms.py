@@ -1,4 +1,4 @@
-"""Parts of a whole: what share each has, what another variant makes of it, and the sums of that, with intervals.
+"""Shares of the parts of a whole, the effect of another variant on each, and their sums, with intervals.
 
 A share is measured in the storms, or is how many a boot makes times what one costs in the run. Centres and intervals are
 those of `contend.stats.joint`: storms are drawn anew, and blocks, each with all that was measured in it.
@@ -49,12 +49,12 @@ def shares(costs: Costs, terms: Sequence[Term]) -> tuple[Share, ...]:
 
 
 def share(costs: Costs, terms: Sequence[Term]) -> Estimate:
-    """The share of all of them together, a fraction of the whole."""
+    """The share of all these parts together, a fraction of the whole."""
     return _figure(costs, costs.baseline, terms, lambda parts, _: sum(parts), "fraction", None)
 
 
 def effect(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
-    """On the whole, a fraction: Σ share × (ratio - 1), below 0 where the variant saves."""
+    """The change of the whole by a variant, a fraction: Σ share × (ratio - 1), below 0 where the variant saves."""
 
     def of(parts: Sequence[Floats], changes: Sequence[Floats]) -> Any:
         return sum(part * change for part, change in zip(parts, changes, strict=True))
@@ -63,7 +63,7 @@ def effect(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
 
 
 def cost(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
-    """The ratio of all of them together to the baseline's as this whole spends it: 1 + effect / share."""
+    """The cost of all these parts by a variant over that by the baseline, as this whole spends it: 1 + effect / share."""
 
     def of(parts: Sequence[Floats], changes: Sequence[Floats]) -> Any:
         return 1 + sum(part * change for part, change in zip(parts, changes, strict=True)) / sum(parts)
@@ -102,8 +102,8 @@ def _figure(
             np.expm1(y[..., len(needed) + where[term.metric]]) if term.metric else np.zeros(())
             for term in terms
         ]
-        found: Floats = of([part / (1 + more) for part in raw], changes)
-        return found
+        combined: Floats = of([part / (1 + more) for part in raw], changes)
+        return combined
 
     storms = np.stack([term.x for term in terms], axis=1)
     if null is None and not any(term.cost for term in terms):  # nothing of the run is in it

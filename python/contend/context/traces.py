@@ -1,4 +1,4 @@
-"""RPC in the storms by the services' own traces: its part of the CPUs, and of the way of a boot to ACTIVE.
+"""The part of RPC in the storms by the services' own traces: of the CPU time, and of a boot's way to ACTIVE.
 
 A span's cost is the mean of those of its name over the whole trace, times how many began in a storm. With the threads' CPU
 times on record (`contend trace --cpu-times`) it is CPU time, else the time in spans that neither waits nor is suspended, of
@@ -52,27 +52,28 @@ class InTraces:
 
 
 def in_traces(of: Boots) -> InTraces:
-    """Load what was read before, else read it now; kept in the storms' run, since traces of a test bed go with it.
+    """Read the shares from the traces, or load them if they were read before; kept in the storms' run, since a test bed's
+    traces go with it.
 
     Raises ContendError where there are no traces of these storms, or no RPC in them.
     """
     storms = [list(window(document)) for document in of.documents]
-    run = RunDirectory(of.place)
+    run = RunDirectory(of.directory)
     with suppress(BadInput):  # not there, or not of this version: it is read anew
-        told = run.shaped(FILE, InTracesFile)
-        values = [told[name] for name in ("ends", "first", "path") if told[name] is not None]
-        if told["storms_ns"] == storms and all(len(value) == len(storms) for value in values):
-            path = None if told["path"] is None else np.array(told["path"])
-            ends, first = np.array(told["ends"]), np.array(told["first"])
-            return InTraces(ends, first, told["timed"], path, told["whole"], told["jobs"], told["why"])
-    found = _read(of)
-    told = {
+        saved = run.shaped(FILE, InTracesFile)
+        values = [saved[name] for name in ("ends", "first", "path") if saved[name] is not None]
+        if saved["storms_ns"] == storms and all(len(value) == len(storms) for value in values):
+            path = None if saved["path"] is None else np.array(saved["path"])
+            ends, first = np.array(saved["ends"]), np.array(saved["first"])
+            return InTraces(ends, first, saved["timed"], path, saved["whole"], saved["jobs"], saved["why"])
+    traced = _read(of)
+    saved = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in asdict(found).items()
+        for name, value in asdict(traced).items()
     }
     with suppress(HostFailed):  # another's run, or a full disk
-        run.write_json(FILE, {"schema_version": SCHEMA_VERSION, "storms_ns": storms, **told})
-    return found
+        run.write_json(FILE, {"schema_version": SCHEMA_VERSION, "storms_ns": storms, **saved})
+    return traced
 
 
 def _read(of: Boots) -> InTraces:

@@ -36,7 +36,7 @@ def _number(value: float, decimals: int) -> str:
 
 
 def change(of: Estimate, bound: str = "", what: str = "") -> str:
-    """An effect as `… less`, `… more`, of `what`, or that there is none to be seen.
+    """An effect as `… less` or `… more` of `what`, or that none was detected.
 
     >>> change(Estimate(0.004, -0.001, 0.012, "fraction", 8, 0.95, "", "no detectable effect"), "at most")
     'detectably neither more nor less (0.4 % [−0.1, 1.2])'
@@ -46,8 +46,8 @@ def change(of: Estimate, bound: str = "", what: str = "") -> str:
     if of.verdict == "no detectable effect":
         return " ".join(filter(None, ("detectably neither more nor less", what, f"({part(of)})")))
     less = of.verdict == "lower" or (of.verdict == "too few" and of.value < 0)
-    said = f"{part(of, -1)} less" if less else f"{part(of)} more"
-    return " ".join(filter(None, (bound, said, what)))
+    text = f"{part(of, -1)} less" if less else f"{part(of)} more"
+    return " ".join(filter(None, (bound, text, what)))
 
 
 def relative(ratio: Estimate) -> Estimate:
@@ -57,8 +57,8 @@ def relative(ratio: Estimate) -> Estimate:
 
 
 def answer(of: Context) -> str:
-    """In the form of the thread: x of an RPC, y of all, so z of the cloud. Of RPCs the first variant, of downloads that
-    which changes most."""
+    """The answer in one sentence: x of an RPC, y of all, so z of the cloud. For RPCs the first variant, for downloads the
+    one that changes most."""
     variant = of.variants[0]
     if of.kind != RPC:
         variant = max(of.variants, key=lambda each: abs(each.effect.value))
@@ -88,7 +88,7 @@ def _serial(of: Context) -> str:
 
 
 def about(of: Context) -> str:
-    """A line on what was put together."""
+    """A line on the two runs that were put together."""
     return (
         f"{of.run} ({of.blocks} blocks) in {of.of} (n = {of.n}, {of.storms} storms); {of.share.level:.0%} intervals, of"
         " both together"
@@ -96,15 +96,15 @@ def about(of: Context) -> str:
 
 
 def shares(of: Context) -> list[str]:
-    """Each part's share, and how it is known."""
-    told = [share(each) for each in of.shares]
-    told += [f"beside: {share(each)}" for each in of.beside]
+    """Lines on the share of each part, and how it is known."""
+    lines = [share(each) for each in of.shares]
+    lines += [f"beside: {share(each)}" for each in of.beside]
     if of.path is not None:
         bound = f"{of.path.bound} " if of.path.bound else ""
-        told.append(
+        lines.append(
             f"on the way to ACTIVE: {bound}{part(of.path.estimate)} of the time ({_how(of.path, of)})"
         )
-    return told
+    return lines
 
 
 def share(of: Share) -> str:
@@ -130,7 +130,7 @@ def headers(of: Context) -> tuple[str, ...]:
 
 
 def rows(of: Context) -> list[tuple[str, ...]]:
-    """A variant each."""
+    """A row for each variant."""
     return [
         (
             variant.name,

@@ -1,4 +1,4 @@
-"""What a run says, as plain values: the one document that reports, exports, `compare` and machines read.
+"""Values of a finished run: the one document that reports, exports, `compare` and machines read.
 
 `Analysis.to_json()` is `findings.json`; its JSON Schema is docs/reference/analysis.schema.json.
 """
@@ -137,7 +137,7 @@ class Layout:
     worse. rows: what a row is. column: the factor whose levels are columns. table: the factor whose levels have a table
     each. named: factors that the names of rows and columns say. beside: the word before a column's name. baseline: the name
     of the baseline's column; "" for that of the control's variant. refused: comparisons that were refused stand there too.
-    every_metric: all controls are the headline's. place: table, row and column of a cell, where these do not tell;
+    every_metric: all controls are the headline's. position: table, row and column of a cell, where these do not tell;
     condition: what its treatment is, in words. control: whose figure a control is. controlled: by cells of the run, by the
     study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables, "" for
     one that says what is compared. treated, untreated: where a time was taken, "" for the name of the baseline. forest: all
@@ -154,7 +154,7 @@ class Layout:
     baseline: str = "alone"
     refused: bool = True
     every_metric: bool = False
-    place: Callable[[CellResult], tuple[str, str, str]] | None = None
+    position: Callable[[CellResult], tuple[str, str, str]] | None = None
     condition: Callable[[Mapping[str, str]], str] | None = None
     control: Callable[[Control], str] | None = None
     controlled: Literal["cells", "own", "no"] = "cells"
@@ -186,17 +186,17 @@ class Section:
 
 
 class Shown:
-    """How a study shows its own result. Asked only where there is one."""
+    """A study's way to show its own result. Called only where there is a result."""
 
     def show(self, report: ReportInput, printer: Printer, *, verbose: bool) -> bool:
-        """Print it, above the tables of comparisons. Whether these follow."""
+        """Print the result above the tables of comparisons. Returns True if these tables follow."""
         return True
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
         """Print what stands under the tables of comparisons."""
 
     def section(self, report: ReportInput) -> Section | None:
-        """Of the page."""
+        """The study's own section of the HTML page; None for a study without one."""
         return None
 
     def tabled(self, analysis: Analysis) -> bool:
@@ -207,15 +207,16 @@ class Shown:
         return []
 
     def facts(self, analysis: Analysis) -> list[tuple[str, str]] | None:
-        """What stands under the answer in the place of blocks and seed; None: those."""
+        """Facts (name, text) to print under the answer instead of the numbers of blocks and the seed; None for the usual
+        ones."""
         return None
 
     def design(self, analysis: Analysis) -> str:
-        """How its trials came about, where that was not by blocks of contend's."""
+        """Describe how the trials were arranged, where contend did not arrange them in blocks."""
         return ""
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        """Why there is no finding. known: every headline has a verdict."""
+        """Say why there is no finding. known: every headline comparison has a verdict."""
         if not known:
             return TOO_FEW
         return "none." if analysis.layout.as_measured else "none: no victim is detectably slowed."
@@ -293,11 +294,11 @@ class Analysis(Shape):
 
     @property
     def shown(self) -> tuple[Shown, ...]:
-        """Its own parts of terminal and page, in their order."""
+        """The parts that only this run has on terminal and page, in their order."""
         return self.own, self.in_context
 
     def to_json(self) -> dict[str, Any]:
-        """With the study's own result, which stands before what only some runs have."""
+        """The document as plain values, with the study's own result before the parts that only some runs have."""
         document = Shape.to_json(self)
         if self.result:
             last: dict[str, Any] = {

@@ -49,7 +49,7 @@ class Context(Shape):
     schema_version: Literal[1] = field(default=1, init=False)
     run: str
     of: Annotated[str, "the storm's run"]
-    place: Annotated[str, "its directory"]
+    directory: Annotated[str, Named("place"), "its directory"]
     kind: Annotated[str, Named("component"), Limits(enum=[RPC, IMAGE])]
     baseline: Annotated[str, "the variant that the cloud is taken to run"]
     n: Annotated[Count, "servers of a storm: the largest size"]
@@ -66,5 +66,5 @@ class Context(Shape):
     @computed(before="beside")
     def bound(self) -> Bound:
         """of share and effects: what all bounded parts agree on"""
-        found = {share.bound for share in self.shares if share.bound and share.known}
-        return found.pop() if len(found) == 1 else ""
+        bounds = {share.bound for share in self.shares if share.bound and share.known}
+        return bounds.pop() if len(bounds) == 1 else ""

@@ -35,7 +35,7 @@ LAST = 20
 
 
 class Build(NamedTuple):
-    """One that has ended. queued_s: from when it was asked for until it began; build_s: from then to its end."""
+    """A build that has ended. queued_s: from the request until it began; build_s: from then to its end."""
 
     number: int
     result: str
@@ -73,11 +73,12 @@ class Job:
         self._jenkins: jenkins.Jenkins = Jenkins(url, user, token, timeout=ANSWER_S)
 
     def check(self, parameters: Mapping[str, str]) -> None:
-        """Raises BadInput where it cannot be built so, HostFailed where Jenkins does not answer."""
-        told = self._ask(self._jenkins.get_job_info, self.name)
-        if not told.get("buildable", True):
+        """Check that the job can be built with these parameters. Raises BadInput; HostFailed where Jenkins does not
+        answer."""
+        job = self._ask(self._jenkins.get_job_info, self.name)
+        if not job.get("buildable", True):
             raise BadInput(f"job '{self.name}' cannot be built: it is disabled", hint="enable it in Jenkins")
-        known = _defined(told)
+        known = _defined(job)
         if unknown := sorted(set(parameters) - known):
             raise BadInput(
                 f"job '{self.name}' has no parameter '{unknown[0]}'",
@@ -85,7 +86,8 @@ class Job:
             )
 
     def ask_for(self, parameters: Mapping[str, str]) -> int:
-        """The number in Jenkins' queue. At once: not after the seconds that Jenkins waits for more changes."""
+        """Request a build and return its number in Jenkins' queue. It is queued at once: not after the seconds that
+        Jenkins waits for more changes."""
         from requests import Request
 
         now = {"delay": "0sec"}
@@ -106,8 +108,8 @@ class Job:
         return int(number)
 
     def follow(self, queued: int, within_s: float, goes_on: GoesOn = unheard) -> Build:
-        """Wait for its end. goes_on: told when it is being built, and when no more. Raises HostFailed where it is
-        cancelled, or takes longer."""
+        """Wait for the build's end. goes_on: called with True when it is being built, and with False when no more.
+        Raises HostFailed where it is cancelled, or takes longer."""
         deadline = time.monotonic() + within_s
         since, number = 0, 0
         while True:
@@ -118,14 +120,14 @@ class Job:
                     raise HostFailed(f"a build of '{self.name}' was cancelled in the queue", hint=self.url)
                 waits = str(item.get("why") or "")
             if number:
-                told = self._ask(self._jenkins.get_build_info, self.name, number)
-                goes_on(bool(told["building"]))
-                if not told["building"] and told["result"]:
-                    began, took = int(told["timestamp"]), int(told["duration"])
+                build = self._ask(self._jenkins.get_build_info, self.name, number)
+                goes_on(bool(build["building"]))
+                if not build["building"] and build["result"]:
+                    began, took = int(build["timestamp"]), int(build["duration"])
                     # Jenkins stamps a build's beginning and its place in the queue by two looks at one clock.
                     queued_s = max(0, began - since) / 1e3
                     return Build(
-                        number, str(told["result"]), queued_s, took / 1e3, str(told.get("builtOn") or "")
+                        number, str(build["result"]), queued_s, took / 1e3, str(build.get("builtOn") or "")
                     )
                 waits = "it is being built"
             if time.monotonic() > deadline:
@@ -136,7 +138,7 @@ class Job:
             time.sleep(LOOK_S)
 
     def stop(self, queued: int) -> bool:
-        """End it wherever it is. False where it had ended, or is not known any more. Raises HostFailed."""
+        """Stop a build, in the queue or running. False where it had ended, or is not known any more. Raises HostFailed."""
         deadline = time.monotonic() + STOP_S
         there = False
         while True:
@@ -163,21 +165,21 @@ class Job:
         from jenkins import JenkinsException
 
         try:
-            found: dict[str, Any] = self._jenkins.get_queue_item(number)
+            item: dict[str, Any] = self._jenkins.get_queue_item(number)
         except JenkinsException as error:
             if str(error).startswith("queue number["):
                 return None
             raise self._refused(error) from None
         except OSError as error:
             raise self._lost(error) from None
-        return found
+        return item
 
     def _built_of(self, queued: int) -> int:
-        """The number of the build that was in the queue under that number; 0 where it is not among the last ones."""
+        """Find the number of the build that had this number in the queue; 0 where it is not among the last ones."""
         last = self._ask(self._jenkins.get_job_info, self.name).get("builds", [])[:LAST]
         numbers = (int(one["number"]) for one in last)
-        told = (self._ask(self._jenkins.get_build_info, self.name, number) for number in numbers)
-        return next((int(one["number"]) for one in told if one.get("queueId") == queued), 0)
+        builds = (self._ask(self._jenkins.get_build_info, self.name, number) for number in numbers)
+        return next((int(one["number"]) for one in builds if one.get("queueId") == queued), 0)
 
     def _ask(self, question: Callable[..., Any], *about: object) -> Any:
         from jenkins import JenkinsException, NotFoundException
@@ -225,11 +227,11 @@ def remove(row: Mapping[str, Any]) -> bool:
     """Stop a build that a ledger tells of. False where it was not there any more. Raises HostFailed, BadInput."""
     if "queue" not in row:  # the run died before Jenkins had answered: which one it is nobody knows
         return False
-    told, own = str(row.get("url", "")).rstrip("/"), os.environ.get(URL, "").rstrip("/")
+    url, own = str(row.get("url", "")).rstrip("/"), os.environ.get(URL, "").rstrip("/")
     # The token goes only where the environment says that it belongs.
-    if told != own:
+    if url != own:
         raise HostFailed(
-            f"the build is at {told}, and {URL} is {own or 'not set'}; if that Jenkins is yours, set it",
-            hint=f"export {URL}={told}",
+            f"the build is at {url}, and {URL} is {own or 'not set'}; if that Jenkins is yours, set it",
+            hint=f"export {URL}={url}",
         )
     return Job(str(row["job"])).stop(int(row["queue"]))

@@ -47,7 +47,7 @@ log4j.appender.console.layout.ConversionPattern=%p %c{2}: %m%n
 
 
 class Done(NamedTuple):
-    """A program that has ended. cpu_s: of its tasks on the cluster's machines, as its jobs counted; None: not told."""
+    """A program that has ended. cpu_s: CPU time of its tasks on the cluster, as its jobs counted; None: unknown."""
 
     seconds: float
     out: str
@@ -55,11 +55,13 @@ class Done(NamedTuple):
 
 
 class Cluster:
-    """conf: the directory with core-site.xml; lib: Hadoop's client jars; place: for logs. Raises BadInput, HostFailed."""
+    """A Hadoop cluster, by its client. conf: the directory with core-site.xml; lib: Hadoop's client jars; scratch: for logs.
 
-    def __init__(self, conf: Path, lib: Path, place: Path, heap_mib: int = 512) -> None:
+    Raises BadInput, HostFailed."""
+
+    def __init__(self, conf: Path, lib: Path, scratch: Path, heap_mib: int = 512) -> None:
         settings = _settings(conf)
-        self.conf, self.lib, self.place, self._heap = conf.resolve(), lib.resolve(), place, heap_mib
+        self.conf, self.lib, self.scratch, self._heap = conf.resolve(), lib.resolve(), scratch, heap_mib
         self.file_system = settings.get("fs.defaultFS") or settings.get("fs.default.name") or "file:///"
         if self.file_system.startswith("file:"):
             raise BadInput(
@@ -82,7 +84,7 @@ class Cluster:
     ) -> Done:
         """Run a class, or a program of a class that has several, to its end. goes_on: told when it has a job on the cluster,
         and when no more. Raises HostFailed where it fails, with its own last word on that."""
-        logging = self.place / "log4j"
+        logging = self.scratch / "log4j"
         logging.mkdir(parents=True, exist_ok=True)
         (logging / "log4j.properties").write_text(_LOG4J, encoding="ascii")
         path = os.pathsep.join((str(logging), str(self.conf), f"{self.lib}/*"))
@@ -94,7 +96,7 @@ class Cluster:
         ]  # fmt: skip
         what = " ".join((program or main.rpartition(".")[2], *arguments[:2]))
         began = time.monotonic()
-        file = self.place / log
+        file = self.scratch / log
         with file.open("wb") as errors:
             process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
             try:
@@ -124,16 +126,16 @@ class Cluster:
         return ended > 0 or "Deleted" in done.out
 
     def end_jobs(self, tag: str) -> int:
-        """How many were ended."""
+        """End the YARN jobs that carry this tag, and return how many there were."""
         if not self.yarn:
             return 0
         states = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
         about = ("-appTags", tag, "-appStates", states)
-        told = self.run(APPLICATIONS, "application", "-list", *about, timeout_s=YARN_S)
-        found = sorted(set(re.findall(r"^(application_\d+_\d+)\s", told.out, re.MULTILINE)))
-        for name in found:
+        listing = self.run(APPLICATIONS, "application", "-list", *about, timeout_s=YARN_S)
+        applications = sorted(set(re.findall(r"^(application_\d+_\d+)\s", listing.out, re.MULTILINE)))
+        for name in applications:
             self.run(APPLICATIONS, "application", "-kill", name, timeout_s=YARN_S)
-        return len(found)
+        return len(applications)
 
 
 def _followed(process: subprocess.Popen[bytes], log: Path, until: float, goes_on: GoesOn) -> bytes:
@@ -151,7 +153,7 @@ def _followed(process: subprocess.Popen[bytes], log: Path, until: float, goes_on
 
 def _settings(conf: Path) -> dict[str, str]:
     """Settings of core-site.xml and mapred-site.xml. Raises BadInput."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if not (conf / "core-site.xml").is_file():
         raise BadInput(
             f"{conf} is no Hadoop configuration: it has no core-site.xml",
@@ -165,8 +167,8 @@ def _settings(conf: Path) -> dict[str, str]:
         except ET.ParseError as error:
             raise BadInput(f"{conf / name} is no XML: {error}", hint="is it the cluster's file?") from None
         for entry in root.iter("property"):
-            found[(entry.findtext("name") or "").strip()] = (entry.findtext("value") or "").strip()
-    return found
+            settings[(entry.findtext("name") or "").strip()] = (entry.findtext("value") or "").strip()
+    return settings
 
 
 def new_directory(parent: str, run: str) -> str:
@@ -183,30 +185,32 @@ def remove(row: Mapping[str, Any]) -> bool:
         raise HostFailed(
             f"{directory} is not one of contend's directories", hint="the ledger names a stranger"
         )
-    with tempfile.TemporaryDirectory(prefix=f"{names.PREFIX}-hadoop-") as place:
-        return Cluster(_own_conf(str(row["conf"])), _own_jars(str(row["lib"])), Path(place)).remove(directory)
+    with tempfile.TemporaryDirectory(prefix=f"{names.PREFIX}-hadoop-") as scratch:
+        return Cluster(_own_conf(str(row["conf"])), _own_jars(str(row["lib"])), Path(scratch)).remove(
+            directory
+        )
 
 
-def _own_conf(told: str) -> Path:
+def _own_conf(recorded: str) -> Path:
     """The configuration that this user's environment names, if it is the one that the row tells of: such a directory names
     programs. Raises HostFailed."""
     own = Path(os.environ.get(CONF) or USUAL_CONF).resolve()
-    if Path(told).resolve() != own:
+    if Path(recorded).resolve() != own:
         raise HostFailed(
-            f"the directory is on the cluster of {told}, and {CONF} is {os.environ.get(CONF) or 'not set'}; "
+            f"the directory is on the cluster of {recorded}, and {CONF} is {os.environ.get(CONF) or 'not set'}; "
             "if that configuration is yours, set it",
-            hint=f"export {CONF}={told}",
+            hint=f"export {CONF}={recorded}",
         )
     return own
 
 
-def _own_jars(told: str) -> Path:
+def _own_jars(recorded: str) -> Path:
     """Jars that contend itself has fetched for this user: their code is run. Raises HostFailed."""
-    lib = Path(told).resolve()
+    lib = Path(recorded).resolve()
     kept = state.cache() / "workloads"
     if lib.parent != kept.resolve() or not lib.name.startswith("hadoop-client-"):
         raise HostFailed(
-            f"{told} is not where contend keeps Hadoop's jars ({kept})", hint="set XDG_CACHE_HOME"
+            f"{recorded} is not where contend keeps Hadoop's jars ({kept})", hint="set XDG_CACHE_HOME"
         )
     if why := ownership.why_changeable(lib):
         raise HostFailed(f"Hadoop's jars are not yours alone: {why}", hint=f"chmod go-w {lib}")
@@ -215,11 +219,11 @@ def _own_jars(told: str) -> Path:
 
 def _last_words(log: Path) -> str:
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    said = [line for line in lines if re.search(r"exception|error|refused|denied", line, re.IGNORECASE)]
-    return f"it said: {(said or lines or ['nothing'])[-1].strip()[:240]}"
+    errors = [line for line in lines if re.search(r"exception|error|refused|denied", line, re.IGNORECASE)]
+    return f"it said: {(errors or lines or ['nothing'])[-1].strip()[:240]}"
 
 
 def _tasks_cpu_s(text: str) -> float | None:
-    """CPU seconds of all jobs that a client's words are of."""
-    found = re.findall(r"CPU time spent \(ms\)=(\d+)", text)
-    return sum(int(value) for value in found) / 1e3 if found else None
+    """CPU seconds of all jobs that a client's output reports; None where it reports none."""
+    times_ms = re.findall(r"CPU time spent \(ms\)=(\d+)", text)
+    return sum(int(value) for value in times_ms) / 1e3 if times_ms else None

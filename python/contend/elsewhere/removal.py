@@ -1,4 +1,4 @@
-"""How what a run has on the user's services, by its ledger, is ended and removed."""
+"""Removal of what a run has on the user's services, by its ledger: builds are stopped, directories removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contend.platforms.removers import Removed, Row, attempt, unknown
 
 
 def remove(rows: Sequence[Row]) -> list[Removed]:
-    """Remove what the rows announce."""
+    """Stop the builds and remove the directories that these rows of a ledger announce."""
     return [attempt(str(row["kind"]), str(row["name"]), partial(_remove, row)) for row in rows]
 
 

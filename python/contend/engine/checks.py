@@ -11,7 +11,7 @@ from contend.platforms import programs
 from contend.platforms.network import check_pair
 from contend.platforms.topology import Placement, Topology, placement
 from contend.studies.base import Study, cells_of, study_of
-from contend.studies.cell import Party
+from contend.studies.cell import CellWorkload
 from contend.studies.model import Scenario
 from contend.studies.plan import Plan
 from contend.workloads import install
@@ -37,7 +37,7 @@ def check(scenario: Scenario) -> None:
     place(scenario)
 
 
-def _check_party(party: Party, *, inside: bool) -> None:
+def _check_party(party: CellWorkload, *, inside: bool) -> None:
     """Raises BadInput. inside: it runs in a guest."""
     instance = party.instance
     _check_variables(instance, party.label)

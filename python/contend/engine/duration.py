@@ -8,7 +8,7 @@ from __future__ import annotations
 from contend.engine.experience import NOTHING, Experience
 from contend.platforms.base import Role
 from contend.studies.base import study_of
-from contend.studies.cell import APP, COMMAND, Cell, Party
+from contend.studies.cell import APP, COMMAND, Cell, CellWorkload
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import Needs, least_blocks
 from contend.studies.plan import Plan
@@ -40,7 +40,7 @@ def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> flo
 def trial_key(cell: Cell, scenario: Scenario) -> str:
     """The key by which a trial is known again in other runs: who runs where, beside whom, for how long."""
     length = study_of(scenario).length_ns(scenario, cell)
-    where = cell.victim.place.label if cell.victim.place is not None else scenario.made_on.kind
+    where = cell.victim.platform.label if cell.victim.platform is not None else scenario.made_on.kind
     beside = "+".join(n.instance.label for n in cell.neighbours)
     return f"trial/{where}/{cell.victim.instance.label}/{beside}/{length or ''}"
 
@@ -74,20 +74,20 @@ def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs
     )
 
 
-def prepare_key(party: Party, kind: str) -> str:
+def prepare_key(party: CellWorkload, kind: str) -> str:
     """The key by which preparing a workload is known again: the workload, its parameters, its platform."""
-    return f"prepare/{party.place.label if party.place is not None else kind}/{party.instance.label}"
+    return f"prepare/{party.platform.label if party.platform is not None else kind}/{party.instance.label}"
 
 
-def parties_of(plan: Plan, scenario: Scenario) -> dict[tuple[Role, str], tuple[Party, str]]:
+def parties_of(plan: Plan, scenario: Scenario) -> dict[tuple[Role, str], tuple[CellWorkload, str]]:
     """Those that are prepared before the first trial, each once: the party and the kind of its platform."""
-    found: dict[tuple[Role, str], tuple[Party, str]] = {}
+    found: dict[tuple[Role, str], tuple[CellWorkload, str]] = {}
     for cell in plan.cells:
-        seated: list[tuple[Role, Party]] = [("victim", cell.victim)]
+        seated: list[tuple[Role, CellWorkload]] = [("victim", cell.victim)]
         seated += [("neighbour", n) for n in cell.neighbours]
         for role, party in seated:
             kind: str = scenario.made_on.kind if role == "victim" else "bare"
-            kind = party.place.kind if party.place is not None else kind
+            kind = party.platform.kind if party.platform is not None else kind
             found.setdefault((role, party.group or party.label), (party, kind))
     return found
 
@@ -98,7 +98,7 @@ def preparing_s(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) ->
     return sum(party_s(party, kind, learnt) for party, kind in found)
 
 
-def party_s(party: Party, kind: str, learnt: Experience = NOTHING) -> float:
+def party_s(party: CellWorkload, kind: str, learnt: Experience = NOTHING) -> float:
     """Expected seconds of preparing one party: what it took here last, else what its workload's file says."""
     known = learnt.seconds(prepare_key(party, kind))
     return _HOST_S[kind] + party.instance.workload.preparing / 1e9 if known is None else known
@@ -117,7 +117,7 @@ def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
     return found
 
 
-def is_new(party: Party, kind: str, learnt: Experience) -> bool:
+def is_new(party: CellWorkload, kind: str, learnt: Experience) -> bool:
     """True if nobody knows how long preparing it takes: it was never done here, and its file does not say."""
     workload = party.instance.workload
     works = bool(workload.fetch or workload.prepare) and not workload.preparing

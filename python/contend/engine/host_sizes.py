@@ -16,7 +16,7 @@ from contend.platforms import hotplug
 from contend.platforms.taken_cpus import Hotplug
 from contend.platforms.topology import Topology, format_cpu_list
 from contend.store.ledger import Ledger
-from contend.studies.places import Place
+from contend.studies.platform_settings import PlatformSetting
 
 
 class HostSizes:
@@ -38,7 +38,7 @@ class HostSizes:
         self._all = max((set(of.ids) for of in wired.values()), key=len)
         self._hotplug = Hotplug(run_id, ledger, directory, cpus) if offline else None
 
-    def to(self, place: Place | None) -> None:
+    def to(self, place: PlatformSetting | None) -> None:
         """The host that the place is on; the whole one for None. Raises HostFailed."""
         if self._hotplug is None:
             return
@@ -51,7 +51,7 @@ class HostSizes:
         if gone:
             self._hotplug.take(gone)
 
-    def seen(self, place: Place) -> dict[str, Any]:
+    def seen(self, place: PlatformSetting) -> dict[str, Any]:
         """For the record: the size, how it came about, and the CPUs that are online by the kernel's own word.
 
         Raises HostFailed where these are not the place's: somebody else has brought one back, or taken one.

@@ -41,13 +41,13 @@ class Burning:
 
     @property
     def resource(self) -> str:
-        return self.seat.party.instance.workload.dominant
+        return self.seat.participant.instance.workload.dominant
 
     @property
     def least(self) -> float:
         if self.resource == "network" and self.seat.network is None and self.counter is None:
-            return LOOPBACK_BURN_RATE * self.seat.party.instance.share
-        instance = self.seat.party.instance
+            return LOOPBACK_BURN_RATE * self.seat.participant.instance.share
+        instance = self.seat.participant.instance
         wanted = instance.workload.neighbour.burning
         return instance.share * (wanted if wanted is not None else BURN_RATE[self.resource])
 
@@ -68,14 +68,14 @@ class Burning:
 
     def stop(self) -> None:
         """At once; one whose work is elsewhere has its time to end that."""
-        grace_s = self.seat.party.instance.workload.neighbour.grace / 1e9
+        grace_s = self.seat.participant.instance.workload.neighbour.grace / 1e9
         for process in reversed(self.processes):
             process.stop("TERM" if grace_s else "KILL", grace_s or KILL_S)
 
     def to_json(self) -> dict[str, Any]:
         bytes_ = self.resource in ("disk", "network") and self.least > 1e3
         return {
-            "name": self.seat.party.label,
+            "name": self.seat.participant.label,
             "resource": self.resource,
             "before": self.before,
             "during": self.during,
@@ -90,7 +90,7 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
     folder.mkdir(exist_ok=True)
     commands = seat.commands(folder, seed)
     errors = folder / "stderr"
-    counter = seat.party.instance.workload.neighbour.counter
+    counter = seat.participant.instance.workload.neighbour.counter
     burning = Burning(seat, [], errors, counter=folder / counter if counter else None)
     try:
         if commands.serve is not None:
@@ -108,7 +108,7 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
 def prove(neighbour: Burning) -> None:
     """Wait until the neighbour uses its resource at the rate that counts as burning. Raises TrialFailed."""
     deadline = time.monotonic() + BURN_TIMEOUT_S
-    label = neighbour.seat.party.label
+    label = neighbour.seat.participant.label
     while True:
         start, used = time.monotonic(), neighbour.used()
         time.sleep(BURN_WINDOW_S)

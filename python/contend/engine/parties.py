@@ -37,9 +37,9 @@ from contend.platforms.network import NetPair, Networks
 from contend.platforms.topology import Placement, Topology
 from contend.store.directory import RunDirectory, safe_name
 from contend.store.ledger import Ledger
-from contend.studies.cell import Cell, Party
+from contend.studies.cell import Cell, CellWorkload
 from contend.studies.model import GUESTS
-from contend.studies.places import Place
+from contend.studies.platform_settings import PlatformSetting
 from contend.workloads.instance import Argv, Commands
 from contend.workloads.variables import expand_argv, hide
 
@@ -52,7 +52,7 @@ FETCH_TIMEOUT_S = 3600.0  # it may build what it has downloaded
 class Seat:
     """One party in its place. `load` is where its load generator runs, when it is a server."""
 
-    party: Party
+    participant: CellWorkload
     role: Role
     name: str
     host: Host
@@ -65,13 +65,13 @@ class Seat:
 
     @property
     def served(self) -> bool:
-        return self.party.instance.workload.serve is not None
+        return self.participant.instance.workload.serve is not None
 
     def commands(self, out: Path, seed: int) -> Commands:
         """The commands with their output in `out`, whose file of parameters is written there."""
         values = {**self.values, "out": out, "seed": seed}
-        self.party.instance.write_parameters(values)
-        return self.party.instance.commands(values)
+        self.participant.instance.write_parameters(values)
+        return self.participant.instance.commands(values)
 
 
 class Parties:
@@ -101,7 +101,7 @@ class Parties:
         self._own_files = own_files
         self._networks, self._limit, self._seconds = networks, limit, seconds
         self._seats: dict[tuple[Role, str], Seat] = {}
-        self._placed: dict[tuple[Role, Place], Host] = {}
+        self._placed: dict[tuple[Role, PlatformSetting], Host] = {}
         self._inputs: dict[object, Path] = {}
         self._data = data or {}
         self._groups: dict[tuple[Role, str], Seat] = {}
@@ -110,7 +110,7 @@ class Parties:
         self._again: dict[str, Host] = {}  # and what was made in their stead
         self.limits: dict[str, str] = {}  # of the hosts' control groups, by file, as each was made
 
-    def seat(self, party: Party, role: Role) -> Seat:
+    def seat(self, party: CellWorkload, role: Role) -> Seat:
         """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
         known = self._seats.get((role, party.label))
         if known is None:
@@ -129,7 +129,7 @@ class Parties:
 
     def left_running(self) -> list[Host]:
         """Where what a preparation has started goes on between trials, and may serve other parties too."""
-        seats = [seat for seat in self._seats.values() if seat.party.instance.workload.finish]
+        seats = [seat for seat in self._seats.values() if seat.participant.instance.workload.finish]
         return [
             self._again.get(name, seat.host)
             for seat in seats
@@ -151,8 +151,8 @@ class Parties:
                         self._down.add(host.spec.name)
 
     def _kind_of(self, seat: Seat) -> str:
-        if seat.party.place is not None:
-            return seat.party.place.kind
+        if seat.participant.platform is not None:
+            return seat.participant.platform.kind
         # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
         return self._kind if seat.role == "victim" else "bare"
 
@@ -211,7 +211,7 @@ class Parties:
                 raise
             error.add_note(f"nor {later.message}")
 
-    def _make(self, party: Party, role: Role) -> Seat:
+    def _make(self, party: CellWorkload, role: Role) -> Seat:
         if kin := self._groups.get((role, party.group)):
             return self._beside_kin(party, role, kin)
         workload = party.instance.workload
@@ -235,13 +235,13 @@ class Parties:
                     directory=self._run.path,
                 )
             )
-        of = self._placement.all if party.place is None else self._hosts[party.place.host].ids
+        of = self._placement.all if party.platform is None else self._hosts[party.platform.host].ids
         shown = host.spec.cpu_list if host.spec.cpu_list is not None else of
         seconds = self._seconds if self._seconds is not None else workload.trial / 1e9
-        sized = party.place is not None and party.place.threads == "size"
+        sized = party.platform is not None and party.platform.threads == "size"
         values: dict[str, object] = {
             "seconds": f"{seconds:g}",
-            "cpus": party.place.size.whole_cpus if party.place is not None and sized else len(shown),
+            "cpus": party.platform.size.whole_cpus if party.platform is not None and sized else len(shown),
             "cpu_list": ",".join(str(c) for c in shown),
             "address": network.server_address if network else "127.0.0.1",
             "native": NATIVE,
@@ -262,15 +262,15 @@ class Parties:
             self._write_files(seat)
         return seat
 
-    def _beside_kin(self, party: Party, role: Role, kin: Seat) -> Seat:
+    def _beside_kin(self, party: CellWorkload, role: Role, kin: Seat) -> Seat:
         """A seat on the host and in the directory of another of its group, whose inputs are its own too."""
-        seat = replace(kin, party=party, shared=True)
+        seat = replace(kin, participant=party, shared=True)
         self._seats[role, party.label] = seat
         return seat
 
-    def _host(self, party: Party, role: Role, name: str, network: NetPair | None, port: int) -> Host:
+    def _host(self, party: CellWorkload, role: Role, name: str, network: NetPair | None, port: int) -> Host:
         """A host of the party's own; one of its place where it has one: all that run there take turns."""
-        place = party.place
+        place = party.platform
         if place is not None and network is None and (known := self._placed.get((role, place))):
             return self._standing(known, place.kind)
         cpus = self._placement.victim if role == "victim" else self._placement.neighbours
@@ -295,30 +295,32 @@ class Parties:
             self._placed[role, place] = host
         return host
 
-    def _cpus_of(self, place: Place) -> tuple[int, ...] | None:
+    def _cpus_of(self, place: PlatformSetting) -> tuple[int, ...] | None:
         """Its set of CPUs; None for no set, and for the whole host where that is bare: nothing is to be treated there."""
         of = self._hosts[place.host]
         if place.cpus_wanted is None or (place.kind == "bare" and place.cpus_wanted == len(of.cpus)):
             return of.ids if place.host_by == "confined" else None
         return place.cpus(of)
 
-    def _load_cpus(self, party: Party, role: Role) -> tuple[int, ...] | None:
+    def _load_cpus(self, party: CellWorkload, role: Role) -> tuple[int, ...] | None:
         """Beside the measured party; the same for all platforms of a size: those that a set of CPUs leaves, if any.
 
         Beside a set that is spread those that this one leaves, which are as many.
         """
-        if party.place is None:
+        if party.platform is None:
             return self._placement.load if role == "victim" else self._placement.neighbours
-        of = self._hosts[party.place.host]
-        taken = party.place.cpus(of)
+        of = self._hosts[party.platform.host]
+        taken = party.platform.cpus(of)
         left = tuple(cpu for cpu in of.ids if cpu not in taken)
-        return left or (of.ids if party.place.host_by == "confined" else None)
+        return left or (of.ids if party.platform.host_by == "confined" else None)
 
-    def _work(self, party: Party, role: Role, name: str, values: dict[str, object]) -> tuple[Path, bool]:
+    def _work(
+        self, party: CellWorkload, role: Role, name: str, values: dict[str, object]
+    ) -> tuple[Path, bool]:
         """Its directory, and whether its inputs are there: places that would make the same ones share them."""
         key: object = (role, party.label)
-        if party.place is not None:
-            apart = party.place if party.place.kind in self._own_files else None
+        if party.platform is not None:
+            apart = party.platform if party.platform.kind in self._own_files else None
             key = apart, party.instance.inputs({**values, "work": "WORK", "out": "WORK", "seed": 0})
         if key in self._inputs:
             return self._inputs[key], True
@@ -328,7 +330,7 @@ class Parties:
 
     def _write_files(self, seat: Seat) -> None:
         """Put the workload's files into {work} and run its prepare commands there, in its own place."""
-        instance = seat.party.instance
+        instance = seat.participant.instance
         commands = seat.commands(seat.work, 0)
         instance.write_files(seat.work, {**seat.values, "out": seat.work, "seed": 0})
         if commands.fetch:
@@ -356,7 +358,7 @@ class Parties:
         """Run them in {work}, one after the other. Raises TrialFailed for the first that fails, BadInput if that is one of
         contend's own that says so."""
         users_own = (
-            seat.party.instance.workload.users_own
+            seat.participant.instance.workload.users_own
         )  # of a revision's build: a build server may outlive it
         for number, argv in enumerate(commands):
             files = seat.work / f"{what}-{number}.out", seat.work / f"{what}-{number}.err"
@@ -369,7 +371,7 @@ class Parties:
             if exit_.code != 0:
                 doing = {"fetch": "getting what is needed for", "prepare": "preparing"}.get(what, "finishing")
                 raise TrialFailed(
-                    f"{doing} {seat.party.label} failed with exit status {exit_.code}: {shown(argv)}",
+                    f"{doing} {seat.participant.label} failed with exit status {exit_.code}: {shown(argv)}",
                     hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv)}",
                 )
 
@@ -389,9 +391,9 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 def wait_ready(seat: Seat, process: Process, out: Path, stderr: Path) -> None:
     """Return when the seat's server serves. Raises TrialFailed when it ends first or takes too long."""
-    serve, what = seat.party.instance.workload.serve, seat.party.label
+    serve, what = seat.participant.instance.workload.serve, seat.participant.label
     timeout_s = serve.ready.timeout / 1e9 if serve else 0.0
-    port, file = seat.party.instance.ready({**seat.values, "out": out, "seed": 0})
+    port, file = seat.participant.instance.ready({**seat.values, "out": out, "seed": 0})
     deadline = time.monotonic() + timeout_s
     while True:
         if not process.alive():

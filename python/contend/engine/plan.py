@@ -45,7 +45,7 @@ def make_plan(
     before: tuple[Cell, ...] = ()
     study = study_of(scenario)
     if (first := study.screening(scenario, seed)) is not None:
-        screening = first.told
+        screening = first.design
         for block, cell in first.trials:
             trials.append(
                 Trial(len(trials), block, "screening", cell.id, f"{seed}/screening/{block}/{cell.id}")
@@ -94,7 +94,7 @@ def by_host(cells: list[Cell], key: str) -> list[Cell]:
 
     Which size comes first is as random as the rest.
     """
-    of = [cell.victim.place.host if cell.victim.place is not None else None for cell in cells]
+    of = [cell.victim.platform.host if cell.victim.platform is not None else None for cell in cells]
     sizes = sorted({cpus for cpus in of if cpus is not None})
     if len(sizes) < 2:
         return cells

@@ -339,7 +339,7 @@ class Rounds:
         cell = self.plan.cell(trial.cell)
         self._progress.trial(cell.id, cell.label)
         means.ledger.event(TRIAL_START, trial=trial.index)
-        place = cell.victim.place
+        place = cell.victim.platform
         began_s = self._deadline.spent_s()
         means.hosts.to(place)
         row = means.runner.run(trial, cell)

@@ -50,7 +50,7 @@ from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.store.ledger import Ledger, leftovers
 from contend.store.ownership import why_not_own
 from contend.studies.base import package_on_record, study_of
-from contend.studies.cell import Party
+from contend.studies.cell import CellWorkload
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import budget_text
 from contend.studies.plan import Plan
@@ -243,7 +243,7 @@ def _noted(ledger: Ledger, event: str) -> Iterator[None]:
             ledger.event(event)
 
 
-def _takes_time(party: Party, kind: str) -> bool:
+def _takes_time(party: CellWorkload, kind: str) -> bool:
     """Whether preparing it is worth a line: it runs commands, or makes something that is not there yet."""
     workload = party.instance.workload
     return kind != "bare" or bool(workload.fetch or workload.prepare)
@@ -398,7 +398,8 @@ class _Execution:
                 data=laid.data if laid else None,
             )
             offline = any(
-                c.victim.place is not None and c.victim.place.host_by == "offline" for c in self._plan.cells
+                c.victim.platform is not None and c.victim.platform.host_by == "offline"
+                for c in self._plan.cells
             )
             sized = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
             stack.callback(sized.close)
@@ -448,8 +449,8 @@ class _Execution:
         expected = {key: duration.party_s(*each, rounds.learnt) for key, each in todo.items()}
         steps = [key for key, each in todo.items() if _takes_time(*each)]
         for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
-            sized.to(cell.victim.place)
-            ahead: list[tuple[Role, Party]] = [("victim", cell.victim)]
+            sized.to(cell.victim.platform)
+            ahead: list[tuple[Role, CellWorkload]] = [("victim", cell.victim)]
             for role, party in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
                 key = role, party.group or party.label
                 guessed = known and not any(duration.is_new(*each, rounds.learnt) for each in todo.values())
@@ -490,7 +491,7 @@ class _Execution:
     def _platforms(self, stack: ExitStack, ledger: Ledger) -> dict[str, Platform]:
         """Those that the plan's parties run on, by kind; always the bare host, where load and neighbours are."""
         spec = self._scenario.made_on
-        placed = {cell.victim.place.kind for cell in self._plan.cells if cell.victim.place is not None}
+        placed = {cell.victim.platform.kind for cell in self._plan.cells if cell.victim.platform is not None}
         found = {}
         for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):
             options: dict[str, Any] = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}

@@ -149,7 +149,7 @@ class TrialRunner:
         row["neighbours"] = [n.to_json() for n in burning]
         stopped = [n for n in burning if not n.to_json()["burning"]]
         if stopped:
-            labels = ", ".join(n.seat.party.label for n in stopped)
+            labels = ", ".join(n.seat.participant.label for n in stopped)
             raise TrialFailed(
                 f"neighbour {labels} {'ended' if stopped[0].ended else 'stopped burning'} while the victim ran",
                 hint=f"it said: {last_words(stopped[0].errors)}",
@@ -157,7 +157,7 @@ class TrialRunner:
         return window_ns
 
     def _run_victim(self, trial: Trial, seat: Seat, burning: list[Burning], out: Path, row: Row) -> int:
-        workload = seat.party.instance.workload
+        workload = seat.participant.instance.workload
         commands = seat.commands(out, trial.seed)
         if commands.before is not None:
             self._before(seat, commands, out)
@@ -172,7 +172,7 @@ class TrialRunner:
                 seat.host,
                 [host for number, host in enumerate(others) if host not in (seat.host, *others[:number])],
                 seat.cpu_list,
-                device=self._devices.get(seat.party.group, self._device),
+                device=self._devices.get(seat.participant.group, self._device),
                 tool_cpus=self._tool_cpus,
                 server_pid=server.pid if server is not None else None,
             )
@@ -190,7 +190,7 @@ class TrialRunner:
             mine = exits if step is None else [exits[step]]
             evidence = window.evidence(None if server is not None else add_exits(mine))
             row |= self._groups_said(window)
-            measured_s = seat.party.instance.measured_s(seat.values)
+            measured_s = seat.participant.instance.measured_s(seat.values)
             if measured_s is not None:
                 put(evidence, Observed.MEASURED, measured_s)
             started_ns = sum(exit_.startup_ns for exit_ in exits)
@@ -253,7 +253,7 @@ class TrialRunner:
         seat: Seat, commands: Commands, what: str, argv: tuple[str, ...], out: Path, timeout_s: float
     ) -> None:
         """Run what is no part of a trial, and whose services are the user's: contend ends none of them."""
-        env = seat.party.instance.workload.env
+        env = seat.participant.instance.workload.env
         files = out / f"{what}.out", out / f"{what}.err"
         command = Command(
             expand_argv(argv), Path(commands.directory), *files, expand_env(env), left="outside"
@@ -267,7 +267,7 @@ class TrialRunner:
                 else f"failed with exit status {exit_.code}"
             )
             raise TrialFailed(
-                f"{doing} a trial of {seat.party.label} {ended}: {shown(argv)}",
+                f"{doing} a trial of {seat.participant.label} {ended}: {shown(argv)}",
                 hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv, env.values())}",
             )
 
@@ -275,7 +275,7 @@ class TrialRunner:
         self, seat: Seat, commands: Commands, out: Path, window: Window, env: Mapping[str, str], row: Row
     ) -> list[Exit]:
         host = seat.load if seat.load is not None else seat.host
-        workload = seat.party.instance.workload
+        workload = seat.participant.instance.workload
         timeout = (
             self._timeout_s if self._timeout_s is not None else 30 + 20 * float(str(seat.values["seconds"]))
         )
@@ -308,7 +308,7 @@ class TrialRunner:
                 ]
             if exit_.timed_out:
                 raise TrialFailed(
-                    f"{seat.party.label} did not end within {timeout:g} s",
+                    f"{seat.participant.label} did not end within {timeout:g} s",
                     hint="a longer trial needs a longer `trial:` in its file"
                     if self._timeout_s is None
                     else "allow it more time: --timeout, or `timeout:` in the scenario",
@@ -316,14 +316,14 @@ class TrialRunner:
             if exit_.code != 0:
                 ended = f"exit status {exit_.code}" if exit_.code > 0 else f"signal {-exit_.code}"
                 raise TrialFailed(
-                    f"{seat.party.label} failed with {ended}: {shown(argv)}",
+                    f"{seat.participant.label} failed with {ended}: {shown(argv)}",
                     hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv, workload.env.values())}",
                 )
         return exits
 
     def _step(self, seat: Seat, host: Host, command: Command, window: Window, timeout_s: float) -> Exit:
         """Run one command to its end, or end it."""
-        workload, watch = seat.party.instance.workload, window.watch
+        workload, watch = seat.participant.instance.workload, window.watch
         process = host.run(command)
         peak: PeakMemory | None = None
         try:
@@ -343,7 +343,7 @@ class TrialRunner:
         return exit_ if peak is None else replace(exit_, max_rss_bytes=peak.of(exit_))
 
     def _read(self, seat: Seat, out: Path, exits: list[Exit], served: Mapping[str, float]) -> list[Reading]:
-        workload = seat.party.instance.workload
+        workload = seat.participant.instance.workload
         stdout = [out / f"stdout-{n}" for n in range(len(exits))]
         stderr = [out / f"stderr-{n}" for n in range(len(exits))]
         total = add_exits(exits)

@@ -72,16 +72,16 @@ def _why(host: str, name: str, way: Way, error: Unreached) -> tuple[str, str]:
     no, again = f"cannot reach '{host}'", f"try: ssh {host}"
     known: dict[str, tuple[str, str]] = {
         "key": (
-            f"the host key of '{host}' is not known: {error.said}",
+            f"the host key of '{host}' is not known: {error.why}",
             f"compare it with the host's own, then accept it: ssh {host}",
         ),
-        "denied": (f"'{host}' lets this user not in: {error.said}", again),
-        "name": (f"no host is called '{name}': {error.said}", "a name or address that ssh knows"),
+        "denied": (f"'{host}' lets this user not in: {error.why}", again),
+        "name": (f"no host is called '{name}': {error.why}", "a name or address that ssh knows"),
         "refused": (f"{no}: SSH is refused", "does sshd run there, on that port?"),
         "loop": (f"{no}: {way.config or '~/.ssh/config'} includes itself", "see its Include lines"),
         "late": (f"{no} within {CONNECT_S:g} s", again),
     }
-    return known.get(error.reason, (f"{no}: {error.said}", again))
+    return known.get(error.reason, (f"{no}: {error.why}", again))
 
 
 async def ask(
@@ -92,7 +92,7 @@ async def ask(
     try:
         done = await ssh.ask(connection, words, given, limit_s=limit_s)
     except Unreached as error:
-        why = f"the connection to '{host}' broke: {error.said}"
+        why = f"the connection to '{host}' broke: {error.why}"
         if error.reason == "late":
             why = f"'{host}' did not answer within {limit_s:g} s: {words}"
         raise HostFailed(why, hint=f"try: ssh {host}") from error

@@ -1,4 +1,4 @@
-"""Cells of imported runs: what the tool calls what it measured, and apart from each other where settings differ.
+"""Cells of imported runs: one for each label that the tool gives, and for each difference of settings.
 
 Runs in the order of the files give levels. A ratio between two settings needs more: stamps that prove that their runs
 took turns. Without that it is refused, since whatever the machine did meanwhile would count as an effect.
@@ -41,7 +41,7 @@ class ImportedCell:
 
 
 def lay_out(tool: str, files: Sequence[Sequence[Run]]) -> tuple[tuple[ImportedCell, ...], tuple[Placed, ...]]:
-    """Cells in the order of their first run, and every run in the order of the files."""
+    """Sort runs into cells and blocks: cells in the order of their first run, runs in the order of the files."""
     numbered = [(number, run) for number, runs in enumerate(files) for run in runs]
     names = _names([run for _, run in numbered])
     cells: list[ImportedCell] = []
@@ -70,7 +70,7 @@ def lay_out(tool: str, files: Sequence[Sequence[Run]]) -> tuple[tuple[ImportedCe
 
 
 def common(runs: Sequence[Run]) -> dict[str, str]:
-    """Settings that all of them share."""
+    """Settings that all of these runs share."""
     first = runs[0].settings if runs else {}
     return {k: v for k, v in first.items() if all(r.settings.get(k) == v for r in runs)}
 
@@ -85,7 +85,7 @@ def _key(run: Run) -> tuple[tuple[str, str], ...]:
 
 def _names(runs: Sequence[Run]) -> Names:
     """Names of each of a label's settings: those that differ, "" where none does. A command is its own name."""
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+    names: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
     for label in dict.fromkeys(run.label for run in runs):
         mine = [run for run in runs if run.label == label]
         keys = dict.fromkeys(key for run in mine for key in run.settings)
@@ -94,8 +94,8 @@ def _names(runs: Sequence[Run]) -> Names:
             differ = ["command"]
         for run in mine:
             words = [f"{k}={run.settings.get(k, 'not set')}" for k in differ]
-            found[label, _key(run)] = run.settings["command"] if differ == ["command"] else ", ".join(words)
-    return found
+            names[label, _key(run)] = run.settings["command"] if differ == ["command"] else ", ".join(words)
+    return names
 
 
 def _blocks(

@@ -48,26 +48,28 @@ class Line:
 
 @dataclass
 class Readings:
-    """Values of one run as they are read; raises BadInput for one that is no finite number, with its place."""
+    """Collects the values of one run as they are read. Raises BadInput, which names file and key, for one that is not
+    finite."""
 
     where: str
     loop: str = ""
-    found: list[Reading] = field(default_factory=list)
+    rows: list[Reading] = field(default_factory=list)
 
     def add(self, name: str, value: Any, unit: str, better: str, *, scale: float = 1.0, at: str = "") -> None:
-        """`scale`: from the tool's unit to ours. `at`: what the tool calls it, where that is not `name`."""
+        """Add a value in `unit`. `scale`: from the tool's unit to that. `at`: what the tool calls it, where that is not
+        `name`."""
         number = finite(value, self.where, at or name) * scale
-        self.found.append(Reading(name, number, unit, better, self.loop, primary=not self.found))
+        self.rows.append(Reading(name, number, unit, better, self.loop, primary=not self.rows))
 
     def latency(self, name: str, value: Any, *, scale: float, at: str = "") -> None:
         self.add(name, value, *LATENCY, scale=scale, at=at)
 
     def done(self) -> tuple[Reading, ...]:
-        return tuple(self.found)
+        return tuple(self.rows)
 
 
 def finite(value: Any, where: str | Line, name: str) -> float:
-    """A measured value, 0 or more. Raises BadInput.
+    """Read a measured value, which is 0 or more. Raises BadInput for any other.
 
     >>> finite("12.5", "a.csv, line 3", "elapsed")
     12.5
@@ -93,20 +95,20 @@ def _short(value: Any) -> str:
 
 def part(of: Any, key: str, where: str) -> Mapping[str, Any]:
     """An object inside an object. Raises BadInput where there is none."""
-    found = of.get(key) if isinstance(of, Mapping) else None
-    if not isinstance(found, Mapping):
+    inner = of.get(key) if isinstance(of, Mapping) else None
+    if not isinstance(inner, Mapping):
         raise BadInput(f"{where}: there is no '{key}' in it", hint="is it whole, and the tool's own output?")
-    return found
+    return inner
 
 
 def items(of: Any, key: str, where: str) -> Sequence[Any]:
     """A list inside an object. Raises BadInput where there is none."""
-    found = of.get(key) if isinstance(of, Mapping) else None
-    if not isinstance(found, list):
+    entries = of.get(key) if isinstance(of, Mapping) else None
+    if not isinstance(entries, list):
         raise BadInput(
             f"{where}: there is no list '{key}' in it", hint="is it whole, and the tool's own output?"
         )
-    return found
+    return entries
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:
@@ -116,11 +118,11 @@ def flat(value: Any, name: str = "") -> dict[str, str]:
     {'runner.constant.times': '4', 'runner.constant.concurrency': '2'}
     """
     if isinstance(value, Mapping):
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         for key, inner in value.items():
             if not any(word in str(key).lower() for word in ("password", "secret", "token")):
-                found |= flat(inner, f"{name}.{key}" if name else str(key))
-        return found
+                settings |= flat(inner, f"{name}.{key}" if name else str(key))
+        return settings
     if isinstance(value, list):
         return {name: ", ".join(str(x) for x in value)}
     return {} if value is None else {name: str(value)}

@@ -30,7 +30,7 @@ KNOWN = "contend import --help names the formats that are known"
 
 
 class Collector(Protocol):
-    """Stands for one list. `add` never raises: what is wrong with an item is told when the list is used."""
+    """Takes the items of one list as they are read. `add` never raises: a wrong item is an error when the list is used."""
 
     def add(self, item: Any) -> None: ...
 
@@ -40,10 +40,9 @@ Collectors = Mapping[str, Callable[[], Collector]]
 
 
 class JsonText:
-    """The documents in a file, one after the other; lines before the first are passed over (fio's notes).
+    """Reads the JSON documents in a file, one after the other; lines before the first are skipped (fio's notes).
 
-    bad: makes an error about the file of what is wrong and a hint. Every method raises such, for JSON that ends in its
-    middle or is none.
+    bad: makes the error, from what is wrong and a hint. Every method raises it for text that is cut off or no JSON.
     """
 
     def __init__(self, file: IO[bytes], collectors: Collectors, bad: Callable[[str, str], BadInput]) -> None:
@@ -70,17 +69,17 @@ class JsonText:
         return self._document()
 
     def others(self) -> Iterator[Any]:
-        """The documents behind the first, until something else follows. May be asked for once."""
+        """Read the documents behind the first, until something else follows. Call it once."""
         _ = self.first
         while self._peek() in ("{", "["):
             yield self._document()
 
     def only(self) -> Any:
-        """The one document that there is."""
-        found = self.first
+        """Read the document of a file that has only one. Raises the file's error where more follows."""
+        document = self.first
         if self._peek():
             raise self._bad("something follows the JSON document in it", "one file a run: name them apart")
-        return found
+        return document
 
     # ---- values
 
@@ -125,9 +124,9 @@ class JsonText:
         while True:
             self._keep(0)
             yield
-            found = self._expect(f",{closing}", "Expecting ',' delimiter")
+            character = self._expect(f",{closing}", "Expecting ',' delimiter")
             self._at += 1
-            if found == closing:
+            if character == closing:
                 return
 
     def _keep(self, characters: int) -> None:
@@ -200,10 +199,10 @@ class JsonText:
                 return ""
 
     def _expect(self, characters: str, message: str) -> str:
-        found = self._peek()
-        if not found or found not in characters:
+        character = self._peek()
+        if not character or character not in characters:
             raise self._broken(json.JSONDecodeError(message, self._text, self._at))
-        return found
+        return character
 
     def _broken(self, error: json.JSONDecodeError) -> BadInput:
         line = self._line + error.lineno - 1

@@ -15,7 +15,7 @@ from contend.imports.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """The run directory to be."""
+    """All that is read from the files, of which a run directory is made: format, cells, runs, common settings, notes."""
 
     format: Format
     sources: tuple[Source, ...]
@@ -27,19 +27,19 @@ class Import:
 
 
 def read_files(paths: Sequence[Path], form: str = "", read: Callable[[int], None] | None = None) -> Import:
-    """Every file, by its content or as `form`. Raises BadInput for the first that will not do.
+    """Read every file, as the format `form` or as its content says. Raises BadInput for the first that cannot be read.
 
-    read: is told how many bytes more of the files have been read; of all their sizes, and now and then a little more.
+    read: called with each number of bytes read; their sum is the files' size or a little more.
     """
-    asked = named(form) if form else None
+    chosen = named(form) if form else None
     sources = tuple(Source.open(path, COLLECTORS, read) for path in paths)
     _once(sources)
     try:
-        forms = [asked or recognise(source) for source in sources]
-        for source, found in zip(sources, forms, strict=True):
-            if found is not forms[0]:
+        forms = [chosen or recognise(source) for source in sources]
+        for source, recognised in zip(sources, forms, strict=True):
+            if recognised is not forms[0]:
                 raise BadInput(
-                    f"{sources[0].name} is of {forms[0].name}, {source.name} of {found.name}",
+                    f"{sources[0].name} is of {forms[0].name}, {source.name} of {recognised.name}",
                     hint="one import is of one tool: contend import them apart, then contend compare",
                 )
         documents = [_document(forms[0], source) for source in sources]
@@ -89,8 +89,8 @@ def _once(sources: Sequence[Source]) -> None:
 
 
 def _differing(cells: Sequence[ImportedCell]) -> list[str]:
-    """Settings that made cells of the files."""
-    told = []
+    """Notes on settings that differ between files and so split their runs into cells."""
+    notes = []
     for label in dict.fromkeys(cell.factors.get("victim", "") for cell in cells):
         mine = [c for c in cells if c.factors.get("victim", "") == label]
         if not label or len(mine) < 2:
@@ -98,5 +98,5 @@ def _differing(cells: Sequence[ImportedCell]) -> list[str]:
         keys = dict.fromkeys(key for cell in mine for key in cell.settings)
         differ = {k: list(dict.fromkeys(c.settings.get(k, "not set") for c in mine)) for k in keys}
         words = [f"{k} ({', '.join(values)})" for k, values in differ.items() if len(values) > 1]
-        told.append(f"{label}: the files differ in {'; '.join(words)}, so each is a cell of its own")
-    return told
+        notes.append(f"{label}: the files differ in {'; '.join(words)}, so each is a cell of its own")
+    return notes

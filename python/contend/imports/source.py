@@ -44,7 +44,7 @@ class Source:
     def open(
         cls, path: Path, collectors: Collectors | None = None, read: Callable[[int], None] | None = None
     ) -> Source:
-        """Raises BadInput for what is no readable file, or empty."""
+        """Open a file. Raises BadInput where it cannot be read or is empty."""
         try:
             with _regular(path) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -69,7 +69,7 @@ class Source:
 
     @functools.cached_property
     def text(self) -> str:
-        """All of it. Raises BadInput when it is too large, or no UTF-8."""
+        """Read the whole text. Raises BadInput when it is too large, or no UTF-8."""
         with self._bytes() as file:
             try:
                 data = file.read(MAX_BYTES + 1)
@@ -89,21 +89,21 @@ class Source:
         return JsonText(file, self.collectors, self.bad)
 
     def document(self) -> Any:
-        """The one JSON document that it is. Raises BadInput for more, and for text behind it."""
+        """Read the file's one JSON document. Raises BadInput for more, and for text behind it."""
         return self.json.only()
 
     def documents(self) -> Iterator[Any]:
-        """Every JSON document in it, until something else follows. May be asked for once. Raises BadInput."""
+        """Read every JSON document in the file, until something else follows. Call it once. Raises BadInput."""
         yield self.json.first
         yield from self.json.others()
 
     def close(self) -> None:
-        """Let go of the file, if it is being read."""
+        """Close the file, if it is being read."""
         if self._opened:
             self._opened.pop().close()
 
     def header(self) -> tuple[list[str], str]:
-        """Columns of the first line, and what parts them."""
+        """Column names of the first line, and the character that separates them."""
         line = self.head.split("\n", 1)[0]
         delimiter = max(_DELIMITERS, key=line.count)
         try:

@@ -1,4 +1,4 @@
-"""A run directory from what other tools measured, as one of our own runs would have left it."""
+"""Writes what other tools measured as a run directory, as one of contend's own runs leaves it."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ STOPPED = "imported"
 _SAMPLES = Observed.SAMPLES
 
 
-def write_run(found: Import, runs: Path, name: str) -> RunDirectory:
-    """A new directory below `runs`; on any error there is none. Raises BadInput for what no scenario may hold."""
-    scenario = _scenario(found)
+def write_run(imported: Import, runs: Path, name: str) -> RunDirectory:
+    """Make a run directory below `runs`; on any error nothing stays. Raises BadInput for what no scenario may hold."""
+    scenario = _scenario(imported)
     text = mask_yaml(to_yaml(scenario))  # nothing is to be measured again: what is a secret is needed no more
     parse(read_yaml(text, "what was imported", ScenarioError))
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
-    run = RunDirectory.create(runs, name or found.format.name, stamp)
+    run = RunDirectory.create(runs, name or imported.format.name, stamp)
     try:
         run.write_scenario(text)
-        run.write_json("environment.json", _environment(found))
-        run.write_json("plan.json", _plan(found))
+        run.write_json("environment.json", _environment(imported))
+        run.write_json("plan.json", _plan(imported))
         with Ledger(run.ledger_path) as ledger:
-            ledger.event("import", files=[s.name for s in found.sources])
-            run.extend(_row(number, placed, found) for number, placed in enumerate(found.placed))
-            ledger.event("run-end", stopped=STOPPED, finished=len(found.placed))
+            ledger.event("import", files=[s.name for s in imported.sources])
+            run.extend(_row(number, placed, imported) for number, placed in enumerate(imported.placed))
+            ledger.event("run-end", stopped=STOPPED, finished=len(imported.placed))
     except BaseException:
         run.close()
         run.remove()
@@ -51,39 +51,39 @@ def write_run(found: Import, runs: Path, name: str) -> RunDirectory:
     return run
 
 
-def _scenario(found: Import) -> Imported:
-    tool, files = found.format.name, len(found.sources)
+def _scenario(imported: Import) -> Imported:
+    tool, files = imported.format.name, len(imported.sources)
     return Imported(
         study="imported",
         title=f"{tool}, imported from {files} file{'s' if files != 1 else ''}",
         tool=tool,
-        settings=found.settings,
+        settings=imported.settings,
         cells={
-            cell.id: {k: v for k, v in cell.settings.items() if k not in found.settings}
-            for cell in found.cells
+            cell.id: {k: v for k, v in cell.settings.items() if k not in imported.settings}
+            for cell in imported.cells
         },
         measure=Measure(target=None),
     )
 
 
-def _environment(found: Import) -> dict[str, Any]:
+def _environment(imported: Import) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "contend": __version__,
         "imported": {
             "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "format": found.format.name,
-            "version": ", ".join(found.versions) or UNSAID,
-            "files": {s.name: f"sha256:{s.sha256}" for s in found.sources},
+            "format": imported.format.name,
+            "version": ", ".join(imported.versions) or UNSAID,
+            "files": {s.name: f"sha256:{s.sha256}" for s in imported.sources},
             "host": UNSAID,
-            "notes": list(found.notes),
+            "notes": list(imported.notes),
         },
-        "tools": {found.format.name: ", ".join(found.versions) or "unknown"},
+        "tools": {imported.format.name: ", ".join(imported.versions) or "unknown"},
         "skipped": [],
     }
 
 
-def _plan(found: Import) -> dict[str, Any]:
+def _plan(imported: Import) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "seed": 0,
@@ -101,23 +101,23 @@ def _plan(found: Import) -> dict[str, Any]:
                     Application(cell.factors["victim"]) if "victim" in cell.factors else None
                 ).to_json(),
             }
-            for cell in found.cells
+            for cell in imported.cells
         ],
         "workloads": {},
         "columns": ["index", "block", "phase", "cell", "seed"],
-        "trials": [[n, p.block, "counted", p.cell, 0] for n, p in enumerate(found.placed)],
+        "trials": [[n, p.block, "counted", p.cell, 0] for n, p in enumerate(imported.placed)],
         "scenario": "",
-        "command": shlex.join(_command(found)),
+        "command": shlex.join(_command(imported)),
     }
 
 
-def _command(found: Import) -> Sequence[str]:
-    return ["contend", "import", *(s.name for s in found.sources), "--as", found.format.name]
+def _command(imported: Import) -> Sequence[str]:
+    return ["contend", "import", *(s.name for s in imported.sources), "--as", imported.format.name]
 
 
-def _row(number: int, placed: Placed, found: Import) -> dict[str, Any]:
+def _row(number: int, placed: Placed, imported: Import) -> dict[str, Any]:
     run = placed.run
-    factors = next(cell.factors for cell in found.cells if cell.id == placed.cell)
+    factors = next(cell.factors for cell in imported.cells if cell.id == placed.cell)
     return {
         "trial": number,
         "block": placed.block,
@@ -127,7 +127,7 @@ def _row(number: int, placed: Placed, found: Import) -> dict[str, Any]:
         "clock": "",  # none of this host's: started_ns and ended_ns are not known
         "utc": None if run.began_s is None else _utc(run.began_s),
         "ended_utc": None if run.ended_s is None else _utc(run.ended_s),
-        "file": found.sources[placed.file].name,
+        "file": imported.sources[placed.file].name,
         "status": "failed" if run.error else "ok",
         "error": run.error,
         "hint": "",

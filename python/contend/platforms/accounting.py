@@ -10,7 +10,7 @@ from contend.platforms.procfs import text_or_empty
 
 
 def flat(text: str) -> dict[str, int]:
-    """A flat-keyed file such as cpu.stat.
+    """Parse a file of lines `KEY NUMBER`, such as cpu.stat.
 
     >>> flat("usage_usec 12\\nuser_usec 5\\n")
     {'usage_usec': 12, 'user_usec': 5}
@@ -59,7 +59,7 @@ def blkio_bytes(text: str) -> tuple[int, int] | None:
 
 
 def read_usage(v2: Path | None, v1: Mapping[str, Path]) -> Usage:
-    """Usage of a party from its v2 group and its v1 groups (by controller), whichever there are.
+    """Usage of a workload from its v2 group and its v1 groups (by controller), whichever there are.
 
     Raises OSError when a group that should be there is gone.
     """

@@ -19,7 +19,7 @@ BURST_FILES = {2: "cpu.max.burst", 1: "cpu.cfs_burst_us"}  # by version of the h
 
 
 def period_text(us: int) -> str:
-    """A period or burst, as a scenario and tables have it.
+    """Write a period or burst, given in µs, as scenarios and tables have it.
 
     >>> period_text(10_000), period_text(2_500), period_text(0)
     ('10ms', '2.5ms', '0')
@@ -56,8 +56,8 @@ def refused(limit: Limit) -> str:
     if not MIN_PERIOD_US <= period <= MAX_PERIOD_US:
         return f"a period of {period_text(period)} is not from 1 ms to 1 s"
     if quota < MIN_QUOTA_US:
-        told = f"{limit.cpus:g} CPU is {limit.cpus * period / 1000:g} ms in {period_text(period)}"
-        return f"a quota of {told}, and the kernel takes none below 1 ms"
+        quota_text = f"{limit.cpus:g} CPU is {limit.cpus * period / 1000:g} ms in {period_text(period)}"
+        return f"a quota of {quota_text}, and the kernel takes none below 1 ms"
     if limit.burst_us > quota:
         return f"a burst of {period_text(limit.burst_us)} is above its quota of {quota / 1000:g} ms a period"
     return ""
@@ -123,7 +123,7 @@ def read_bandwidth(read: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 
 def wrong(read: Mapping[str, str], limit: Limit) -> str:
-    """Name what the limit files say that was not asked for, of period and burst; "" where they agree.
+    """Say how period and burst in the limit files differ from the request; "" where they agree.
 
     >>> wrong({"cpu.max": "5000 10000", "cpu.max.burst": "0"}, Limit(cpus=0.5, period_us=10_000, burst_us=1000))
     'a burst of 0 instead of 1ms'

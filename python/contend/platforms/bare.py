@@ -129,14 +129,14 @@ class BareHost:
         spec: HostSpec,
         cpus: tuple[int, ...],
         groups: Groups,
-        found_by: WorkloadGroup | Kin | None,
+        traced_by: WorkloadGroup | Kin | None,
     ) -> None:
-        """found_by: how its processes are found again."""
+        """traced_by: its control groups, or the record of its descendants: by which its processes are found again."""
         self.spec = spec
         self._run_id, self._ledger = run_id, ledger
         self._cpus, self._groups = cpus, groups
-        self._group = found_by if isinstance(found_by, WorkloadGroup) else None
-        self._kin = found_by if isinstance(found_by, Kin) else None
+        self._group = traced_by if isinstance(traced_by, WorkloadGroup) else None
+        self._kin = traced_by if isinstance(traced_by, Kin) else None
         self._running: list[tuple[LocalProcess, str]] = []  # with the name in the ledger, "" for none
         self._ended: list[Exit] = []
         self._outside: list[LocalProcess] = []  # the user's own, while they run
@@ -150,18 +150,18 @@ class BareHost:
         if self.closed:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         self._settle()
-        place = Confines(
+        confines = Confines(
             cgroup_procs=self._group.procs() if self._group and command.left != "outside" else (),
             cpus=self._cpus,
             netns=None if self.spec.netns is None else namespace_path(self.spec.netns),
         )
         if command.left == "outside":
-            process = launch(command, place, {})
+            process = launch(command, confines, {})
             self._outside.append(process)
             if self._kin is not None:
                 self._kin.waits_for(process.pid)
             return process
-        marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        marks = {procfs.MARKER: self._run_id, procfs.MEMBER_MARKER: self.spec.name}
         if self._group is not None and command.left == "released":
             marks = {}  # the group tells whose it is, and no mark is to stay on what is let go
         name = ""
@@ -172,7 +172,7 @@ class BareHost:
         try:
             process = launch(
                 command,
-                place,
+                confines,
                 marks,
                 among=self._group.pids if self._group else None,
                 end_rest=self._end_rest,
@@ -216,35 +216,35 @@ class BareHost:
     def _record(self, process: LocalProcess, name: str) -> None:
         if self._kin is not None:
             self._kin.waits_for(process.pid)
-        found = procfs.stat(process.pid)
+        status = procfs.stat(process.pid)
         self._ledger.created(
             "process",
             name,
             run=self._run_id,
             party=self.spec.name,
             pid=process.pid,
-            start_ticks=None if found is None else found.start_ticks,
+            start_ticks=None if status is None else status.start_ticks,
             exe=procfs.executable(process.pid),
             boot_id=procfs.boot_id(),
         )
 
     def release(self) -> tuple[Survivor, ...]:
         """See `base.Releases`."""
-        until, found = time.monotonic() + _LAST_WORDS_S, self._left()
-        while found and time.monotonic() < until:
+        until, remaining = time.monotonic() + _LAST_WORDS_S, self._left()
+        while remaining and time.monotonic() < until:
             time.sleep(0.005)
-            found = self._left()
+            remaining = self._left()
         released: dict[int, str] = {}
         until = time.monotonic() + _RELEASE_S
-        while found and time.monotonic() < until:  # again: what was forked while the others were moved
-            released |= {pid: procfs.name(pid) for pid in found}
+        while remaining and time.monotonic() < until:  # again: what was forked while the others were moved
+            released |= {pid: procfs.name(pid) for pid in remaining}
             if self._group is not None:
-                self._groups.release(self._group, found)
+                self._groups.release(self._group, remaining)
             else:
-                self._released |= {s.pid: s.start_ticks for s in procfs.processes(found)}
+                self._released |= {s.pid: s.start_ticks for s in procfs.processes(remaining)}
                 if self._kin is not None:
-                    self._kin.let_go(found)
-            found = self._left()
+                    self._kin.let_go(remaining)
+            remaining = self._left()
         self._settle()
         return tuple(Survivor(pid, name) for pid, name in sorted(released.items()))
 
@@ -261,8 +261,8 @@ class BareHost:
 
     def _gone_from_here(self) -> set[int]:
         """Pids of what was let go, and of its descendants."""
-        found = {s.pid for s in procfs.processes(self._released) if s.start_ticks == self._released[s.pid]}
-        return found.union(*(procfs.descendants(pid) for pid in found))
+        pids = {s.pid for s in procfs.processes(self._released) if s.start_ticks == self._released[s.pid]}
+        return pids.union(*(procfs.descendants(pid) for pid in pids))
 
     def _in_session(self, process: LocalProcess) -> set[int]:
         return procfs.in_session(process.pid) - self._gone_from_here()
@@ -271,13 +271,13 @@ class BareHost:
     def _left_outside(kin: Kin, ended: list[LocalProcess]) -> set[int]:
         """Pids that the user's commands have left, where this process is the reaper of orphans: the rest of their sessions,
         and orphans without a mark, in sessions of their own, that are not older than the commands."""
-        found = set().union(*(procfs.in_session(process.pid) for process in ended))
+        pids = set().union(*(procfs.in_session(process.pid) for process in ended))
         began_ticks = min(process.started_ns for process in ended) * os.sysconf("SC_CLK_TCK") // 10**9
         for one in procfs.processes(kin.alive()):
             orphan = one.ppid == os.getpid() and one.session != os.getsid(0)
             if orphan and one.start_ticks >= began_ticks and procfs.marks(one.pid) is None:
-                found.add(one.pid)
-        return found
+                pids.add(one.pid)
+        return pids
 
     def _settle(self) -> None:
         """Put the processes that have ended behind us."""
@@ -325,10 +325,10 @@ class BareHost:
     def pids(self) -> tuple[int, ...]:
         if self._group is not None:
             return tuple(sorted(self._group.pids()))
-        found = self._marked()
+        pids = self._marked()
         sessions = {process.pid for process, _ in self._running}
-        found |= {p.pid for p in procfs.processes() if p.session in sessions}
-        return tuple(sorted(found - self._gone_from_here()))
+        pids |= {p.pid for p in procfs.processes() if p.session in sessions}
+        return tuple(sorted(pids - self._gone_from_here()))
 
     def _marked(self) -> set[int]:
         """Without a group: descendants of this process that say that they are this party's."""
@@ -340,7 +340,7 @@ class BareHost:
         return len(self.pids())
 
     def without_quota(self) -> contextlib.AbstractContextManager[None]:
-        """Its CPU quota is lifted meanwhile: for what is not the party's own work."""
+        """Lift the CPU quota while the block runs: for work that is not the workload's own."""
         return contextlib.nullcontext() if self._group is None else self._group.without_quota()
 
     def listens(self, port: int) -> bool:

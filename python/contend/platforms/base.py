@@ -1,4 +1,4 @@
-"""The seam between a run and the thing it runs on. Backends meet the rest of contend only here.
+"""The interface between a run and the platforms it runs on: `Platform`, `Host`, `Process` and what they exchange.
 
 A Platform prepares Hosts. A Host is one party's place to run: the victim, each neighbour and the load
 generator get one each, so that what one uses is accounted to it and can be ended without the others.
@@ -37,9 +37,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
-    """The shares of a workload. `cpu_list` is an affinity (bare), a cpuset (container, when pinned), or what each virtual
-    CPU is pinned to (vm). `ports`: of its servers, which are to be reached at 127.0.0.1 from outside.
-    `netns` is where its processes stand; of a guest the server's end of a pair, where its machine gets a tap device."""
+    """Resources for the host of one workload: CPUs, limits, network. `cpu_list` is an affinity (bare), a cpuset
+    (container, when pinned), or what each virtual CPU is pinned to (vm). `ports`: of its servers, which are to be
+    reached at 127.0.0.1 from outside. `netns` is where its processes stand; of a guest the server's end of a pair, where
+    its machine gets a tap device."""
 
     name: str  # unique within the run; becomes part of the names of cgroups and containers
     role: Role
@@ -108,12 +109,12 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """In the tool's own pid namespace."""
+        """The process's pid, in contend's own pid namespace."""
         ...
 
     @property
     def started_ns(self) -> int:
-        """CLOCK_MONOTONIC."""
+        """When the process started: CLOCK_MONOTONIC, ns."""
         ...
 
     def wait(self, timeout_s: float | None = None) -> Exit:
@@ -151,16 +152,16 @@ class Usage:
         return self._with(earlier, -1)
 
     def plus(self, more: Usage) -> Usage:
-        """Both counted together."""
+        """Add another usage."""
         return self._with(more, 1)
 
     def _with(self, other: Usage, sign: int) -> Usage:
         """Add or subtract. A figure that one of the two cannot tell is 0 of the other, and None where this one cannot."""
-        found: dict[str, int | None] = {}
+        figures: dict[str, int | None] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            found[name] = None if value is None else value + sign * (getattr(other, name) or 0)
-        return Usage(**found)
+            figures[name] = None if value is None else value + sign * (getattr(other, name) or 0)
+        return Usage(**figures)
 
 
 class Host(Protocol):
@@ -210,11 +211,13 @@ class Platform(Protocol):
     kind: str
 
     def prepare(self, spec: HostSpec) -> Host:
-        """Raises CannotHonour before anything is created if the host cannot give what `spec` asks for."""
+        """Make a host as `spec` asks. Raises CannotHonour, before anything is created, where this machine cannot give
+        that."""
         ...
 
     def describe(self) -> dict[str, object]:
-        """For the record: mechanism (cgroup v1/v2, scope, affinity only), runtime and version."""
+        """Describe the platform for environment.json: mechanism (cgroup v1/v2, scope, affinity only), runtime and
+        version."""
         ...
 
     def close(self) -> None: ...

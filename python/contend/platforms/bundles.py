@@ -39,14 +39,14 @@ class Mount:
 
 def host_mounts(writable: Sequence[Path]) -> list[Mount]:
     """The host's programs read-only, the interpreter that runs contend, and `writable`; outer ones first."""
-    found = {Path(p): Mount(Path(p)) for p in _HOST if Path(p).is_dir() and not Path(p).is_symlink()}
+    mounts = {Path(p): Mount(Path(p)) for p in _HOST if Path(p).is_dir() and not Path(p).is_symlink()}
     package = Path(__file__).resolve().parents[2]
     for path in (Path(sys.base_prefix), Path(sys.prefix), Path(sys.base_prefix).resolve(), package):
-        if path.is_dir() and not any(path.is_relative_to(seen) for seen in found):
-            found[path] = Mount(path)
+        if path.is_dir() and not any(path.is_relative_to(seen) for seen in mounts):
+            mounts[path] = Mount(path)
     for path in writable:
-        found[path.resolve()] = Mount(path.resolve(), writable=True)
-    return sorted(found.values(), key=lambda mount: len(mount.path.parts))
+        mounts[path.resolve()] = Mount(path.resolve(), writable=True)
+    return sorted(mounts.values(), key=lambda mount: len(mount.path.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Bundle:
         return self.path / "exchange"
 
     def make_rootfs(self, run_id: str = "") -> None:
-        """Mount points, and the host's links from / into /usr; `owner` names the run."""
+        """Make mount points and the host's links from / into /usr; write the run's id into `owner`."""
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "owner").write_text(run_id, encoding="utf-8")
         for name in ("proc", "sys", "dev", "tmp", "run", "var/tmp", "root", "etc", "usr"):
@@ -95,7 +95,7 @@ def home() -> Path:
 
 
 def left() -> list[tuple[Path, str]]:
-    """(directory, run id) of every bundle that stands."""
+    """List every bundle that is left: (directory, run id)."""
     if not home().is_dir():
         return []
     return [

@@ -1,4 +1,4 @@
-"""Programs of an engine, started and waited for: when they began and ended, what they said, and their CPU time."""
+"""Calls of an engine's programs: when each began and ended, what it printed, and its CPU time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contend.platforms import procfs
 
 # The party that calls of an engine are marked as: one that is killed while it makes a network leaves parts of it that
 # nobody knows, so a clean-up waits for them to end.
-PARTY = "engine-call"
+MEMBER = "engine-call"
 _SPARE = 16  # descriptors below it are given to children: none of ours may stand in the way
 
 
@@ -23,7 +23,7 @@ class Ended:
 
     code: int
     out: str
-    said: str
+    err: str
     began_ns: int
     ended_ns: int
     cpu_ns: int
@@ -31,8 +31,8 @@ class Ended:
 
     @property
     def why(self) -> str:
-        """Its last words, in one line."""
-        lines = self.said.strip().splitlines()
+        """The last line of its standard error, or its exit status where there is none."""
+        lines = self.err.strip().splitlines()
         return lines[-1].strip()[:300] if lines else f"exit status {self.code}"
 
 
@@ -66,10 +66,10 @@ def call(
     argv: Sequence[str], within_s: float, environment: Mapping[str, str] | None = None, given: bytes = b""
 ) -> Ended:
     """Run a program to its end, with what it is given to read; after `within_s` it is killed. Its output goes to memory
-    files, not pipes: what it leaves running would keep a pipe open. It is marked as a call (PARTY) unless it has an
+    files, not pipes: what it leaves running would keep a pipe open. It is marked as a call (MEMBER) unless it has an
     environment of its own. Raises OSError where it cannot be started."""
     if environment is None:
-        environment = {**os.environ, procfs.PARTY_MARKER: PARTY}
+        environment = {**os.environ, procfs.MEMBER_MARKER: MEMBER}
     kept = [os.memfd_create(name) for name in ("in", "out", "err")]
     try:
         os.pwrite(kept[0], given, 0)
@@ -82,10 +82,10 @@ def call(
             os.kill(pid, signal.SIGKILL)
         _, status, used = os.wait4(pid, 0)
         ended_ns = time.monotonic_ns()
-        said = _read(kept[2]) + (f"\nnot done within {within_s:g} s" if late else "")
+        errors = _read(kept[2]) + (f"\nnot done within {within_s:g} s" if late else "")
         cpu_ns = round((used.ru_utime + used.ru_stime) * 1e9)
         code = os.waitstatus_to_exitcode(status)
-        return Ended(code, _read(kept[1]), said, began_ns, ended_ns, cpu_ns, late)
+        return Ended(code, _read(kept[1]), errors, began_ns, ended_ns, cpu_ns, late)
     finally:
         for fd in kept:
             os.close(fd)

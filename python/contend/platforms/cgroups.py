@@ -80,10 +80,10 @@ def parse_layout(mountinfo: str, own: str) -> Layout:
             directory = _below(mount, mount_root, groups[""])
             v2 = Hierarchy(2, mount, directory, _words(mount / "cgroup.controllers"))
         elif kind == "cgroup":
-            found = [option for option in options if option in groups and option != ""]
-            for controller in found:
+            mounted = [option for option in options if option in groups and option != ""]
+            for controller in mounted:
                 directory = _below(mount, mount_root, groups[controller])
-                v1.setdefault(controller, Hierarchy(1, mount, directory, frozenset(found)))
+                v1.setdefault(controller, Hierarchy(1, mount, directory, frozenset(mounted)))
     return Layout(v2, v1)
 
 
@@ -116,14 +116,14 @@ def parents(hierarchy: Hierarchy) -> list[Path]:
 
 def members(group: Path) -> set[int]:
     """Processes in a group and in the groups below it; a group that is gone has none."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for directory in _tree(group):
         try:
             text = (directory / "cgroup.procs").read_text(encoding="ascii")
         except OSError:  # ENOENT or ENODEV: removed meanwhile; EOPNOTSUPP: threaded, its domain lists them
             continue
-        found.update(int(pid) for pid in text.split() if pid != "0")
-    return found
+        pids.update(int(pid) for pid in text.split() if pid != "0")
+    return pids
 
 
 def move(pids: Iterable[int], group: Path) -> None:
@@ -219,10 +219,10 @@ def remove(group: Path, timeout_s: float = 5.0) -> bool:
 
 def find(layout: Layout) -> list[Path]:
     """Every run group of contend in every hierarchy, whoever made it."""
-    found: list[Path] = []
+    groups: list[Path] = []
     for hierarchy in layout.hierarchies():
         for directory, below, _ in os.walk(hierarchy.root):
-            ours = [name for name in below if name.startswith(f"{names.PREFIX}.")]
-            found += [Path(directory) / name for name in ours]
-            below[:] = [name for name in below if name not in ours]
-    return found
+            own_names = [name for name in below if name.startswith(f"{names.PREFIX}.")]
+            groups += [Path(directory) / name for name in own_names]
+            below[:] = [name for name in below if name not in own_names]
+    return groups

@@ -1,4 +1,4 @@
-"""Names and folders that a thing of each kind may have, so that a row of a ledger can name nothing else.
+"""Names and folders that a thing of each kind may have: a row of a ledger with any other removes nothing.
 
 Raises HostFailed for what is not contend's, of that run. Directories and files are removed through descriptors of the
 directories they lie in, which are walked to without following a link.
@@ -27,7 +27,8 @@ _CONTROLLER = re.compile(r"[a-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class OfRun:
-    """Whose a thing is. `run_id`: "" where only a hash of it is known. `directory`: of the run, None where it has none."""
+    """The run that owns a thing. `run_id`: "" where only a hash of it is known. `directory`: of the run, None where it
+    has none."""
 
     run_id: str
     directory: Path | None = None
@@ -85,15 +86,15 @@ def _in_hierarchy(name: str) -> Path | None:
     )
 
 
-def remove_directory(name: str, of: OfRun, places: tuple[Path, ...] = ()) -> bool:
-    """Remove a directory inside the run's own, or one that carries the run's name: anywhere, or right in `places`. Nothing
+def remove_directory(name: str, of: OfRun, parents: tuple[Path, ...] = ()) -> bool:
+    """Remove a directory inside the run's own, or one that carries the run's name: anywhere, or right in `parents`. Nothing
     is removed that something is mounted in. False where there is none.
 
     Raises HostFailed, OSError.
     """
     path = _real(name)
     if not _inside(path, of) and not (
-        _plain(path) and of.named(path.name) and (not places or path.parent in places)
+        _plain(path) and of.named(path.name) and (not parents or path.parent in parents)
     ):
         raise stranger(name, "directories")
     with _parent_of(path) as parent:
@@ -103,7 +104,7 @@ def remove_directory(name: str, of: OfRun, places: tuple[Path, ...] = ()) -> boo
             return False
         _check_owner(status, path, of)
         real = Path(os.readlink(f"/proc/self/fd/{parent}")) / path.name  # noqa: PTH115 (bytes that are no UTF-8 stay)
-        if mounted := [place for place in mounts() if place.is_relative_to(real)]:
+        if mounted := [mount for mount in mounts() if mount.is_relative_to(real)]:
             raise HostFailed(f"{mounted[0]} is still mounted", hint=f"umount {mounted[0]}")
         _remove_tree(path.name, parent)
     return True

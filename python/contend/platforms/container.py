@@ -202,7 +202,7 @@ class ContainerHost:
             self._engine.call("run", "--detach", "--bundle", str(self._bundle.path), self._name)
             return
         options = ["--name", self._name, "--label", f"{engines.LABEL_RUN}={self._run_id}"]
-        options += ["--label", f"{engines.LABEL_PARTY}={spec.name}", *self._engine.rlimits]
+        options += ["--label", f"{engines.LABEL_MEMBER}={spec.name}", *self._engine.rlimits]
         options += ["--network", "host" if netns is None else f"ns:{netns}"]
         options += [*engine_options(limit, spec), *engines.mount_arguments(self._mounts())]
         root = [self._image] if self._image else ["--rootfs", str(self._bundle.rootfs)]
@@ -251,7 +251,7 @@ class ContainerHost:
         with self._lock:
             self._count += 1
             stamp = self._bundle.exchange / f"stamp-{self._count}"
-        marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        marks = {procfs.MARKER: self._run_id, procfs.MEMBER_MARKER: self.spec.name}
         own = {} if self._image and not self._image.startswith(f"{names.PREFIX}-") else dict(os.environ)
         inside = {**own, **command.env, **marks}
         argv = exec_argv(

@@ -1,4 +1,4 @@
-"""The CPUs of a set of so many, where the host leaves a choice: close together, or apart."""
+"""Choices of a number of CPUs on this host: close together, or far apart."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ def _shape(cpus: Sequence[Cpu], levels: Sequence[str]) -> Shape:
     return tuple(sorted((_shape(group, levels[1:]) for group in groups.values()), key=repr))
 
 
-def told(topology: Topology, ids: Iterable[int]) -> str:
-    """A set in words: how many cores, caches, nodes and packages it is in.
+def describe(topology: Topology, ids: Iterable[int]) -> str:
+    """Describe a set of CPUs: in how many cores, caches, nodes and packages it lies.
 
     >>> smt = Topology(tuple(Cpu(n, n % 4, cache=n % 4 // 2) for n in range(8)))
-    >>> told(smt, (3, 7)), told(smt, (1, 3))
+    >>> describe(smt, (3, 7)), describe(smt, (1, 3))
     ('1 core, 1 cache, 1 node', '2 cores, 2 caches, 1 node')
     """
-    found = _of(topology, ids)
+    cpus = _of(topology, ids)
     parts = []
     for level in ("core", "cache", "node", "package"):
-        number = len({getattr(cpu, level) for cpu in found})
+        number = len({getattr(cpu, level) for cpu in cpus})
         if level != "package" or number > 1:
             parts.append(f"{number} {level}{'s' if number != 1 else ''}")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""`contend destroy`: what runs left behind goes, by their ledgers, then by their names; what is another's is listed.
+"""`contend destroy`: removes what runs left behind, by their ledgers, then by name; lists what belongs to others.
 
 Nothing that is damaged, or laid in the way by somebody else, stops the cleaning of the rest.
 """
@@ -24,7 +24,7 @@ from contend.text.shape import Shape, Through
 
 @dataclass(frozen=True, slots=True)
 class Problem(Shape):
-    """A thing to look at by hand. The rest was cleaned all the same."""
+    """Something that contend could not clean up and that you have to look at; the rest was cleaned all the same."""
 
     message: str
     hint: str
@@ -66,8 +66,8 @@ def destroy_run(directory: Path, removers: Removers, *, force: bool = False) -> 
 
 
 def destroy_all(removers: Removers, *, force: bool = False) -> Report:
-    """Remove what any run left that this state directory knows, or none any more; and what carries contend's name and
-    belongs to no run. What another state directory knows is left alone and told."""
+    """Remove what is left of runs that this state directory knows, or none does, and what carries contend's name and belongs
+    to no run. What another state directory knows is left alone and listed."""
     done: list[Removed] = []
     live: list[Path] = []
     left: list[LeftAlone] = []
@@ -95,11 +95,11 @@ def destroy_all(removers: Removers, *, force: bool = False) -> Report:
             done += [replace(item, whose=whose) for item in (*report.removed, *report.failed)]
             left += report.left
             problems += report.problems
-    found = survey()
-    problems += [Problem(message, hint) for message, hint in found.problems]
-    done += [remove_stray(stray) for stray in found.strays]
-    left += found.left
-    report = _report(done, tuple(live), found.others, tuple(left), tuple(problems))
+    surveyed = survey()
+    problems += [Problem(message, hint) for message, hint in surveyed.problems]
+    done += [remove_stray(stray) for stray in surveyed.strays]
+    left += surveyed.left
+    report = _report(done, tuple(live), surveyed.others, tuple(left), tuple(problems))
     if not report.failed and not report.problems:
         _forget()
     return report
@@ -107,9 +107,9 @@ def destroy_all(removers: Removers, *, force: bool = False) -> Report:
 
 def survey_of(run_id: str) -> tuple[list[Removed], tuple[LeftAlone, ...], tuple[Problem, ...]]:
     """Remove what carries the name of one run and was not in its ledger; list what only says that it is the run's."""
-    found = survey(run_id)
-    done = [remove_stray(stray) for stray in found.strays]
-    return done, found.left, tuple(Problem(message, hint) for message, hint in found.problems)
+    surveyed = survey(run_id)
+    done = [remove_stray(stray) for stray in surveyed.strays]
+    return done, surveyed.left, tuple(Problem(message, hint) for message, hint in surveyed.problems)
 
 
 def _tried(directory: Path, removers: Removers, force: bool) -> Report:

@@ -1,4 +1,4 @@
-"""Container engines: which one works here, and how it is told to make, list and remove containers.
+"""Container engines: which one works here, and the commands that make, list and remove containers.
 
 docker and podman keep their own records; runc and crun get a state directory of contend's own, so that what
 stands there is contend's. An engine counts as working only after it has run `true`.
@@ -26,7 +26,7 @@ from contend.platforms import bundles, calls
 
 NAMES = ("docker", "podman", "runc", "crun")
 LABEL_RUN = "contend.run"
-LABEL_PARTY = "contend.party"
+LABEL_MEMBER = "contend.party"
 _TIMEOUT_S = 60.0
 _FEW_PROCESSES = 4096
 
@@ -46,7 +46,7 @@ class Engine:
         return self.name in ("runc", "crun")
 
     def call(self, *arguments: str, check: bool = True, given: bytes = b"") -> str:
-        """Run the engine with what it is given to read. Raises HostFailed with what it said."""
+        """Run the engine with this input and return its output. Raises HostFailed with its last line of error."""
         try:
             done = calls.call([*self.command, *arguments], _TIMEOUT_S, given=given)
         except OSError as error:
@@ -104,24 +104,24 @@ def _rlimit_variants() -> list[tuple[str, ...]]:
 
 @functools.cache
 def detect(name: str = "") -> Engine:
-    """The engine `name`, or the first that works. Raises CannotHonour with what each one said."""
+    """Find the engine `name`, or the first that works. Raises CannotHonour with the reason for each that does not."""
     if name and name not in NAMES:
         raise CannotHonour(f"'{name}' is no container engine", hint=f"known: {', '.join(NAMES)}")
-    said = []
+    reasons = []
     for candidate in (name,) if name else NAMES:
         if shutil.which(candidate) is None:
-            said.append(f"{candidate}: not installed")
+            reasons.append(f"{candidate}: not installed")
             continue
         for engine in _ways(candidate):
             try:
                 _prove(engine)
                 version = (engine.call("--version").splitlines() or [""])[0]
             except HostFailed as error:
-                said.append(str(error))
+                reasons.append(str(error))
                 continue
             return replace(engine, version=version)
     raise CannotHonour(
-        f"no container engine works here ({'; '.join(said)})",
+        f"no container engine works here ({'; '.join(reasons)})",
         hint="apt-get install podman, or start the docker service and join the group docker",
     )
 
@@ -169,8 +169,8 @@ def _listing(engine: Engine, *arguments: str) -> str:
 
 
 def containers() -> list[tuple[str, str, str]]:
-    """(name, engine, run id) of every container of contend's that this user can see."""
-    found: list[tuple[str, str, str]] = []
+    """List every container of contend's that this user can see: (name, engine, run id)."""
+    entries: list[tuple[str, str, str]] = []
     for engine in _plain("podman"):
         try:
             listed = _listing(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", "json")
@@ -179,14 +179,14 @@ def containers() -> list[tuple[str, str, str]]:
                 raise
             continue  # podman is installed and not set up for this user, who has made nothing with it then
         rows = json.loads(listed or "[]")
-        found += [(str(row["Names"][0]), engine.name, str(row["Labels"][LABEL_RUN])) for row in rows]
+        entries += [(str(row["Names"][0]), engine.name, str(row["Labels"][LABEL_RUN])) for row in rows]
     for engine in _plain("docker"):
         if engine.call("info", "--format", "{{.ServerVersion}}", check=False).strip():  # the service answers
             shape = f'{{{{.Names}}}}\t{{{{.Label "{LABEL_RUN}"}}}}'
             listed = _listing(engine, "ps", "--all", "--filter", f"label={LABEL_RUN}", "--format", shape)
             for line in listed.splitlines():
                 name, _, run = line.partition("\t")
-                found.append((name, engine.name, run))
+                entries.append((name, engine.name, run))
     for engine in [e for name in ("runc", "crun") for e in _plain(name)]:
         if not Path(engine.command[-1]).is_dir():  # nothing was ever started with it
             continue
@@ -194,17 +194,17 @@ def containers() -> list[tuple[str, str, str]]:
         for row in json.loads(listed or "null") or []:
             config = Path(str(row.get("bundle", ""))) / "config.json"
             run = bundles.run_of(config)
-            found.append((str(row["id"]), engine.name, run))
-    return found
+            entries.append((str(row["id"]), engine.name, run))
+    return entries
 
 
 def remove_container(
     engine: str, name: str, run_id: str, standing: Sequence[tuple[str, str, str]] | None = None
 ) -> bool:
-    """End and remove a container of contend's. False when it was not there. standing: what `containers` has told."""
+    """End and remove a container of contend's. False when it was not there. standing: what `containers` returned."""
     if not name.startswith(f"{names.PREFIX}-"):
         raise HostFailed(f"'{name}' is not one of contend's containers", hint="the ledger names a stranger")
-    known = {(found, by): run for found, by, run in (containers() if standing is None else standing)}
+    known = {(container, by): run for container, by, run in (containers() if standing is None else standing)}
     if (name, engine) not in known:
         return False
     if run_id and known[name, engine] not in ("", run_id):

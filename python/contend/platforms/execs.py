@@ -46,7 +46,7 @@ def exec_argv(
     cwd: Path,
     number: int,
 ) -> list[str]:
-    """The engine's exec. Values of variables stay out of its arguments, which all can read in /proc."""
+    """Arguments of the engine's `exec`. Values of variables stay out of its arguments, which all can read in /proc."""
     if engine.low_level:
         file = bundle.path / f"process-{number}.json"
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
@@ -149,8 +149,8 @@ class ContainerProcess:
             return alive - {shell}
 
         for pid in living():
-            found = procfs.stat(pid)
-            if found is not None and found.pgrp == shell:
+            status = procfs.stat(pid)
+            if status is not None and status.pgrp == shell:
                 procfs.send(pid, number)
                 procfs.send(pid, signals.SIGCONT)  # who is stopped would not hear of it
         if number != signals.SIGKILL:
@@ -164,13 +164,13 @@ class ContainerProcess:
         return self._finish()
 
     def _find_shell(self, within_s: float = 0.0) -> int:
-        """The wrapper shell's pid out here: it says its pid in there, and NSpid in its status says both."""
+        """Find the wrapper shell's pid on this host: it writes its pid inside, and NSpid in its status has both."""
         deadline = time.monotonic() + within_s
         while not self._shell:
             text = self._stamp.read_text(encoding="ascii") if self._stamp.exists() else ""
-            found = re.match(r"start (\d+) ", text)
-            if found:
-                self._shell = next((p for p in self._members() if _inner(p) == int(found[1])), 0)
+            match = re.match(r"start (\d+) ", text)
+            if match:
+                self._shell = next((p for p in self._members() if _inner(p) == int(match[1])), 0)
             if self._shell or time.monotonic() >= deadline or self._client.ends_within(0):
                 break
             time.sleep(0.002)
@@ -196,5 +196,5 @@ def _inner(pid: int) -> int:
         status = (procfs.PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    found = re.search(r"^NSpid:\t(?:\d+\t)*(\d+)$", status, re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(r"^NSpid:\t(?:\d+\t)*(\d+)$", status, re.MULTILINE)
+    return int(match[1]) if match else 0

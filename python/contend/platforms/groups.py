@@ -25,7 +25,7 @@ from contend.store.ledger import Ledger
 
 @dataclass(slots=True)
 class WorkloadGroup:
-    """The groups of one party. `v1` by controller; `read_back` is what the kernel says of its limits."""
+    """The control groups of one workload. `v1` by controller; `read_back` is what the kernel says of its limits."""
 
     v2: Path | None
     v1: dict[str, Path] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Groups:
         self.mechanism = "unknown"
 
     def describe(self) -> dict[str, object]:
-        """Where the groups are made; chooses the place if that has not happened."""
+        """Name the mechanism and the directory in which groups are made, chosen now if they were not."""
         self._choose()
         return {
             "mechanism": self.mechanism,
@@ -100,8 +100,8 @@ class Groups:
             self._choose()
             limits.check(limit, self._layout, self._handed_on(), directory)
 
-    def make(self, party: str, limit: Limit, directory: Path) -> WorkloadGroup | None:
-        """The groups of one party, empty; None where this host lets this user have none."""
+    def make(self, workload: str, limit: Limit, directory: Path) -> WorkloadGroup | None:
+        """Make the groups of one workload, empty; None where this host lets this user have none."""
         self._choose()
         chosen = limits.check(limit, self._layout, self._handed_on(), directory) if limit else {}
         if self._parent is None:
@@ -109,29 +109,29 @@ class Groups:
         in_v2 = [controller for controller, version in chosen.items() if version == 2]
         group = WorkloadGroup(None)
         if self._version == 2:
-            group.v2 = self._limited(party, in_v2) if in_v2 else self._mkdir(self._home(), party)
+            group.v2 = self._limited(workload, in_v2) if in_v2 else self._mkdir(self._home(), workload)
         else:
-            group.v1["cpuacct"] = self._mkdir(self._home(), party)
+            group.v1["cpuacct"] = self._mkdir(self._home(), workload)
         for controller, version in chosen.items():
             where = group.v2
             if version == 1:
                 name = "blkio" if controller == "io" else controller
                 where = group.v1[name] = self._mkdir(
-                    self._layout.v1[name].own / names.run_group(self._run_id), party
+                    self._layout.v1[name].own / names.run_group(self._run_id), workload
                 )
             if where is not None:
                 group.read_back |= limits.apply(where, controller, version, limit, directory)
         return group
 
     def release(self, group: WorkloadGroup, pids: Iterable[int]) -> None:
-        """Move processes out of a party's groups, to where contend itself is. Raises HostFailed when that is refused."""
+        """Move processes out of a workload's groups, to where contend itself is. Raises HostFailed when that is refused."""
         moved = tuple(pids)
         for path in group.paths():
             within = [h for h in self._layout.hierarchies() if path.is_relative_to(h.root)]
             cgroups.move(moved, max(within, key=lambda h: len(h.root.parts)).own)
 
     def drop(self, group: WorkloadGroup) -> None:
-        """End what is in a party's groups and remove them. Idempotent."""
+        """End what is in a workload's groups and remove them. Idempotent."""
         for path in group.paths():
             cgroups.remove(path)
             if path in self._made:
@@ -157,9 +157,9 @@ class Groups:
             raise HostFailed("there is no place for control groups", hint="contend doctor")
         return self._parent / names.run_group(self._run_id)
 
-    def _mkdir(self, home: Path, party: str = "") -> Path:
-        """Make the run's group `home` and the party's below it, each in the ledger first."""
-        for path in (home, home / party) if party else (home,):
+    def _mkdir(self, home: Path, workload: str = "") -> Path:
+        """Make the run's group `home` and the workload's below it, each in the ledger first."""
+        for path in (home, home / workload) if workload else (home,):
             if path in self._made and path.exists():
                 continue
             self._ledger.intend("cgroup", str(path), run=self._run_id)
@@ -171,7 +171,7 @@ class Groups:
                     f"cannot make the cgroup {path}: {error.strerror}", hint="contend doctor"
                 ) from error
             self._made.append(path)
-        return home / party if party else home
+        return home / workload if workload else home
 
     def _choose(self) -> None:
         """Find a place by putting a process there, which is the only proof that it can be done."""
@@ -219,8 +219,8 @@ class Groups:
 
     def _handed_on(self) -> frozenset[str]:
         """v2 controllers that a child of some usable group can have."""
-        place = self._limit_parent(())
-        return frozenset() if place is None else place[1]
+        parent = self._limit_parent(())
+        return frozenset() if parent is None else parent[1]
 
     def _limit_parent(self, wanted: tuple[str, ...]) -> tuple[Path, frozenset[str]] | None:
         """The nearest usable v2 group that may enable controllers: the root, or one without own processes."""
@@ -241,23 +241,23 @@ class Groups:
                 return parent, words
         return None
 
-    def _limited(self, party: str, controllers: list[str]) -> Path:
-        place = self._limit_parent(tuple(controllers))
-        if place is None:
+    def _limited(self, workload: str, controllers: list[str]) -> Path:
+        parent = self._limit_parent(tuple(controllers))
+        if parent is None:
             raise CannotHonour(
                 f"no cgroup here hands on {', '.join(controllers)}", hint="run as root; contend doctor"
             )
-        self._enable(place[0], controllers)
-        home = self._mkdir(place[0] / f"{names.run_group(self._run_id)}.limits")
-        self._enable(home, controllers, ours=True)
-        return self._mkdir(home, party)
+        self._enable(parent[0], controllers)
+        home = self._mkdir(parent[0] / f"{names.run_group(self._run_id)}.limits")
+        self._enable(home, controllers, own=True)
+        return self._mkdir(home, workload)
 
-    def _enable(self, parent: Path, controllers: list[str], *, ours: bool = False) -> None:
+    def _enable(self, parent: Path, controllers: list[str], *, own: bool = False) -> None:
         file = parent / "cgroup.subtree_control"
         for controller in controllers:
             if controller in file.read_text(encoding="ascii").split():
                 continue
-            if not ours:
+            if not own:
                 self._ledger.intend("cgroup-controller", f"{parent}:{controller}", run=self._run_id)
                 self._enabled.append((parent, controller))
             try:

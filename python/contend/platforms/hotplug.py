@@ -26,20 +26,20 @@ CPUS = Path("/sys/devices/system/cpu")
 
 
 def online(cpus: Path = CPUS) -> tuple[int, ...]:
-    """Those that the kernel says it runs on."""
+    """CPUs that are online, as the kernel says."""
     return parse_cpu_list(procfs.text_or_empty(cpus / "online"))
 
 
 def fixed(among: Iterable[int], cpus: Path = CPUS) -> tuple[int, ...]:
-    """Those that cannot go: the kernel has no file for them, or this user may not write it.
+    """CPUs that cannot go offline: the kernel has no file for them, or this user may not write it.
 
-    Of most x86 machines CPU 0 is one.
+    CPU 0 of most x86 machines is one.
     """
     return tuple(cpu for cpu in among if not os.access(_file(cpu, cpus), os.W_OK))
 
 
 def staying(topology: Topology, number: int, fixed: Iterable[int] = ()) -> tuple[int, ...]:
-    """The CPUs that a host of so many keeps: those that cannot go, then whole cores, of one cache, node and package first.
+    """Choose the CPUs that stay online: those that cannot go, then whole cores, of one cache, node and package first.
 
     The same number gives the same CPUs. Raises CannotHonour where more are fixed than are to stay.
 
@@ -57,9 +57,9 @@ def staying(topology: Topology, number: int, fixed: Iterable[int] = ()) -> tuple
 
     def far(core: tuple[Cpu, ...]) -> tuple[bool | int, ...]:
         first = core[0]
-        ours = any(cpu.id in kept for cpu in core)
+        has_kept = any(cpu.id in kept for cpu in core)
         return (
-            not ours,
+            not has_kept,
             first.package != home.package,
             first.node != home.node,
             first.cache != home.cache,
@@ -74,7 +74,7 @@ def staying(topology: Topology, number: int, fixed: Iterable[int] = ()) -> tuple
 
 
 def why_not(gone: Iterable[int], cpus: Path = CPUS, cpusets: Path | None = None) -> str:
-    """Why these cannot be taken offline here; "" where nothing speaks against it. Nothing is changed.
+    """Why these CPUs cannot be taken offline here; "" where nothing speaks against it. Nothing is changed.
 
     cpusets: root of version 1's cpuset controller.
     """
@@ -104,7 +104,7 @@ def refused(topology: Topology, sizes: Iterable[int], cpus: Path = CPUS, cpusets
 
 
 def restore(gone: Iterable[int], saved: Path, cpus: Path = CPUS) -> bool:
-    """Bring these online, then widen again what is kept in `saved`, and remove that. True where one was offline.
+    """Bring these CPUs online, then widen again what is kept in `saved`, and remove that. True where one was offline.
 
     Raises HostFailed after all were tried.
     """
@@ -132,12 +132,12 @@ def _kept(saved: Path) -> Mapping[str, Any] | None:
             ownership.own_directory(saved.parent.resolve()) as folder,
             os.fdopen(ownership.open_own(saved.name, folder, saved.parent), "rb") as file,
         ):
-            found = json.loads(file.read(files.MOST_BYTES))
+            record = json.loads(file.read(files.MOST_BYTES))
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     except ownership.Changeable as error:
         raise HostFailed(f"what was narrowed is not put back: {error}", hint=f"look at {saved}") from error
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def remove(name: str, row: Mapping[str, Any], kept: Path, cpus: Path | None = None) -> bool:

@@ -16,7 +16,7 @@ from contend.platforms import hotplug, obedience
 
 
 def start(directory: Path, cpus: Path) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own, so that no signal to the run's meets it. Closing its stdin ends it.
+    """Start the guard, in a session of its own, so that signals to the run do not reach it. Closing its stdin ends it.
 
     directory: of the run. cpus: where the kernel has its CPUs.
     """

@@ -1,4 +1,4 @@
-"""Processes of a run without control groups: its descendants, written down while they can be told.
+"""Processes of a run without control groups: its descendants, written to a file while the run lives.
 
 A contend without groups becomes the reaper of its descendants (PR_SET_CHILD_SUBREAPER, prctl(2)): none of them gets out
 of its family tree while it lives, however often it forks. Their pids, with the moments at which they started, are kept in
@@ -59,13 +59,13 @@ class Kin:
         self._thread.start()
 
     def add(self, pid: int) -> None:
-        """A process that another program made for this run, such as libvirt."""
+        """Add a process that another program, such as libvirt, started for this run."""
         with self._lock:
             self._added.add(pid)
         self.look()
 
     def waits_for(self, pid: int) -> None:
-        """Somebody in this process waits for that child: it is not reaped here. Written down at once."""
+        """Leave the reaping of this child to its caller. The child is written down at once."""
         with self._lock:
             self._waited_for.add(pid)
             # It alone: a look at all descendants for each one that is started costs more the more there are.
@@ -75,51 +75,53 @@ class Kin:
                     self._known[pid] = one
 
     def let_go(self, pids: Iterable[int]) -> None:
-        """These, and what comes of them, are the user's from now on: not written down, and not ended after a crash."""
+        """Leave these and their descendants to the user from now on: not written down, and not ended after a crash."""
         with self._lock:
             self._let_go |= {pid: one for pid in pids if (one := self._identity(pid)) is not None}
             self._write(*_below(os.getpid()))
 
     def alive(self) -> set[int]:
-        """Descendants that live now, and what was added: by a look at every process, so none is missed. All are written
-        down when this returns."""
+        """Descendants and added processes that live now, found among all processes, so that none is missed. All are
+        written down when this returns."""
         with self._lock:
             return self._write(procfs.descendants(os.getpid()), set())
 
     def look(self) -> set[int]:
-        """Find the descendants, and write them down where they are others than before. Their pids."""
+        """Find the descendants, write down changes, and return their pids."""
         with self._lock:
             return self._write(*_below(os.getpid()))
 
     def _write(self, below: set[int], zombies: set[int]) -> set[int]:
         """Under the lock."""
         wanted = below | self._added
-        found = {pid: one for pid, one in self._known.items() if pid not in wanted and _same(one)}
+        identities = {pid: one for pid, one in self._known.items() if pid not in wanted and _same(one)}
         for pid in wanted:
             if (one := self._identity(pid)) is not None:
-                found[pid] = one
-        self._added &= found.keys()
-        gone = self._users(found)
-        found = {pid: one for pid, one in found.items() if pid not in gone}
+                identities[pid] = one
+        self._added &= identities.keys()
+        gone = self._users(identities)
+        identities = {pid: one for pid, one in identities.items() if pid not in gone}
         new = [(pid, start, _GONE) for pid, (_, start, _) in gone.items() if pid in self._known]
-        new += [one for pid, one in found.items() if self._known.get(pid) != one]
+        new += [one for pid, one in identities.items() if self._known.get(pid) != one]
         with suppress(OSError):  # a full disk: tried again at the next look
             self._keep(new)
-            self._known = found
+            self._known = identities
         self._reap(zombies)
-        return set(found)
+        return set(identities)
 
-    def _users(self, found: dict[int, Identity]) -> dict[int, Identity]:
+    def _users(self, identities: dict[int, Identity]) -> dict[int, Identity]:
         """Processes that were let go and still live, their descendants, and the sessions that those have made."""
         if not self._let_go:
             return {}
         self._let_go = {pid: one for pid, one in self._let_go.items() if _same(one)}
         sessions = {session for _, _, session in self._let_go.values()} - {0}
         below = {child for pid in self._let_go for child in _below(pid)[0]}
-        ours = {session for _, _, session in self._known.values()}
-        for pid, one in found.items():
+        own_sessions = {session for _, _, session in self._known.values()}
+        for pid, one in identities.items():
             # An orphan with a session of its own, seen for the first time: maybe theirs, and so left to the user.
-            strange = pid not in self._known and one[2] not in ours | {0} and pid not in self._waited_for
+            strange = (
+                pid not in self._known and one[2] not in own_sessions | {0} and pid not in self._waited_for
+            )
             if pid in below or one[2] in sessions or (strange and _parent(pid) == os.getpid()):
                 self._let_go[pid] = one
         return dict(self._let_go)
@@ -129,7 +131,7 @@ class Kin:
             files.write(self._path, _text([*self._known.values(), *new]).encode(), mode=files.PRIVATE)
 
     def close(self) -> None:
-        """Idempotent. What lives still stays written down."""
+        """Stop watching; what still lives stays written down. Idempotent."""
         if not self._end.is_set():
             self._end.set()
             self._thread.join()
@@ -146,9 +148,9 @@ class Kin:
             pause_s = min(_MOST_S, max(_LEAST_S, (time.thread_time() - began) / _SHARE))
 
     def _identity(self, pid: int) -> Identity | None:
-        found = identity(pid)
+        seen = identity(pid)
         # The session of a libvirt is libvirt's.
-        return (pid, found[1], 0) if found is not None and pid in self._added else found
+        return (pid, seen[1], 0) if seen is not None and pid in self._added else seen
 
     def _reap(self, zombies: set[int]) -> None:
         """Orphans that came to this process and have ended. Children of its own it has in its session, or waits for."""
@@ -175,7 +177,7 @@ class Recorded:
         self._sessions: set[int] = set()
 
     def find(self) -> set[int]:
-        """Those that live: the same as were written down, their descendants, and the rest of their sessions."""
+        """Pids of the run that live: those written down, their descendants, and the rest of their sessions."""
         now = {process.pid: process for process in procfs.processes()}
         alive = {pid for pid, one in self._known.items() if pid in now and now[pid].start_ticks == one[1]}
         # A session's number is not given out again while it has a member: with one of the run's in it, it is the run's.
@@ -184,18 +186,18 @@ class Recorded:
         sessions |= {session for session in self._sessions if session not in now or session in alive}
         sessions -= {now[pid].session for pid in self._spare if pid in now}
         self._sessions = sessions
-        found = alive | {process.pid for process in now.values() if process.session in sessions}
+        pids = alive | {process.pid for process in now.values() if process.session in sessions}
         for pid in alive:
             theirs = now[pid].session if now[pid].session not in sessions else 0
             for child in procfs.descendants(pid, now) & now.keys():
-                found.add(child)
+                pids.add(child)
                 own = 0 if now[child].session == theirs else now[child].session
                 self._known.setdefault(child, (child, now[child].start_ticks, own))
-        return found - self._spare
+        return pids - self._spare
 
 
 def of_run(run_id: str) -> set[int]:
-    """Processes that are certainly a run's: in its control groups, or recorded here."""
+    """Pids that are certainly a run's: in its control groups, or recorded here."""
     grouped: set[int] = set()
     wanted = names.run_group(run_id)
     for group in cgroups.find(cgroups.read_layout()):
@@ -210,11 +212,12 @@ def read(run_id: str) -> list[Identity]:
 
 
 def identity(pid: int) -> Identity | None:
-    """A process as it is written down; None where it has ended. The session of this process may be a user's terminal."""
-    found = procfs.stat(pid)
-    if found is None or found.state in "ZX":
+    """Identify a process: (pid, start in ticks since boot, session); None where it has ended. The session of this
+    process may be a user's terminal."""
+    status = procfs.stat(pid)
+    if status is None or status.state in "ZX":
         return None
-    return pid, found.start_ticks, 0 if found.session == os.getsid(0) else found.session
+    return pid, status.start_ticks, 0 if status.session == os.getsid(0) else status.session
 
 
 def append(path: Path, new: Sequence[Identity]) -> int:
@@ -247,12 +250,12 @@ def read_file(path: Path) -> list[Identity]:
         return []
     if boot.decode(errors="replace") != procfs.boot_id():
         return []
-    found: dict[int, Identity] = {}
+    identities: dict[int, Identity] = {}
     for line in lines:
         with suppress(ValueError):  # torn
             pid, start, session = map(int, line.split())
-            found[pid] = (pid, start, session)
-    return [one for one in found.values() if one[2] != _GONE]
+            identities[pid] = (pid, start, session)
+    return [one for one in identities.values() if one[2] != _GONE]
 
 
 def _file(run_id: str) -> Path:
@@ -260,17 +263,17 @@ def _file(run_id: str) -> Path:
 
 
 def _parent(pid: int) -> int:
-    found = procfs.stat(pid)
-    return 0 if found is None else found.ppid
+    status = procfs.stat(pid)
+    return 0 if status is None else status.ppid
 
 
 def _same(one: Identity) -> bool:
-    found = procfs.stat(one[0])
-    return found is not None and found.start_ticks == one[1] and found.state not in "ZX"
+    status = procfs.stat(one[0])
+    return status is not None and status.start_ticks == one[1] and status.state not in "ZX"
 
 
 def below(pid: int) -> set[int]:
-    """Descendants of a process. One that is missed while another ends is seen at the next look."""
+    """Pids of a process's descendants. One that is missed while another ends is seen at the next look."""
     return _below(pid)[0]
 
 
@@ -282,26 +285,26 @@ def _below(pid: int) -> tuple[set[int], set[int]]:
     """
     if not (procfs.PROC / "self/task" / str(threading.get_native_id()) / "children").exists():
         return procfs.descendants(pid), set()  # a kernel without CONFIG_PROC_CHILDREN
-    found: set[int] = set()
+    descendants: set[int] = set()
     queue, first = [pid], _children(pid)
     while queue:
-        new = _children(queue.pop()) - found
-        found |= new
+        new = _children(queue.pop()) - descendants
+        descendants |= new
         queue += new
-    return found, {child for child in first if (one := procfs.stat(child)) and one.state == "Z"}
+    return descendants, {child for child in first if (one := procfs.stat(child)) and one.state == "Z"}
 
 
 def _children(pid: int) -> set[int]:
-    found: set[int] = set()
+    pids: set[int] = set()
     with suppress(OSError):  # it has ended
         for task in (procfs.PROC / str(pid) / "task").iterdir():
             with suppress(OSError):
-                found.update(map(int, (task / "children").read_text(encoding="ascii").split()))
-    return found
+                pids.update(map(int, (task / "children").read_text(encoding="ascii").split()))
+    return pids
 
 
 def reap_orphans(on: bool) -> bool:
-    """Have orphans below this process come to it from now on, or not; True if they did before. If the kernel refuses (never
+    """Make this process the parent of orphans below it, or not; True if it was before. If the kernel refuses (never
     since Linux 3.4), orphans go to init as ever."""
     library, before = ctypes.CDLL(None, use_errno=True), ctypes.c_int(0)
     library.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)

@@ -20,7 +20,7 @@ _CONTROLLERS_V1 = {"cpu": "cpu", "memory": "memory", "io": "blkio"}
 
 
 def controllers(limit: Limit) -> tuple[str, ...]:
-    """The v2 names of the controllers that `limit` needs.
+    """List the controllers that `limit` needs, by their v2 names.
 
     >>> controllers(Limit(cpus=0.5, iops=100))
     ('cpu', 'io')
@@ -30,7 +30,7 @@ def controllers(limit: Limit) -> tuple[str, ...]:
 
 
 def check(limit: Limit, layout: Layout, delegated: frozenset[str], directory: Path) -> dict[str, int]:
-    """The hierarchy (1 or 2) that caps each resource; `delegated` are the v2 controllers this user may hand on.
+    """Choose the hierarchy (1 or 2) that caps each resource. `delegated` are the v2 controllers this user may hand on.
 
     Raises CannotHonour, before anything is made, for a cap this host cannot give.
     """
@@ -104,25 +104,25 @@ def _line(pattern: str) -> Callable[[str], bool]:
 
 
 def caps(controller: str, version: int, limit: Limit, disk: str) -> list[_Cap]:
-    """The files to write for one controller."""
-    found: list[_Cap] = []
+    """List what to write into which files for one controller."""
+    needed: list[_Cap] = []
     if controller == "cpu" and limit.cpus is not None:
         quota, period = bandwidth.quota_us(limit), limit.period_us
         if version == 2:
             text = f"{quota} {period}"
-            found.append(_Cap("cpu.max", text, _exactly(text)))
+            needed.append(_Cap("cpu.max", text, _exactly(text)))
         else:
-            found += [
+            needed += [
                 _Cap(name, str(value), _exactly(str(value)))
                 for name, value in (("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", quota))
             ]
         if limit.burst_us:  # the kernel refuses one above the quota, which is therefore written first
             burst = str(limit.burst_us)
-            found.append(_Cap(bandwidth.BURST_FILES[version], burst, _exactly(burst)))
+            needed.append(_Cap(bandwidth.BURST_FILES[version], burst, _exactly(burst)))
     elif controller == "memory" and limit.memory_bytes is not None:
         name = "memory.max" if version == 2 else "memory.limit_in_bytes"
         page = os.sysconf("SC_PAGE_SIZE")
-        found.append(
+        needed.append(
             _Cap(name, str(limit.memory_bytes), _at_most(limit.memory_bytes, limit.memory_bytes - page))
         )
     elif controller == "io":
@@ -133,11 +133,11 @@ def caps(controller: str, version: int, limit: Limit, disk: str) -> list[_Cap]:
                     continue
                 if version == 2:
                     word = f"{letter}{short}={value}"
-                    found.append(_Cap("io.max", f"{disk} {word}", _line(rf"^{disk}\b.*\b{word}\b")))
+                    needed.append(_Cap("io.max", f"{disk} {word}", _line(rf"^{disk}\b.*\b{word}\b")))
                 else:
                     name = f"blkio.throttle.{way}_{suffix}_device"
-                    found.append(_Cap(name, f"{disk} {value}", _line(rf"^{disk}\s+{value}$")))
-    return found
+                    needed.append(_Cap(name, f"{disk} {value}", _line(rf"^{disk}\s+{value}$")))
+    return needed
 
 
 def apply(group: Path, controller: str, version: int, limit: Limit, directory: Path) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""Where servers listen, as the kernel tells: looked at, not connected to, for some take the first connection for all that
-they are to serve.
+"""Ports at which servers listen, read from the kernel. contend does not connect: some servers serve only the first
+connection.
 
 Part of what a guest's agent is: Python 3.9, and nothing else of contend.
 """
@@ -13,7 +13,7 @@ _LOOPBACK = "0100007F"  # 127.0.0.1, as the kernel of a little-endian machine wr
 def ports(table: str) -> set[int]:
     """TCP ports, out of /proc/net/tcp or tcp6, at which a client of this host or of another may be answered.
 
-    Left out is what listens at another loopback address than 127.0.0.1: nobody is told of it. Cassandra's nodes speak with
+    Left out is what listens at another loopback address than 127.0.0.1: clients do not know it. Cassandra's nodes speak with
     each other there, at the same port, before they serve.
 
     >>> row = "   0: {}:1F90 00000000:0000 {} 00000000:00000000 00:00000000"
@@ -21,7 +21,7 @@ def ports(table: str) -> set[int]:
     >>> [ports("  sl  local_address" + chr(10) + one) for one in told]
     [set(), set(), {8080}]
     """
-    found = set()
+    listening = set()
     for line in table.splitlines()[1:]:
         fields = line.split()
         if len(fields) < 4 or fields[3] != _LISTEN:
@@ -31,5 +31,5 @@ def ports(table: str) -> set[int]:
         mapped = len(address) == 8 or address[:24] == "0000000000000000FFFF0000"
         if mapped and address.endswith("7F") and not address.endswith(_LOOPBACK):
             continue
-        found.add(int(port, 16))
-    return found
+        listening.add(int(port, 16))
+    return listening

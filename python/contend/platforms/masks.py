@@ -27,12 +27,12 @@ PROC = Path("/proc")
 
 def cpuset_root() -> Path | None:
     """The root of the cpuset controller of version 1; None where there is none."""
-    found = cgroups.read_layout().v1.get("cpuset")
-    return None if found is None else found.root
+    hierarchy = cgroups.read_layout().v1.get("cpuset")
+    return None if hierarchy is None else hierarchy.root
 
 
 def save(gone: Iterable[int], root: Path | None, proc: Path = PROC, irqs: Path = IRQS) -> dict[str, Any]:
-    """The masks that would be narrowed if these CPUs went, as JSON.
+    """Read the masks that the kernel narrows when these CPUs go offline, as JSON.
 
     root: of the cpuset controller of version 1, None for none.
     """
@@ -51,7 +51,7 @@ def save(gone: Iterable[int], root: Path | None, proc: Path = PROC, irqs: Path =
 
 
 def emptied(saved: Mapping[str, Any]) -> list[str]:
-    """Groups that would be left without a CPU, and have tasks: the kernel would move these, and nobody back."""
+    """Groups with tasks that would be left without a CPU: the kernel moves their tasks away for good."""
     going = set(saved["cpus"])
     return [
         group

@@ -22,7 +22,7 @@ from contend.store.ledger import Ledger
 NETNS_DIRECTORY = Path("/run/netns")
 TUN, VHOST = Path("/dev/net/tun"), Path("/dev/vhost-net")
 # Server and client of a pair (`0s`, `0c`); hosts, routers and instances of a bed (`0ha`, `0r`, `0i1c`).
-_OURS = re.compile(rf"{names.PREFIX}-[0-9a-f]{{8}}-[0-9]+[a-z][0-9a-z]*")
+_OWN_NAME = re.compile(rf"{names.PREFIX}-[0-9a-f]{{8}}-[0-9]+[a-z][0-9a-z]*")
 _LINK = re.compile(r"ctd[0-9a-f]{8}\.[0-9]+")
 _BRIDGE, _TAP = "contend0", "contend1"  # of a guest in a namespace
 
@@ -43,11 +43,11 @@ class NetPair:
     device: str  # the veth's name, the same in both
 
     def listening(self, port: int) -> bool:
-        """Does anything listen on this TCP port in the server's namespace?"""
+        """True if anything listens on this TCP port in the server's namespace."""
         return listening(self.server_ns, port)
 
     def bytes(self) -> int:
-        """Bytes the server has received and sent over the pair since it was made."""
+        """Count bytes that the server has received and sent over the pair since it was made."""
         for line in _inside(self.server_ns, "/proc/thread-self/net/dev").splitlines():
             name, _, rest = line.partition(":")
             if name.strip() == self.device:
@@ -57,7 +57,7 @@ class NetPair:
 
 
 def listening(namespace: str | None, port: int) -> bool:
-    """Does a server that clients can reach listen on this TCP port there (None: in this namespace)?"""
+    """True if a server that clients can reach listens on this TCP port in the namespace (None: in this one)."""
     for table in ("tcp", "tcp6"):
         path = f"/proc/thread-self/net/{table}"
         with contextlib.suppress(FileNotFoundError):  # tcp6: a kernel without IPv6
@@ -77,7 +77,7 @@ class Tap:
 
 
 def make_tap(namespace: str, outside: str = "") -> Tap:
-    """A tap device in the server's end of a pair, bridged to its veth, whose address becomes the guest's.
+    """Make a tap device in the server's end of a pair, bridged to its veth, whose address becomes the guest's.
 
     outside: what the device is called where whoever starts the guest opens it, outside of the namespace; it is not
     made here then, and `bring_in` is to be called. All goes with the namespace. Raises CannotHonour where there are no
@@ -88,9 +88,9 @@ def make_tap(namespace: str, outside: str = "") -> Tap:
             f"a guest needs {TUN} to stand in a network namespace", hint="modprobe tun; or network=host"
         )
     (link,) = [
-        told
-        for told in json.loads(_ip("-n", namespace, "-j", "-4", "address", "show"))
-        if _LINK.fullmatch(told["ifname"])
+        device
+        for device in json.loads(_ip("-n", namespace, "-j", "-4", "address", "show"))
+        if _LINK.fullmatch(device["ifname"])
     ]
     (own,) = link["addr_info"]
     _ip("-n", namespace, "link", "add", _BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0")
@@ -104,12 +104,12 @@ def make_tap(namespace: str, outside: str = "") -> Tap:
 
 
 def tap_outside(namespace: str) -> str:
-    """A name for the tap of a guest of this pair outside of its namespace. Raises CannotHonour for another namespace.
+    """Name the tap of this pair's guest as it is called outside of the namespace. Raises CannotHonour for another namespace.
 
     >>> tap_outside("contend-0123abcd-2s")
     'ctd0123abcd.20'
     """
-    if not _OURS.fullmatch(namespace):
+    if not _OWN_NAME.fullmatch(namespace):
         raise CannotHonour(f"'{namespace}' is no namespace of a pair", hint="network=host")
     _, of, number = namespace.split("-")
     return f"ctd{of}.{number[:-1]}0"  # no link's: that of a pair is called by its number
@@ -128,7 +128,8 @@ def _join(namespace: str, device: str) -> None:
 
 @contextlib.contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """This thread is in a network namespace meanwhile, and sees its /proc/net and /proc/sys/net. Raises HostFailed."""
+    """Move this thread into a network namespace, with its /proc/net and /proc/sys/net, while the block runs. Raises
+    HostFailed."""
     with contextlib.ExitStack() as stack:
         home = _open(Path("/proc/thread-self/ns/net"), stack)
         there = _open(namespace_path(namespace), stack)
@@ -174,7 +175,7 @@ class Networks:
         self._made: list[str] = []
 
     def pair(self, name: str) -> NetPair:
-        """Make a pair for the party `name`. Raises CannotHonour where namespaces may not be made."""
+        """Make a pair for the workload `name`. Raises CannotHonour where namespaces may not be made."""
         check_rights()
         number = self._count
         self._count += 1
@@ -205,8 +206,9 @@ class Networks:
 
 
 def check_rights(what: str = "network namespaces need", instead: str = "") -> None:
-    """Raises CannotHonour where this user cannot make network namespaces. what: asks for them, with its verb; instead: what
-    does without."""
+    """Check that this user can make network namespaces. Raises CannotHonour.
+
+    what: what needs them, with its verb; instead: what does without."""
     if shutil.which("ip") is None:
         raise CannotHonour(f"{what} the 'ip' command", hint="apt-get install iproute2")
     if os.geteuid() != 0:
@@ -214,8 +216,9 @@ def check_rights(what: str = "network namespaces need", instead: str = "") -> No
 
 
 def check_pair(workload: str, *, optional: bool, whose: str = "") -> None:
-    """Raises CannotHonour where a workload between two namespaces cannot have them. optional: it has a parameter `network`;
-    whose: begins the error."""
+    """Check that a workload between two namespaces can have them. Raises CannotHonour.
+
+    optional: it has a parameter `network`; whose: begins the error."""
     instead = f"{{{workload}: {{network: host}}}} for loopback" if optional else "leave it out"
     check_rights(f"{whose}a network pair (two network namespaces) needs", instead)
 
@@ -240,24 +243,24 @@ def configure(namespace: str, commands: Sequence[str]) -> None:
 
 def add_namespace(name: str) -> None:
     """Make an empty namespace that carries contend's name, announced in a ledger before. Raises HostFailed."""
-    if not _OURS.fullmatch(name):
+    if not _OWN_NAME.fullmatch(name):
         raise HostFailed(f"'{name}' could not be found again by its name", hint="this is a fault of contend")
     _ip("netns", "add", name)
 
 
 def namespaces(run_id: str | None = None) -> list[str]:
-    """contend's namespaces on this host, of one run or of all."""
+    """List contend's network namespaces on this host, of one run or of all."""
     if not NETNS_DIRECTORY.is_dir():
         return []
     start = f"{names.PREFIX}-" + ("" if run_id is None else f"{names.short_hash(run_id)}-")
     return sorted(
-        e.name for e in NETNS_DIRECTORY.iterdir() if _OURS.fullmatch(e.name) and e.name.startswith(start)
+        e.name for e in NETNS_DIRECTORY.iterdir() if _OWN_NAME.fullmatch(e.name) and e.name.startswith(start)
     )
 
 
 def remove_namespace(name: str) -> bool:
     """End what runs in a namespace and remove it with its veth. False when it was not there."""
-    if not _OURS.fullmatch(name):
+    if not _OWN_NAME.fullmatch(name):
         raise HostFailed(
             f"'{name}' is not one of contend's network namespaces", hint="the ledger names a stranger"
         )
@@ -277,12 +280,12 @@ def remove_namespace(name: str) -> bool:
 
 
 def _in_namespace(namespace: os.stat_result) -> set[int]:
-    found = set()
+    pids = set()
     for process in procfs.processes():
         with contextlib.suppress(OSError):  # ended meanwhile
             if os.path.samestat((procfs.PROC / str(process.pid) / "ns/net").stat(), namespace):
-                found.add(process.pid)
-    return found
+                pids.add(process.pid)
+    return pids
 
 
 def remove_link(name: str) -> bool:

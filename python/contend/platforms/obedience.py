@@ -1,4 +1,4 @@
-"""Trust in run directories: is what one says obeyed, or only read? The one module that decides it.
+"""Trust in run directories: decides whether contend acts on what a run's ledger names, or only reads it.
 
 A ledger names what is to be ended and removed with this user's rights, so it is obeyed only if nobody else can have
 written it:
@@ -39,7 +39,7 @@ class Obeyed:
     damaged: tuple[int, ...] = ()  # numbers of lines that are no rows
 
     def left(self) -> list[dict[str, Any]]:
-        """Rows announced and never recorded as removed, newest first."""
+        """List rows that were announced and never recorded as removed, newest first."""
         return standing(self.rows)
 
 
@@ -53,7 +53,7 @@ class ReadOnly:
     rows: tuple[dict[str, Any], ...] = ()
 
     def left(self) -> list[dict[str, Any]]:
-        """Rows that its ledger names; to be listed, not touched."""
+        """List rows that were announced and never recorded as removed: to be listed, not touched."""
         return standing(self.rows)
 
 
@@ -87,9 +87,9 @@ def judge(directory: Path) -> Standing:
 
 
 def again(standing: Obeyed) -> Obeyed:
-    """Read the ledger once more, as those have left it that were just ended. The same rows where it cannot be read now."""
-    found = judge(standing.directory)
-    return found if isinstance(found, Obeyed) else standing
+    """Read the ledger again, after the run's processes were ended. The same rows where it cannot be read now."""
+    judged = judge(standing.directory)
+    return judged if isinstance(judged, Obeyed) else standing
 
 
 def _known(directory: Path) -> tuple[str, Path] | None:

@@ -24,7 +24,7 @@ _TIMEOUT_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Confines:
-    """Where a process is to run: joined by the child itself before it executes the program."""
+    """Groups, CPUs and network namespace that a child joins before it executes its program."""
 
     cgroup_procs: Sequence[Path] = ()
     cpus: Sequence[int] | None = None
@@ -33,7 +33,7 @@ class Confines:
 
 def launch(
     command: Command,
-    place: Confines,
+    confines: Confines,
     marks: Mapping[str, str],
     *,
     among: Callable[[], Iterable[int]] | None = None,
@@ -58,36 +58,36 @@ def launch(
                 str(command.cwd),
                 out,
                 err,
-                [str(p) for p in place.cgroup_procs],
-                None if place.cpus is None else list(place.cpus),
-                None if place.netns is None else str(place.netns),
+                [str(p) for p in confines.cgroup_procs],
+                None if confines.cpus is None else list(confines.cpus),
+                None if confines.netns is None else str(confines.netns),
             )
         except (OSError, ValueError) as error:
             what = command.argv[0] if command.argv else "(empty command)"
-            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise TrialFailed(f"{what}: {said}", hint=start_hint(error)) from error
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise TrialFailed(f"{what}: {reason}", hint=start_hint(error)) from error
     return LocalProcess(pid, started_ns, among=among, end_rest=end_rest)
 
 
 def run(
     argv: Sequence[str], within_s: float, cwd: Path, environment: Mapping[str, str] = os.environ
 ) -> tuple[Exit, str]:
-    """Run a program to its end, and give what it said. After `within_s`, or where this is interrupted, it is ended with all
-    that it has started. Raises TrialFailed where it cannot be started."""
+    """Run a program to its end and return its exit and its output. After `within_s`, or where this is interrupted, it is
+    ended with all that it has started. Raises TrialFailed where it cannot be started."""
     with tempfile.TemporaryDirectory(prefix="contend-said-") as folder:
-        said = Path(folder) / "said"
-        process = launch(Command(tuple(argv), cwd, said, said), Confines(), {}, inherited=environment)
+        output = Path(folder) / "said"
+        process = launch(Command(tuple(argv), cwd, output, output), Confines(), {}, inherited=environment)
         try:
             ended = process.wait(within_s)
         except BaseException:
             process.stop("KILL", 0.0)
             raise
-        return ended, said.read_text(encoding="utf-8", errors="replace")
+        return ended, output.read_text(encoding="utf-8", errors="replace")
 
 
 def open_output(path: Path) -> int:
-    """The descriptor of an output, emptied. O_APPEND: stdout and stderr may be one file, and neither end then
-    overwrites the other."""
+    """Open and empty an output file and return its descriptor. O_APPEND: stdout and stderr may be one file, and neither
+    end then overwrites the other."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
@@ -180,7 +180,7 @@ class LocalProcess:
     def _end(self, number: int, grace_s: float, *, timed_out: bool = False) -> Exit:
         """Signal the group, wait, kill; then end what left the group, as seen while the parent was there."""
         family = procfs.descendants(self.pid, self._among())
-        identities = {pid: found.start_ticks for pid in family if (found := procfs.stat(pid)) is not None}
+        identities = {pid: status.start_ticks for pid in family if (status := procfs.stat(pid)) is not None}
         self._signal_group(number)
         if number != signals.SIGKILL:
             self._signal_group(signals.SIGCONT)  # who is stopped (Ctrl-Z, SIGSTOP) would not hear of it
@@ -213,12 +213,12 @@ class LocalProcess:
             time.sleep(0.005)
 
     def _survivors(self, identities: Mapping[int, int]) -> set[int]:
-        found = procfs.in_session(self.pid, self._among())
+        pids = procfs.in_session(self.pid, self._among())
         for pid, start in identities.items():
             now = procfs.stat(pid)
             if now is not None and now.start_ticks == start and now.state not in "ZX":
-                found |= {pid} | procfs.descendants(pid, self._among())
-        return found - {self.pid}
+                pids |= {pid} | procfs.descendants(pid, self._among())
+        return pids - {self.pid}
 
     def _reap(self) -> Exit:
         with self._lock:

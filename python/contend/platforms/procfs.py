@@ -17,7 +17,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 MARKER = "CONTEND_RUN"
-PARTY_MARKER = "CONTEND_PARTY"
+MEMBER_MARKER = "CONTEND_PARTY"
 EXECUTING_S = 0.5  # far above what an execve takes, unless its processor is taken from it
 EMPTY_LOOKS = 4
 """An environment is empty that was so in as many looks in a row: an execve may end, and the next begin, between two."""
@@ -25,12 +25,12 @@ _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 
 
 def unescaped(field: str) -> str:
-    """A path of /proc/PID/mountinfo, where blanks, tabs, line ends and backslashes are octal numbers: proc(5).
+    """Decode a path of /proc/PID/mountinfo, where blanks, tabs, line ends and backslashes are octal numbers: proc(5).
 
     >>> unescaped(r"/srv/a\\040b\\134c")
     '/srv/a b\\\\c'
     """
-    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), field)
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 def read_text(path: Path) -> str:
@@ -76,7 +76,7 @@ def parse_stat(text: str) -> ProcStat:
 
 
 def stat(pid: int) -> ProcStat | None:
-    """The process, or None when it is gone."""
+    """Read /proc/PID/stat; None when the process is gone."""
     try:
         return parse_stat((PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace"))
     except (FileNotFoundError, ProcessLookupError):
@@ -84,11 +84,11 @@ def stat(pid: int) -> ProcStat | None:
 
 
 def processes(pids: Iterable[int] | None = None) -> Iterator[ProcStat]:
-    """Those of `pids` (default: every one in this pid namespace) that are alive and no zombies."""
+    """Processes among `pids` (default: every one in this pid namespace) that are alive and no zombies."""
     for pid in all_pids() if pids is None else pids:
-        found = stat(pid)
-        if found is not None and found.state not in "ZX":
-            yield found
+        status = stat(pid)
+        if status is not None and status.state not in "ZX":
+            yield status
 
 
 def cpu_times_ns(pid: int) -> tuple[int, int]:
@@ -141,7 +141,7 @@ def all_pids() -> list[int]:
 
 
 def boot_id() -> str:
-    """Names this boot of the machine: a pid means nothing after the next one."""
+    """Identify this boot of the machine: a pid means nothing after the next one."""
     return (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -150,11 +150,11 @@ def environment(pid: int) -> list[bytes]:
 
     A process amid execve(2) shows an empty one and is waited for: else a clean-up would not see what is about to run.
     """
-    place = PROC / str(pid) / "environ"
+    file = PROC / str(pid) / "environ"
     deadline = time.monotonic() + EXECUTING_S
     looks = 0
     try:
-        while not (found := place.read_bytes()):
+        while not (content := file.read_bytes()):
             if executing(pid):
                 if time.monotonic() > deadline:
                     break
@@ -164,17 +164,17 @@ def environment(pid: int) -> list[bytes]:
                 break
     except OSError:  # gone, or another user's
         return []
-    return found.split(b"\0")
+    return content.split(b"\0")
 
 
 def marks(pid: int) -> tuple[str, str] | None:
-    """(run id, party) from the process's environment; None without a mark, or when it may not be read."""
+    """Read the marks in a process's environment: (run id, member of the run); None without a mark, or if unreadable."""
     values = dict(entry.decode(errors="replace").partition("=")[::2] for entry in environment(pid))
-    return (values[MARKER], values.get(PARTY_MARKER, "")) if MARKER in values else None
+    return (values[MARKER], values.get(MEMBER_MARKER, "")) if MARKER in values else None
 
 
 def executing(pid: int) -> bool:
-    """Amid execve: a program is mapped, its arguments are not yet. Kernel threads map none; others have argv[0].
+    """True amid execve: a program is mapped, its arguments are not yet. Kernel threads map none; others have argv[0].
 
     Source: begin_new_exec and create_elf_tables of Linux (fs/exec.c, fs/binfmt_elf.c).
     """
@@ -201,13 +201,13 @@ def ancestors(pid: int) -> set[int]:
     chain: set[int] = set()
     while pid > 0 and pid not in chain:
         chain.add(pid)
-        found = stat(pid)
-        pid = found.ppid if found else 0
+        status = stat(pid)
+        pid = status.ppid if status else 0
     return chain
 
 
 def effective_user(pid: int) -> int | None:
-    """Whose rights a process has; None when it is gone. Its directory in /proc may be root's (proc(5), "dumpable")."""
+    """Effective user id of a process; None when it is gone. Its directory in /proc may be root's (proc(5), "dumpable")."""
     try:
         lines = (PROC / str(pid) / "status").read_bytes().split(b"\n")
     except (FileNotFoundError, ProcessLookupError):
@@ -215,21 +215,21 @@ def effective_user(pid: int) -> int | None:
     return next((int(line.split()[2]) for line in lines if line.startswith(b"Uid:")), None)
 
 
-def marked(run_id: str | None = None, *, party: str | None = None, own: bool = False) -> set[int]:
-    """Processes of this user (root: of everybody) that say in their environment that they are of `run_id`, or of any run.
+def marked(run_id: str | None = None, *, member: str | None = None, own: bool = False) -> set[int]:
+    """Pids of this user (root: of everybody) whose environment names `run_id` (None: any run) and `member` (None: any).
 
     own: only those with this user's rights; for root too. The caller's own ancestors are left out, so that a tool that was
     itself started by a run is not its own leftover.
     """
     spare = ancestors(os.getpid())
-    found = set()
+    pids = set()
     for process in processes():
         mark = None if process.pid in spare else marks(process.pid)
-        if not mark or (run_id is not None and mark[0] != run_id) or (party is not None and mark[1] != party):
+        if not mark or (run_id is not None and mark[0] != run_id) or (member is not None and mark[1] != member):
             continue
         if not own or effective_user(process.pid) == os.geteuid():
-            found.add(process.pid)
-    return found
+            pids.add(process.pid)
+    return pids
 
 
 def in_session(session: int, pids: Iterable[int] | None = None) -> set[int]:
@@ -241,14 +241,14 @@ def descendants(pid: int, pids: Iterable[int] | None = None) -> set[int]:
     children: dict[int, list[int]] = {}
     for process in processes(pids):
         children.setdefault(process.ppid, []).append(process.pid)
-    found: set[int] = set()
+    below: set[int] = set()
     queue = [pid]
     while queue:
         for child in children.get(queue.pop(), []):
-            if child not in found:
-                found.add(child)
+            if child not in below:
+                below.add(child)
                 queue.append(child)
-    return found
+    return below
 
 
 def send(pid: int, number: int) -> bool:

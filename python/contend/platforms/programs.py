@@ -1,4 +1,4 @@
-"""Where contend's own programs are, which are built from Rust: beside this Python, or where a variable says."""
+"""Paths of contend's own programs, built from Rust: beside this Python, or where a variable says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find(name: str) -> Path | None:
 
 
 def installed(name: str) -> Path:
-    """The program. Raises HostFailed where there is none."""
+    """Path of one of contend's own programs. Raises HostFailed where there is none."""
     path = find(name)
     if path is None:
         raise HostFailed(f"{name} is not installed", hint=f"make setup, or pip install {name}")
@@ -58,7 +58,7 @@ def search_path() -> str:
 
 
 def find_command(name: str) -> Path | None:
-    """Where a program of the host is, or None."""
+    """Find a program of the host, also in the system's directories; None where there is none."""
     import shutil  # as above
 
     path = shutil.which(name, path=search_path())

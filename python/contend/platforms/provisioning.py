@@ -1,4 +1,4 @@
-"""A container's size, in the words of each engine, and as the kernel says it was given."""
+"""A container's size: as options of each engine, and as the kernel's files say it got."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = {  # by controller: the file of v2, then of v1
 
 
 def read_back(v2: Path | None, v1: Mapping[str, Path]) -> dict[str, str]:
-    """The limit files of a container's groups (`v1` by controller) and what they read."""
+    """Read the limit files of a container's groups (`v1` by controller): text by path."""
     read: dict[str, str] = {}
     for controller, (unified, legacy) in _FILES.items():
         group = v1.get(controller)
@@ -50,7 +50,7 @@ def memory_bytes(read: Mapping[str, str]) -> int | None:
 
 
 def engine_options(limit: Limit, spec: HostSpec) -> list[str]:
-    """Options of docker and podman."""
+    """Size options of docker and podman."""
     options: list[str] = []
     if limit.cpus is not None:
         if limit.period_us == PERIOD_US:
@@ -78,16 +78,16 @@ def oci_resources(limit: Limit, spec: HostSpec) -> dict[str, Any]:
         cpu = {"quota": bandwidth.quota_us(limit), "period": limit.period_us}
     if spec.cpu_list is not None:
         cpu["cpus"] = format_cpu_list(spec.cpu_list)
-    found: dict[str, Any] = {"cpu": cpu} if cpu else {}
+    document: dict[str, Any] = {"cpu": cpu} if cpu else {}
     if limit.memory_bytes is not None:
-        found["memory"] = {"limit": limit.memory_bytes}
+        document["memory"] = {"limit": limit.memory_bytes}
     if limit.iops is not None or limit.bytes_per_s is not None:
         major, minor = map(int, limits.whole_disk(spec.directory).split(":"))
         rates = {"IOPS": limit.iops, "Bps": limit.bytes_per_s}
-        found["blockIO"] = {
+        document["blockIO"] = {
             f"throttle{way}{unit}Device": [{"major": major, "minor": minor, "rate": rate}]
             for unit, rate in rates.items()
             if rate is not None
             for way in ("Read", "Write")
         }
-    return found
+    return document

@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 26
 
 
 class Held(NamedTuple):
-    """Up to a moment of CLOCK_MONOTONIC: throttled time, a sum over CPUs; `unknown`: why there is none."""
+    """Throttled time up to a moment (CLOCK_MONOTONIC), ns, summed over CPUs. `unknown`: why there is none."""
 
     t_ns: int
     throttled_ns: int
@@ -40,16 +40,16 @@ class Held(NamedTuple):
 
 @contextmanager
 def logging(directory: Path) -> Iterator[None]:
-    """While a command runs that this process has started; into `directory`, which is there by the first look."""
+    """Log throttling of what this process starts in the block into `directory`, which has to exist at its end."""
     watch, end, rows = QuotaWatch(), threading.Event(), [Held(time.monotonic_ns(), 0)]
 
     def look() -> None:
         watch.look({os.getpid(), *kin.below(os.getpid())})
-        found = watch.throttling()
-        lead = found.quotas[0] if found.quotas else None
-        held_ns = round(found.held_s * 1e9) if found.held_s is not None else 0
+        throttling = watch.throttling()
+        lead = throttling.quotas[0] if throttling.quotas else None
+        held_ns = round(throttling.held_s * 1e9) if throttling.held_s is not None else 0
         quota = "" if lead is None else quota_name(lead)
-        new = Held(time.monotonic_ns(), held_ns, quota, found.unknown)
+        new = Held(time.monotonic_ns(), held_ns, quota, throttling.unknown)
         if new[1:] != rows[-1][1:]:
             rows.append(new)
 
@@ -73,7 +73,7 @@ def logging(directory: Path) -> Iterator[None]:
 
 
 class Throttled(NamedTuple):
-    """In a window. ns: None where it is not on record, for the reason in `unknown`."""
+    """Throttled time in a window. ns: None where it is not on record, for the reason in `unknown`."""
 
     ns: int | None = None
     quota: str = ""
@@ -83,15 +83,15 @@ class Throttled(NamedTuple):
 def between(source: Path, begin_ns: int, end_ns: int) -> Throttled:
     """Throttling of a traced command in [begin_ns, end_ns]; a part of a row that reaches beyond counts as such a
     part."""
-    place = source if source.is_dir() else source.parent
+    directory = source if source.is_dir() else source.parent
     try:
-        lines = files.read_inside(place / FILE, most=_MOST_BYTES).split(b"\n")
+        lines = files.read_inside(directory / FILE, most=_MOST_BYTES).split(b"\n")
         rows = [Held(**json.loads(line)) for line in lines if line]
         rows = [Held(int(row.t_ns), int(row.throttled_ns), str(row.quota), str(row.unknown)) for row in rows]
     except FileNotFoundError:
         return Throttled()
     except (OSError, BadInput, ValueError, TypeError) as error:
-        note(place / FILE, "", str(error))
+        note(directory / FILE, "", str(error))
         return Throttled(unknown=f"{FILE} cannot be read")
     if not rows or (rows[-1].unknown and not rows[-1].throttled_ns):
         return Throttled(unknown=rows[-1].unknown if rows else f"{FILE} is empty")

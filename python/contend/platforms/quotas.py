@@ -80,7 +80,7 @@ class _Counted:
 
 
 class QuotaWatch:
-    """Counters of the groups that a party's processes are in, from the first `look` to the last.
+    """Counters of the groups that a workload's processes are in, from the first `look` to the last.
 
     Call `look` from time to time: groups are made and removed while a command runs. A group found later counts from
     then on, so what is told is a lower bound by one interval.
@@ -88,13 +88,14 @@ class QuotaWatch:
 
     def __init__(
         self,
-        party: Iterable[Path] = (),
+        made_groups: Iterable[Path] = (),
         *,
         proc: Path = PROC,
         mountinfo: str | None = None,
         hidden: bool | None = None,
     ) -> None:
-        """party: the groups that contend made for it. hidden: whether groups above are out of sight, as in a container."""
+        """made_groups: those that contend made for the workload. hidden: groups above are out of sight, as in a
+        container."""
         text = (proc / "self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         own = (proc / "self/cgroup").read_text(encoding="utf-8", errors="surrogateescape")
         version = (
@@ -104,8 +105,8 @@ class QuotaWatch:
         self._proc, self._unknown = proc, ""
         if self._mount is None:
             self._unknown = "the hierarchy of the cpu controller is not mounted here"
-        self._party = tuple(
-            group for group in party if self._mount and self._mount.directory in group.parents
+        self._made_groups = tuple(
+            group for group in made_groups if self._mount and self._mount.directory in group.parents
         )
         partly = self._mount is not None and self._mount.root != "/"
         self._hidden = partly or (_in_namespace(proc) if hidden is None else hidden)
@@ -119,7 +120,7 @@ class QuotaWatch:
         self._pids: dict[int, None] = {}
 
     def look(self, pids: Collection[int]) -> None:
-        """Read the groups of these processes, and of those told before that are still there."""
+        """Read the counters of these processes' groups, and of groups seen before that are still there."""
         # A process seen once is followed out of the party's groups, should it leave them.
         for pid in pids:
             self._pids.setdefault(pid, None)
@@ -129,7 +130,7 @@ class QuotaWatch:
             if group is not None:
                 self._pids[pid] = None  # to the end of the queue
                 self._inside.add(group)
-        for group in self._party:
+        for group in self._made_groups:
             self._inside.update(Path(directory) for directory, _, _ in os.walk(group))
         for group in {above for inside in self._inside for above in self._chain(inside)}:
             self._count(group)
@@ -137,16 +138,16 @@ class QuotaWatch:
     def throttling(self) -> Throttling:
         """The throttling counted between the first look and the last."""
         grown = {group: last.since(self._first[group]) for group, last in self._last.items()}
-        found = [
+        quotas = [
             Quota(str(g), self._quota.get(g, math.nan), self._whose(g), c.own_ns / 1e9, c.periods)
             for g, c in grown.items()
             if c.own_ns > 0 and c.periods > 0
         ]
-        found.sort(key=lambda quota: -quota.throttled_s)
-        periods = max((quota.periods for quota in found), default=0)
+        quotas.sort(key=lambda quota: -quota.throttled_s)
+        periods = max((quota.periods for quota in quotas), default=0)
         unknown = self._unknown or self._out_of_sight(grown)
-        held_s = None if unknown and not found else self._held_ns(grown) / 1e9
-        return Throttling(held_s, periods, tuple(found), unknown)
+        held_s = None if unknown and not quotas else self._held_ns(grown) / 1e9
+        return Throttling(held_s, periods, tuple(quotas), unknown)
 
     def _held_ns(self, grown: Mapping[Path, _Counted]) -> int:
         """Time that the processes' groups were held. Of groups within each other the longer counts, not the sum."""
@@ -176,10 +177,10 @@ class QuotaWatch:
         return "the cgroups above this container cannot be seen from in it"
 
     def _whose(self, group: Path) -> Whose:
-        if group in self._party:
+        if group in self._made_groups:
             return "own"
         own = {above for inside in self._mine for above in self._chain(inside)}
-        own |= {above for made in self._party for above in made.parents}
+        own |= {above for made in self._made_groups for above in made.parents}
         return "above" if group in own else "below"
 
     def _group_of(self, pid: str) -> Path | None:
@@ -228,7 +229,7 @@ class QuotaWatch:
 
 
 def quota_name(quota: Quota) -> str:
-    """The quota and where it stands."""
+    """Describe a quota and the group that has it."""
     size = f" of {quota.cpus:g} CPU{'s' if quota.cpus != 1 else ''}" if math.isfinite(quota.cpus) else ""
     return f"CPU quota{size} in {printable(quota.group)}"
 

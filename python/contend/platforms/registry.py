@@ -24,7 +24,7 @@ def platform(
     hypervisor: str = "qemu",
     packages: Iterable[str] = (),
 ) -> Platform:
-    """The platform `kind` for one run. Makes nothing yet.
+    """Choose the platform `kind` for one run. Makes nothing yet.
 
     directory: the run directory, visible inside under the same path. engine: docker, podman, runc or crun; ""
     takes the first that works. image: of docker or podman; "" shows the host's own programs; for virtual machines a raw

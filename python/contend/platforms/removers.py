@@ -1,4 +1,4 @@
-"""Who removes what a ledger names, by kind. Each room tells of its own kinds; what stands above puts the rooms together.
+"""Functions that remove what a ledger names, by kind. Each room has those of its kinds; `cli` puts them together.
 
 Nothing here knows of clouds, the user's services or fleets: `contend.engine.removal` adds those of a run's programs, and
 `contend.fleet.removal` those of fleets.
@@ -21,7 +21,7 @@ Remover = Callable[[str, Row, OfRun], bool]
 
 @dataclass(frozen=True, slots=True)
 class Removed(Shape):
-    """One thing that removal was tried on. `was_there` is False when it had gone already."""
+    """The result of removing one thing. `was_there` is False when it had gone already."""
 
     kind: str
     name: str
@@ -76,5 +76,5 @@ def attempt(kind: str, name: str, remove: Callable[[], bool]) -> Removed:
 
 
 def unknown(kind: str) -> HostFailed:
-    """The error for a kind that nobody removes."""
+    """Make the error for a kind that no remover knows."""
     return HostFailed(f"contend does not know how to remove a {kind}", hint="a newer contend made it")

@@ -130,10 +130,10 @@ def _of_this_run(standing: obedience.Obeyed) -> tuple[list[dict[str, Any]], list
 def _end_recorded(run_id: str) -> list[Removed]:
     """End whatever else is the run's for certain: it may be making what is removed next."""
     recorded = kin.Recorded(run_id)
-    found = sorted(recorded.find())
+    pids = sorted(recorded.find())
     stuck = procfs.kill_until_gone(recorded.find)
     why = "it does not die of SIGKILL"
-    return [Removed("process", str(pid), True, why if pid in stuck else "") for pid in found]
+    return [Removed("process", str(pid), True, why if pid in stuck else "") for pid in pids]
 
 
 @contextmanager
@@ -189,12 +189,12 @@ def _of_older(row: Row, run_id: str) -> list[kin.Identity]:
     leader = procfs.stat(pid)
     if leader is not None and leader.start_ticks != start:
         return []
-    found = []
+    identities = []
     for process in procfs.processes(procfs.in_session(pid)):
         mark = procfs.marks(process.pid)
         if mark is not None and mark[0] == run_id:
-            found.append((process.pid, process.start_ticks, process.session))
-    return found
+            identities.append((process.pid, process.start_ticks, process.session))
+    return identities
 
 
 def _netns(name: str, row: Row, of: OfRun) -> bool:

@@ -19,7 +19,7 @@ from contend.store.ledger import Ledger
 
 
 def unit(run_id: str) -> str:
-    """The scope of a run. The pid tells two tools of one run (a resumed one) apart.
+    """Name of a run's scope. The pid separates two processes of one run (a resumed one).
 
     >>> unit("r1").startswith("contend-r1-")
     True
@@ -28,7 +28,7 @@ def unit(run_id: str) -> str:
 
 
 def available() -> bool:
-    """Is there a user manager to talk to?"""
+    """True if a systemd user manager answers."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     bus = os.environ.get("DBUS_SESSION_BUS_ADDRESS") or (runtime and (Path(runtime) / "bus").exists())
     return bool(bus) and shutil.which("busctl") is not None and Path("/run/systemd/system").is_dir()
@@ -42,7 +42,7 @@ def enter(run_id: str, ledger: Ledger, timeout_s: float = 5.0) -> bool:
     if name in own_group():
         return True
     ledger.intend("scope", name, run=run_id)
-    asked = subprocess.run(
+    answer = subprocess.run(
         [
             *("busctl", "--user", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"),
             *("org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))", name, "fail"),
@@ -54,7 +54,7 @@ def enter(run_id: str, ledger: Ledger, timeout_s: float = 5.0) -> bool:
     )
     deadline = time.monotonic() + timeout_s
     # The call returns when the job is queued; the move has happened when /proc says so.
-    while asked.returncode == 0 and time.monotonic() < deadline:
+    while answer.returncode == 0 and time.monotonic() < deadline:
         if name in own_group():
             ledger.created("scope", name, run=run_id)
             return True

@@ -30,7 +30,7 @@ class PlatformSize:
 
     @property
     def whole_cpus(self) -> int:
-        """How many CPUs it needs at least.
+        """The number of CPUs it needs at least.
 
         >>> PlatformSize(0.5).whole_cpus, PlatformSize(2).whole_cpus, PlatformSize(2.5).whole_cpus
         (1, 2, 3)
@@ -39,13 +39,13 @@ class PlatformSize:
 
     @property
     def label(self) -> str:
-        """As tables have it."""
+        """The size as tables show it."""
         text = cpus_label(self.cpus) + (f" {self.memory_bytes / _GIB:.4g} GiB" if self.memory_bytes else "")
         return f"{self.name} ({text})" if self.name else text
 
     @property
     def text(self) -> str:
-        """As a scenario has it: what `parse_platform_size` reads back.
+        """The size as a scenario has it: `parse_platform_size` reads it back.
 
         >>> PlatformSize(0.5).text, PlatformSize(2, 8 << 30).text, INSTANCE_TYPES["Large"].text
         ('0.5', '2/8589934592', 'Large')
@@ -54,7 +54,8 @@ class PlatformSize:
 
 
 def cpus_label(cpus: float) -> str:
-    """
+    """Write a number of CPUs with its unit.
+
     >>> cpus_label(0.5), cpus_label(1), cpus_label(2.5)
     ('0.5 CPU', '1 CPU', '2.5 CPUs')
     """
@@ -62,7 +63,7 @@ def cpus_label(cpus: float) -> str:
 
 
 def of_host(cpus: int | str, by: str) -> str:
-    """Of how many CPUs, behind a size; by: how the host came to have so many.
+    """Write the host's CPUs behind a size. by: how the host came to have so many: whole, offline or confined.
 
     >>> of_host(2, "whole"), of_host(1, "offline"), of_host(1, "confined")
     ('of 2', 'of 1', 'of 1 confined')
@@ -71,7 +72,8 @@ def of_host(cpus: int | str, by: str) -> str:
 
 
 def host_words(cpus: int | str, by: str) -> str:
-    """
+    """Write the host's number of CPUs, and `confined` where affinity, not hotplug, made the host smaller.
+
     >>> host_words(2, "whole"), host_words(1, "confined")
     ('2', '1 confined')
     """
@@ -79,7 +81,7 @@ def host_words(cpus: int | str, by: str) -> str:
 
 
 def sized(factors: Mapping[str, str]) -> str:
-    """The size of a cell, and of how many CPUs, where a study varies the host.
+    """Write a cell's size, with the host's CPUs where a study varies those.
 
     >>> sized({"size": "1 CPU"}), sized({"size": "1 CPU", "host": "2", "host_by": "whole"})
     ('1 CPU', '1 CPU of 2')

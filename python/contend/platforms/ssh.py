@@ -1,4 +1,4 @@
-"""SSH by asyncssh: a connection is opened, a command is asked. What goes wrong has a reason; callers put it into words."""
+"""SSH by asyncssh: opens connections and runs commands. Errors carry a reason, which callers put into words."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Unreached(HostFailed):
     """No connection, or none any more. `reason`: the host's key is not the known one; the user is denied; no such name; the
     port is refused; the configuration includes itself; it was not in time; anything else."""
 
-    def __init__(self, reason: Reason, said: str) -> None:
-        super().__init__(f"the SSH connection broke: {said}")
-        self.reason, self.said = reason, said
+    def __init__(self, reason: Reason, why: str) -> None:
+        super().__init__(f"the SSH connection broke: {why}")
+        self.reason, self.why = reason, why
 
 
-class Said(NamedTuple):
-    """The end of a command there. code: None where the connection broke before it ended."""
+class Ended(NamedTuple):
+    """The end of a command on the other host. code: None where the connection broke before it ended."""
 
     code: int | None
     out: str
@@ -41,7 +41,7 @@ class Said(NamedTuple):
 async def connect(
     address: str, *, config: str | None = None, within_s: float, **options: Any
 ) -> SSHClientConnection:
-    """A connection to that host. Raises Unreached; BadInput for a configuration without end.
+    """Connect to a host. Raises Unreached; BadInput for a configuration without end.
 
     config: an OpenSSH client configuration; "" for none, None for the user's own. options: asyncssh's.
     """
@@ -77,8 +77,9 @@ async def connect(
         raise Unreached("other", str(error) or type(error).__name__) from error
 
 
-async def ask(connection: SSHClientConnection, words: str, given: str = "", *, limit_s: float) -> Said:
-    """Run a command there, which reads `given`. Raises Unreached where it breaks, or does not end in time."""
+async def ask(connection: SSHClientConnection, words: str, given: str = "", *, limit_s: float) -> Ended:
+    """Run a command on the other host, with `given` as its input. Raises Unreached where it breaks, or is not done in
+    time."""
     import asyncssh
 
     stdin: dict[str, Any] = {"input": given} if given else {"stdin": asyncssh.DEVNULL}
@@ -88,12 +89,13 @@ async def ask(connection: SSHClientConnection, words: str, given: str = "", *, l
         raise Unreached("late", "in time") from error
     except (OSError, asyncssh.Error) as error:
         raise Unreached("other", str(error)) from error
-    return Said(done.returncode, str(done.stdout or ""), str(done.stderr or ""))
+    return Ended(done.returncode, str(done.stdout or ""), str(done.stderr or ""))
 
 
 @asynccontextmanager
 async def started(connection: SSHClientConnection, words: str) -> AsyncIterator[SSHClientProcess[str]]:
-    """A command there. Its standard input stays open as long as the block. Raises Unreached where the connection breaks."""
+    """Start a command on the other host; its input stays open while the block runs. Raises Unreached where the
+    connection breaks."""
     import asyncssh
 
     try:

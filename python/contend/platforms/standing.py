@@ -1,4 +1,4 @@
-"""The limits of a party's control groups as they stand, and whether somebody else has changed them."""
+"""The limits of a workload's control groups as they are now, and whether somebody else has changed them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Standing = Mapping[str, str]  # by file
 
 @dataclass(frozen=True, slots=True)
 class Change(Shape):
-    """A limit that read differently, of one file.
+    """A limit file that read differently before and after.
 
     >>> str(Change("/sys/fs/cgroup/box/cpu.max", "50000 100000", "20000 100000"))
     'cpu.max of /sys/fs/cgroup/box: 50000 100000 → 20000 100000'
@@ -45,28 +45,28 @@ def groups_of(honoured: Mapping[str, object]) -> list[Path]:
 
 
 def read(groups: Collection[Path]) -> dict[str, str]:
-    """Texts of these groups' limit files, by their path; those that are not there are left out."""
-    found = {}
+    """Read these groups' limit files: text by path; those that are not there are left out."""
+    texts = {}
     for group in groups:
         for name in _FILES:
             try:
-                found[f"{group}/{name}"] = (group / name).read_text(encoding="ascii").strip()
+                texts[f"{group}/{name}"] = (group / name).read_text(encoding="ascii").strip()
             except OSError:  # another version's, a controller that is off, or the group is gone
                 continue
-    return found
+    return texts
 
 
 def changes(before: Standing, after: Standing) -> Iterator[Change]:
-    """Files that both hold and that differ: a group that is gone has no limits that were changed."""
+    """List files that are in both readings and differ: a group that is gone has no limits that were changed."""
     for file, text in before.items():
         if file in after and after[file] != text:
             yield Change(file, text, after[file])
 
 
 def limits_changed(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The first limit, by cell, that somebody else changed during one of its trials: it was not one condition then."""
-    found: dict[str, str] = {}
+    """Find the first limit of each cell that somebody else changed during a trial: such a cell is not one condition."""
+    changes: dict[str, str] = {}
     for row in rows:
         for change in row.get("limits_changed", ())[:1]:
-            found.setdefault(row["cell"], str(Change(change["file"], change["before"], change["after"])))
-    return found
+            changes.setdefault(row["cell"], str(Change(change["file"], change["before"], change["after"])))
+    return changes

@@ -1,4 +1,4 @@
-"""Strays: what carries contend's name and no ledger at hand tells of; whose it is, and what of it is nobody's.
+"""Strays: things that carry contend's name and that no ledger at hand names; whose they are, and which are nobody's.
 
 A run says in its ledger that it will make a thing, then makes it. So first everything that is there is listed, and only
 then is asked who is alive and who claims what: the other way round, what a run made in between would look like nobody's.
@@ -44,7 +44,7 @@ class Stray:
 
 @dataclass(frozen=True, slots=True)
 class ClaimDocument(Shape):
-    """Whose a run is."""
+    """The owner of a run, as JSON."""
 
     run: str
     directory: str
@@ -53,7 +53,7 @@ class ClaimDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ThingDocument(Shape):
-    """One thing of a run."""
+    """One thing of a run, as JSON."""
 
     kind: StrayKind
     name: str
@@ -69,7 +69,7 @@ def _things(of: Iterable[tuple[StrayKind, str]]) -> list[ThingDocument]:
 
 @dataclass(frozen=True, slots=True)
 class Anothers(Shape):
-    """A run's leftover that is not alive, and that another state directory still knows."""
+    """Leftovers of a run that is not alive and that another state directory still knows."""
 
     claim: Annotated[Claim, Through(_claim), FLAT]
     things: Annotated[tuple[tuple[StrayKind, str], ...], Through(_things)]
@@ -90,8 +90,8 @@ class _Owners:
             return {names.short_hash(run): run for run in known}.get(stray.name.split("-")[1], stray.run_id)
         if not stray.run_id:  # a bundle whose owner is not written down yet, or a container of such a one
             name = Path(stray.name).name
-            found = [run for run in known if re.match(rf"{names.PREFIX}-{re.escape(run)}[.-]", name)]
-            return max(found, key=len, default="")
+            runs = [run for run in known if re.match(rf"{names.PREFIX}-{re.escape(run)}[.-]", name)]
+            return max(runs, key=len, default="")
         return stray.run_id
 
     def whose(self, run: str) -> str:
@@ -148,8 +148,8 @@ def survey(run_id: str | None = None) -> Survey:
                 left.append(LeftAlone(stray.kind, stray.name, why))
             else:
                 strays.append(replace(stray, whose=owners.whose(run)))
-    told = tuple(Anothers(owners.others[run], tuple(things)) for run, things in others.items())
-    return Survey(tuple(strays), told, tuple(left), tuple(problems))
+    elsewhere = tuple(Anothers(owners.others[run], tuple(things)) for run, things in others.items())
+    return Survey(tuple(strays), elsewhere, tuple(left), tuple(problems))
 
 
 def _recorded(run: str, known: dict[str, set[int]]) -> set[int]:
@@ -160,26 +160,26 @@ def _recorded(run: str, known: dict[str, set[int]]) -> set[int]:
 
 
 def remove_stray(stray: Stray) -> Removed:
-    """Remove one stray: what is of its kind and carries its run's name."""
+    """Remove one stray, if it is of its kind and carries its run's name."""
     row: dict[str, str] = {"run": stray.run_id, **stray.detail}
     return replace(HOST.one(stray.kind, stray.name, row, OfRun(stray.run_id)), whose=stray.whose)
 
 
 def live_runs() -> set[str]:
-    """Runs whose ledger some process holds locked, whoever's and wherever it lies (root sees everybody's)."""
-    found: set[str] = set()
+    """Ids of runs whose ledger a process holds locked, wherever it lies (root sees everybody's)."""
+    runs: set[str] = set()
     for path in _open_ledgers():
         if is_locked(path):
             # A run is called like its directory; before its first row nothing else says so.
-            found.add(path.parent.name)
+            runs.add(path.parent.name)
             with suppress(OSError, BadInput), open_inside(path) as file:
                 rows, _ = parse(file.read(_MOST_BYTES))
-                found |= {str(row["run"]) for row in rows if row.get("run")}
-    return found
+                runs |= {str(row["run"]) for row in rows if row.get("run")}
+    return runs
 
 
 def _open_ledgers() -> set[Path]:
-    found: set[Path] = set()
+    ledgers: set[Path] = set()
     for pid in procfs.all_pids():
         try:
             descriptors = list((procfs.PROC / str(pid) / "fd").iterdir())
@@ -189,8 +189,8 @@ def _open_ledgers() -> set[Path]:
             with suppress(OSError):  # closed meanwhile
                 path = descriptor.readlink()
                 if path.name == "ledger.ndjson":
-                    found.add(path)
-    return found
+                    ledgers.add(path)
+    return ledgers
 
 
 def _owners() -> _Owners:
@@ -236,20 +236,20 @@ def _containers() -> list[Stray]:
 
 
 def _groups() -> list[Stray]:
-    found = []
+    strays = []
     for path in cgroups.find(cgroups.read_layout()):
         run = re.sub(r"\.(limits|containers)$", "", path.name.removeprefix(f"{names.PREFIX}."))
-        found.append(Stray("cgroup", str(path), run, {}))
-    return found
+        strays.append(Stray("cgroup", str(path), run, {}))
+    return strays
 
 
 def _processes(run_id: str | None) -> list[Stray]:
-    found = []
+    strays = []
     for pid in sorted(procfs.marked(run_id)):
         mark = procfs.marks(pid)
         if mark is not None:
-            found.append(Stray("process", str(pid), mark[0], {"party": mark[1]}))
-    return found
+            strays.append(Stray("process", str(pid), mark[0], {"party": mark[1]}))
+    return strays
 
 
 def _is_being_proven(name: str) -> bool:

@@ -45,11 +45,11 @@ class Hotplug:
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """Those that are offline by this run."""
+        """CPUs that this run has taken offline."""
         return self._gone
 
     def take(self, gone: Iterable[int]) -> None:
-        """Take these offline, none being so by this run. Raises HostFailed; all are online again then."""
+        """Take these CPUs offline; this run must have none offline. Raises HostFailed; all are online again then."""
         wanted = tuple(sorted(gone))
         root = masks.cpuset_root()
         if why := why_not(wanted, self._cpus, root):
@@ -72,7 +72,7 @@ class Hotplug:
             raise
 
     def bring_back(self) -> None:
-        """All that are offline by this run; idempotent. Raises HostFailed, and leaves them in the ledger then."""
+        """Bring all CPUs online that this run took. Idempotent. Raises HostFailed, and leaves them in the ledger then."""
         if self._gone:
             restore(self._gone, self._saved, self._cpus)
             self._ledger.removed(KIND, format_cpu_list(self._gone))

@@ -1,4 +1,4 @@
-"""The CPUs contend may use, how they are wired, and which of them each party gets."""
+"""The CPUs contend may use, how they are wired, and which of them each workload gets."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Topology:
 
     def cores(self) -> list[tuple[Cpu, ...]]:
         """The CPUs by core, in the order of the lowest CPU of each."""
-        found: dict[int, list[Cpu]] = {}
+        by_core: dict[int, list[Cpu]] = {}
         for cpu in sorted(self.cpus, key=lambda c: c.id):
-            found.setdefault(cpu.core, []).append(cpu)
-        return [tuple(core) for core in found.values()]
+            by_core.setdefault(cpu.core, []).append(cpu)
+        return [tuple(core) for core in by_core.values()]
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -72,7 +72,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """CPUs of each party; None: no affinity. `notes` say what could not be kept apart."""
+    """CPUs of victim, neighbours, load and tool; None: no affinity. `notes` say what could not be kept apart."""
 
     kind: Kind
     victim: tuple[int, ...] | None
@@ -83,38 +83,38 @@ class Placement:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """In words, for people.
+        """Describe the placement for people.
 
         >>> Placement("same-cpu", (1,), (1,), (0,), (0,), (0, 1)).summary()
         'same-cpu: victim on CPU 1, neighbours on CPU 1, load on CPU 0, tool on CPU 0'
         """
         if self.victim is None:
             return f"{self.kind}: every party on CPU {format_cpu_list(self.all)}, no affinity"
-        parties = {"victim": self.victim, "neighbours": self.neighbours, "load": self.load, "tool": self.tool}
-        shown = ", ".join(f"{name} on CPU {format_cpu_list(cpus or ())}" for name, cpus in parties.items())
+        by_role = {"victim": self.victim, "neighbours": self.neighbours, "load": self.load, "tool": self.tool}
+        shown = ", ".join(f"{name} on CPU {format_cpu_list(cpus or ())}" for name, cpus in by_role.items())
         return "; ".join((f"{self.kind}: {shown}", *self.notes))
 
 
 def permitted() -> tuple[int, ...]:
-    """Every CPU this process could ask for: its cpuset, whatever its affinity is now.
+    """Every CPU this process could run on: its cpuset, whatever its affinity is now.
 
     A thread of its own asks for all and reads back what the kernel left of it; no other thread is moved.
     """
-    found: list[int] = []
+    cpus: list[int] = []
 
     def ask() -> None:
         os.sched_setaffinity(0, _possible() or range(os.cpu_count() or 1))
-        found.extend(sorted(os.sched_getaffinity(0)))
+        cpus.extend(sorted(os.sched_getaffinity(0)))
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    return tuple(found)
+    return tuple(cpus)
 
 
 @contextmanager
 def confined(cpus: Iterable[int]) -> Iterator[None]:
-    """This thread, and what it starts meanwhile, on `cpus`; then where it was."""
+    """Run this thread, and what it starts in the block, on `cpus`; then where it was."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -199,7 +199,7 @@ def _own_cores(topology: Topology) -> Placement:
 
 
 def pick(topology: Topology, number: int) -> tuple[int, ...]:
-    """The CPUs of a machine of so many on this host: in as few nodes, caches and cores as they fit.
+    """Choose `number` CPUs of this host, in as few nodes, caches and cores as possible.
 
     From the high end, since CPU 0 takes most interrupts. The same number gives the same CPUs. Raises CannotHonour.
 
@@ -284,8 +284,8 @@ def _last_level(base: Path) -> tuple[int, ...]:
 
 
 def _nodes(sys: Path) -> dict[int, int]:
-    found = {}
+    nodes = {}
     for directory in (sys / "devices/system/node").glob("node[0-9]*"):
         for cpu in parse_cpu_list(text_or_empty(directory / "cpulist")):
-            found[cpu] = int(directory.name.removeprefix("node"))
-    return found
+            nodes[cpu] = int(directory.name.removeprefix("node"))
+    return nodes

@@ -153,7 +153,7 @@ class VmHost:
         self._memory_mib = (spec.limit.memory_bytes or MEMORY_BYTES) // _MIB + (
             BESIDE_MIB if contained else 0
         )
-        self._place = bundles.home() / names.container(run_id, spec.name)
+        self._directory = bundles.home() / names.container(run_id, spec.name)
         self._outside: BareHost | None = None
         self._guest: Guest | None = None
         self._shared: Shared | None = None
@@ -175,14 +175,14 @@ class VmHost:
         capped = Limit(cpus=quota, period_us=limit.period_us, burst_us=limit.burst_us)
         outside = HostSpec(spec.name, spec.role, cpus, capped, netns=spec.netns, directory=spec.directory)
         try:
-            self._ledger.intend("bundle", str(self._place), run=self._run_id)
-            self._place.mkdir(parents=True, mode=0o700)
-            (self._place / "owner").write_text(self._run_id, encoding="utf-8")
+            self._ledger.intend("bundle", str(self._directory), run=self._run_id)
+            self._directory.mkdir(parents=True, mode=0o700)
+            (self._directory / "owner").write_text(self._run_id, encoding="utf-8")
             self._outside = self._bare.prepare(outside)
-            party = domain.Party(
+            guest_spec = domain.GuestSpec(
                 self._run_id, spec.name, cpus, tuple(sorted(spec.cpu_list or ())), spec.netns
             )
-            starter = domain.starter(self._libvirt, self._ledger, self._outside, party)
+            starter = domain.starter(self._libvirt, self._ledger, self._outside, guest_spec)
             if spec.netns is not None:
                 self._tap = network.make_tap(spec.netns, starter.tap)
             with self._outside.without_quota():
@@ -190,7 +190,7 @@ class VmHost:
             guest = self._guest
             hidden = [bundles.home().parent, image.home()]
             if self._contained:
-                inner.start(guest.channel, guest.inner, spec, self._vcpus, self._place)
+                inner.start(guest.channel, guest.inner, spec, self._vcpus, self._directory)
             self._shared = Shared(self._channel, hidden)
             self._threads = guest.qmp.vcpu_threads()
             self._disk_limits, self._ram_bytes = guest.qmp.disk_limits(), guest.qmp.memory_bytes()
@@ -209,7 +209,7 @@ class VmHost:
 
         def start(how: str, within_s: float) -> Guest:
             machine = qemu.Machine(self._boot, how, self._vcpus, self._memory_mib, limit, self._tap)
-            guest = Guest(machine, self._place, starter)
+            guest = Guest(machine, self._directory, starter)
             try:
                 guest.start(within_s)
             except BaseException:
@@ -258,24 +258,24 @@ class VmHost:
             raise
 
     def _run(self, command: Command, guest: Guest, shared: Shared) -> GuestProcess:
-        asked_ns = time.monotonic_ns()
+        requested_ns = time.monotonic_ns()
         channel = self._channel
         self._running = [process for process in self._running if process.alive()]
         if self.spec.ports and not self._running:
             guest.watch_ports(self.spec.ports)
         shared.add(named_directories(command, self.spec.directory))
         shared.push({command.stdout, command.stderr})
-        marks = {procfs.MARKER: self._run_id, procfs.PARTY_MARKER: self.spec.name}
+        marks = {procfs.MARKER: self._run_id, procfs.MEMBER_MARKER: self.spec.name}
         offset_ns, _ = channel.clock()
         outputs = {b"o": open_output(command.stdout), b"e": open_output(command.stderr)}
-        task, told = channel.run(command.argv, str(command.cwd), {**command.env, **marks}, outputs)
-        if told.kind != b"B":
-            number = told.values["error"]
+        task, frame = channel.run(command.argv, str(command.cwd), {**command.env, **marks}, outputs)
+        if frame.kind != b"B":
+            number = frame.values["error"]
             error = OSError(number, os.strerror(number))
             raise TrialFailed(
-                f"{told.values['what']}: {error.strerror} (in the guest)", hint=start_hint(error)
+                f"{frame.values['what']}: {error.strerror} (in the guest)", hint=start_hint(error)
             )
-        started_ns = max(told.values["ns"] + offset_ns, asked_ns)
+        started_ns = max(frame.values["ns"] + offset_ns, requested_ns)
         qemu_pid = guest.process.pid if guest.process else 0
 
         def over() -> None:
@@ -294,12 +294,12 @@ class VmHost:
                 else:  # what a command leaves running goes on, and so does its guest
                     threading.Thread(target=over, name="guest's rest", daemon=True).start()
 
-        process = GuestProcess(channel, task, qemu_pid, asked_ns, started_ns, after)
+        process = GuestProcess(channel, task, qemu_pid, requested_ns, started_ns, after)
         self._running.append(process)
         return process
 
     def processes(self) -> int:
-        return 0 if self._guest is None else len(self._asked()["pids"])
+        return 0 if self._guest is None else len(self._ask_agent()["pids"])
 
     # What it has
 
@@ -307,31 +307,31 @@ class VmHost:
         """Usage of QEMU, since the guest has booted; throttling is the container's, where there is one."""
         if self._outside is None:
             return Usage()
-        found = self._outside.usage().since(self._base)
+        used = self._outside.usage().since(self._base)
         stat = dict(line.split() for line in self._inside().get("cpu.stat", "").splitlines())
         if "nr_throttled" in stat:
             periods, waited_us = int(stat["nr_throttled"]), int(stat["throttled_usec"])
-            found = replace(found, nr_throttled=periods, throttled_ns=waited_us * 1000)
-        return found
+            used = replace(used, nr_throttled=periods, throttled_ns=waited_us * 1000)
+        return used
 
     def _inside(self) -> dict[str, str]:
         """The files of the container's own group."""
-        files: dict[str, str] = self._asked()["files"] if self._contained and self._guest else {}
+        files: dict[str, str] = self._ask_agent()["files"] if self._contained and self._guest else {}
         return files
 
-    def _asked(self) -> Any:
-        """The answer of the agent beside its processes. What QEMU does to wake a resting guest and answer is ours."""
+    def _ask_agent(self) -> Any:
+        """Ask the agent for processes and usage. The CPU time of waking a resting guest is not counted as the workload's."""
         guest, outside = self.guest, self._outside
         before = outside.usage() if outside is not None and guest.resting else None
         with guest.awake():
-            told = self._channel.ask(b"C")
+            answer = self._channel.ask(b"C")
         if before is not None and outside is not None and guest.resting:
             procfs.until_asleep(outside.pids(), _STILL_S)
             self._base = self._base.plus(outside.usage().since(before))
-        return told
+        return answer
 
     def pids(self) -> tuple[int, ...]:
-        """QEMU's. The guest's own processes are not this host's."""
+        """Pids of QEMU. The guest's own processes are not this host's."""
         return () if self._outside is None else self._outside.pids()
 
     def listens(self, port: int) -> bool:
@@ -382,7 +382,7 @@ class VmHost:
             return
         self.closed = True
         with contextlib.ExitStack() as stack:
-            stack.callback(bundles.Bundle(self._place).drop, self._ledger)
+            stack.callback(bundles.Bundle(self._directory).drop, self._ledger)
             if self._outside is not None:
                 stack.callback(self._outside.close)
             if self._guest is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show_advice(report: ReportInput, advice: Advice, console: Console) -> None:
-    """An assignment to hosts, where there is one, and each thing to do with its check."""
+    """Print the assignment to hosts, where there is one, and each thing to do with the command that checks it."""
     printer = Printer(console)
     printer.line()
     printer.line(report.analysis.answer, "bold")

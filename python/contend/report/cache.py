@@ -17,7 +17,7 @@ from contend.files import HALF, PRIVATE, open_inside, write
 
 
 def path_of(name: str) -> Path | None:
-    """Where what is called so is kept; None for a user without a home. A name may have one folder: `lists/a.json`."""
+    """The path of a cached file; None for a user without a home. A name may have one folder: `lists/a.json`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         # The XDG specification: a relative path there is to be ignored.
@@ -28,7 +28,7 @@ def path_of(name: str) -> Path | None:
 
 
 def read(path: Path) -> bytes | None:
-    """Read a kept file; None for nothing, and for what is damaged or may be somebody else's."""
+    """Read a cached file; None where there is none, and for one that is damaged or may be somebody else's."""
     try:
         if not _own(path.parent.lstat()):
             return None
@@ -42,7 +42,7 @@ def read(path: Path) -> bytes | None:
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Whole or not at all. Where that cannot be, as on a full disk, it is made again the next time."""
+    """Write a cached file, whole or not at all. Where that fails, as on a full disk, the content is made again next time."""
     with suppress(OSError, ContendError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _own(path.parent.lstat()):

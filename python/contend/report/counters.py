@@ -33,7 +33,7 @@ _COUNTERS, _OWN = 1 << 16, 1 << 24  # and of counters
 
 
 class Own(NamedTuple):
-    """Counters of one traced process: what it used. `pid` and `track` are as the trace calls it."""
+    """Counters of one traced process: the resources it used. `pid` and `track` are those of the trace."""
 
     pid: int
     track: int
@@ -43,17 +43,18 @@ class Own(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A trial as a slice, `lane` the first of the tracks that was free; `said` are its facts."""
+    """A trial as a slice of the trace: `lane` is the first track that was free, `labels` are its facts."""
 
     start_ns: int
     end_ns: int
     name: str
-    said: Mapping[str, str]
+    labels: Mapping[str, str]
     lane: int
 
 
 def export_counters(run: RunDirectory, form: str, target: Path) -> None:
-    """Write `target` in the form "perfetto" or "chrome"; whole or not at all. Raises BadInput without anything to show."""
+    """Write the run to `target` as "perfetto" or "chrome", whole or not at all. Raises BadInput where there is nothing to
+    show."""
     lines = series_or(run.series, SampleLines(), lambda: read_sample(run.series, EVERY_SAMPLE))
     trials = read_trials(run)
     if not lines.charts and not trials:
@@ -69,24 +70,24 @@ def export_counters(run: RunDirectory, form: str, target: Path) -> None:
 
 
 def read_trials(run: RunDirectory) -> list[Trial]:
-    """In the order they began. None overlap but where a clock began anew, as after a reboot."""
+    """Trials of the run in the order of their starts. They overlap only where a clock began again, as after a reboot."""
     timed = [
         row for row in run.rows() if row.get("started_ns") is not None and row.get("ended_ns") is not None
     ]
-    found: list[Trial] = []
+    trials: list[Trial] = []
     free_ns: list[int] = []  # when each lane is, again
     for row in sorted(timed, key=lambda row: int(row["started_ns"])):
         start, end = int(row["started_ns"]), int(row["ended_ns"])
         lane = next((n for n, t in enumerate(free_ns) if t <= start), len(free_ns))
         free_ns[lane : lane + 1] = [end]
         factors = {str(k): str(v) for k, v in row.get("factors", {}).items()}
-        said = {
+        labels = {
             key: str(row[key])
             for key in ("trial", "phase", "block", "status", "error")
             if row.get(key) not in (None, "")
         }
-        found.append(Trial(start, end, str(row.get("cell", "trial")), said | factors, lane))
-    return found
+        trials.append(Trial(start, end, str(row.get("cell", "trial")), labels | factors, lane))
+    return trials
 
 
 def _tracks(lines: SampleLines) -> Iterator[tuple[str, str, str, list[tuple[int, float]]]]:
@@ -114,14 +115,14 @@ def chrome(lines: SampleLines, name: str, trials: Sequence[Trial] = ()) -> str:
 def chrome_events(
     lines: SampleLines, name: str, trials: Sequence[Trial] = (), own: Sequence[Own] = (), pid: int = 1
 ) -> Iterator[dict[str, object]]:
-    """Events of `pid`, which stands for the host, and of traced processes."""
+    """Chrome events of the host, under process `pid`, and of traced processes."""
     yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": f"contend {name}"}}
     for lane in range(1 + max((t.lane for t in trials), default=-1)):
         label = {"name": _lane(lane)}
         yield {"ph": "M", "pid": pid, "tid": lane + 1, "name": "thread_name", "args": label}
     for t in trials:
         yield {
-            "ph": "X", "pid": pid, "tid": t.lane + 1, "cat": "trial", "name": t.name, "args": t.said,
+            "ph": "X", "pid": pid, "tid": t.lane + 1, "cat": "trial", "name": t.name, "args": t.labels,
             "ts": t.start_ns / 1000, "dur": (t.end_ns - t.start_ns) / 1000,
         }  # fmt: skip
     for title, line, unit, points in _tracks(lines):
@@ -181,8 +182,8 @@ def _points(uuid: int, points: Sequence[tuple[int, float]]) -> Iterator[tuple[in
 def _slice(trial: Trial, root: int) -> Iterator[tuple[int, bytes]]:
     """Its begin and its end."""
     track = _number(11, root + _TRIALS + trial.lane)
-    said = [_field(4, _message(_text(10, key), _text(6, text))) for key, text in trial.said.items()]
-    begin = _message(_number(9, _BEGIN), track, _text(22, "trial"), _text(23, trial.name), *said)
+    annotations = [_field(4, _message(_text(10, key), _text(6, text))) for key, text in trial.labels.items()]
+    begin = _message(_number(9, _BEGIN), track, _text(22, "trial"), _text(23, trial.name), *annotations)
     end = _message(_number(9, _END), track)
     for t, event in ((trial.start_ns, begin), (trial.end_ns, end)):
         yield t, _packet(_number(8, t), _number(58, _MONOTONIC), _field(11, event))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from contend.platforms.cpu_sets import LEVELS, told
+from contend.platforms.cpu_sets import LEVELS, describe
 from contend.platforms.sizes import sized
 from contend.platforms.topology import Cpu, Topology, format_cpu_list
 from contend.report.model import ReportInput
@@ -35,7 +35,8 @@ class CpuMap:
 
 
 def cpu_map(report: ReportInput) -> CpuMap | None:
-    """None where the run has no pinned cells, or does not say how its host is wired."""
+    """The map of the host's CPUs and of each pinned set; None where the run has no pinned cells, or no record of the
+    host's topology."""
     wired = report.environment.get("topology") or {}
     cpus = tuple(
         Cpu(int(c["cpu"]), int(c["core"]), int(c["package"]), int(c["node"]), int(c["cache"]))
@@ -75,36 +76,36 @@ def summary(topology: Topology) -> str:
 
 
 def strip(topology: Topology, taken: Sequence[int]) -> str:
-    """All CPUs of a host in a line, a mark each, apart by what they share.
+    """Draw all CPUs of a host in one line: a mark each, separated by what they share.
 
     >>> host = Topology(tuple(Cpu(n, n % 4, node=n % 4 // 2, cache=n % 4 // 2) for n in range(8)))
     >>> strip(host, (3, 7))
     '·· ·· || ·· ██'
     """
-    found, last = "", None
+    line, last = "", None
     for cpu in _ordered(topology.cpus):
         if last is not None:
             apart = next((at for at in LEVELS if getattr(cpu, at) != getattr(last, at)), "")
-            found += _BETWEEN.get(apart, "")
-        found += TAKEN if cpu.id in taken else FREE
+            line += _BETWEEN.get(apart, "")
+        line += TAKEN if cpu.id in taken else FREE
         last = cpu
-    return found
+    return line
 
 
-def rows(found: CpuMap) -> list[tuple[str, ...]]:
-    """Each set in words: where, its CPUs, and what they are in."""
+def rows(cpus: CpuMap) -> list[tuple[str, ...]]:
+    """A row of words for each set: its name, its CPUs, and the cores, caches and nodes they belong to."""
     return [
-        (f"{each.name}, {each.size}", format_cpu_list(each.cpus), told(found.topology, each.cpus))
-        for each in found.sets
+        (f"{each.name}, {each.size}", format_cpu_list(each.cpus), describe(cpus.topology, each.cpus))
+        for each in cpus.sets
     ]
 
 
 HEADERS = ("set of CPUs", "CPUs", "in")
 
 
-def terminal_rows(found: CpuMap, width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headers and rows; with a strip of the whole host where `width` columns have room for it."""
-    words, strips = rows(found), [strip(found.topology, each.cpus) for each in found.sets]
+def terminal_rows(cpus: CpuMap, width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headers and rows for the terminal; with a strip of the whole host where `width` columns have room for it."""
+    words, strips = rows(cpus), [strip(cpus.topology, each.cpus) for each in cpus.sets]
     name = max(len(row[0]) for row in words)
     numbers = max(4, *(len(row[1]) for row in words))
     if name + numbers + len(strips[0]) + 6 > width:
@@ -114,25 +115,25 @@ def terminal_rows(found: CpuMap, width: int) -> tuple[tuple[str, ...], list[tupl
     ]
 
 
-def pictures(report: ReportInput, found: CpuMap) -> list[tuple[CpuSet, str, str]]:
+def pictures(report: ReportInput, cpus: CpuMap) -> list[tuple[CpuSet, str, str]]:
     """Draw each set: itself, in words, and as nested boxes. The colours are the platforms' in the rest of the page."""
     colours = condition_colours(report)
     return [
         (
             each,
-            told(found.topology, each.cpus),
-            _boxes(found.topology, each, colours.get(each.name, "var(--c1)")),
+            describe(cpus.topology, each.cpus),
+            _boxes(cpus.topology, each, colours.get(each.name, "var(--c1)")),
         )
-        for each in found.sets
+        for each in cpus.sets
     ]
 
 
 def _boxes(topology: Topology, each: CpuSet, colour: str) -> str:
-    said = f"{each.name}, {each.size}: CPU {format_cpu_list(each.cpus)}, {told(topology, each.cpus)}"
+    label = f"{each.name}, {each.size}: CPU {format_cpu_list(each.cpus)}, {describe(topology, each.cpus)}"
     # The kernel numbers packages and nodes; a cache is known by its lowest CPU, and counted here.
     caches = {cache: n for n, cache in enumerate(dict.fromkeys(cpu.cache for cpu in _ordered(topology.cpus)))}
     inner = _level(_ordered(topology.cpus), LEVELS, set(each.cpus), caches)
-    return f'<div class="cpus" role="img" aria-label="{escape(said)}" style="--set:{escape(colour)}">{inner}</div>'
+    return f'<div class="cpus" role="img" aria-label="{escape(label)}" style="--set:{escape(colour)}">{inner}</div>'
 
 
 def _level(cpus: Sequence[Cpu], levels: Sequence[str], taken: set[int], caches: Mapping[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""A run in the formats of others: CSV, Parquet and LaTeX for tables, JUnit for CI, OpenMetrics for monitoring."""
+"""Exports of a run in other formats: CSV, Parquet and LaTeX for tables, JUnit for CI, OpenMetrics for monitoring."""
 
 from __future__ import annotations
 
@@ -171,16 +171,16 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         case = ET.SubElement(
             suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
         )
-        told = words.ratio(estimate)
+        text = words.ratio(estimate)
         if estimate.verdict in ("too few", "refused"):
             skipped += 1
-            ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {told}"))
+            ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {text}"))
         elif _beyond(estimate, fail_above, inverted, control=control):
             failures += 1
             limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
-            ET.SubElement(case, "failure", message=_xml(f"{told}: {limit}"), type="slowdown")
+            ET.SubElement(case, "failure", message=_xml(f"{text}: {limit}"), type="slowdown")
         else:
-            ET.SubElement(case, "system-out").text = _xml(told)
+            ET.SubElement(case, "system-out").text = _xml(text)
     suite.set("tests", str(len(results)))
     suite.set("failures", str(failures))
     suite.set("errors", "0")
@@ -236,10 +236,10 @@ def _openmetrics(report: ReportInput, path: Path, _: float) -> None:
         ("control", "the A/A control: the same cell under two labels", analysis.controls),
     ]
     for kind, about, items in kinds:
-        for suffix, said in (("", ""), ("_low", ", lower bound"), ("_high", ", upper bound")):
+        for suffix, bound in (("", ""), ("_low", ", lower bound"), ("_high", ", upper bound")):
             key = suffix.removeprefix("_") or "value"
             samples = [(labels(i), float(getattr(i.estimate, key))) for i in items]
-            family(f"contend_{kind}{suffix}_ratio", "ratio", about + said, samples)
+            family(f"contend_{kind}{suffix}_ratio", "ratio", about + bound, samples)
     detectable = [(labels(c), c.detectable) for c in analysis.controls]
     family("contend_detectable_ratio", "ratio", "smallest relative effect seen with 80 % power", detectable)
     run = {"run": analysis.run}

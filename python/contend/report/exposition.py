@@ -50,7 +50,7 @@ def exposition(families: Iterable[Family]) -> str:
 
 
 def escape(text: str) -> str:
-    """A label's value or a help text."""
+    """Escape a label's value or a help text."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

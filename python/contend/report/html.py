@@ -134,7 +134,7 @@ def templates() -> Environment:
 
 
 def environment() -> Environment:
-    """The templates' environment, for globals of one's own; everything they print is masked, and escaped."""
+    """The templates' environment, to which a page may add globals; everything they print is masked and escaped."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader("contend.report"), FunctionLoader(_beside)]),
         autoescape=True,
@@ -176,7 +176,8 @@ def _safe(value: object) -> object:
 
 
 def save(text: str, target: Path) -> str:
-    """Write a page beside a recording, which may be another's. Why it cannot be written; "" when it is."""
+    """Write a page beside a recording. Returns why it cannot be written (the recording may be another user's); "" when it
+    was."""
     part = target.with_name(f".{target.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -235,7 +236,7 @@ def _facts(report: ReportInput) -> list[tuple[str, str]]:
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The fingerprint as lines; nested names joined by dots.
+    """Pairs of dotted names and texts from nested values, such as the fingerprint of a host.
 
     >>> list(flatten({"cpu": "x", "cgroup": {"version": 2, "controllers": ["cpu", "io"]}, "smt": False}))
     [('cpu', 'x'), ('cgroup.version', '2'), ('cgroup.controllers', 'cpu, io'), ('smt', 'no')]

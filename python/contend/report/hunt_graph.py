@@ -1,4 +1,4 @@
-"""The graph of waits as SVG: jobs, what they waited for, and what kept that, from left to right, as wide as the time.
+"""The graph of waits as SVG: jobs, what they waited for, and what its holders did, from left to right, as wide as the time.
 
 Drawn twice, for a wide and a narrow page; the stylesheet shows one of them. Colours are CSS variables.
 """
@@ -58,15 +58,15 @@ class Edge:
 
 
 def edges(charges: Charges) -> list[Edge]:
-    """Jobs to what they waited for; that to what its holders did meanwhile. The smallest are put together."""
+    """Edges from jobs to what they waited for, and from there to what its holders did. The smallest are put together."""
     waits = {key: ns for key, ns in charges.waited.items() if key[0] not in _NO_WAIT and ns > 0}
     total = max(sum(waits.values()), 1)
     shown = sorted(waits, key=lambda key: (-waits[key], key))[:SHOWN]
     shown = [key for key in shown if waits[key] >= LEAST * total]
-    found = [Edge((0, ("jobs", "")), (1, key), waits[key]) for key in shown]
+    drawn = [Edge((0, ("jobs", "")), (1, key), waits[key]) for key in shown]
     rest = sum(waits.values()) - sum(waits[key] for key in shown)
     if shown and rest >= LEAST * total:
-        found.append(Edge((0, ("jobs", "")), (1, ("other", "waits")), rest))
+        drawn.append(Edge((0, ("jobs", "")), (1, ("other", "waits")), rest))
     second: dict[tuple[tuple[str, str], tuple[str, str]], int] = {}
     for key in shown:
         for did in charges.meanwhile.get(key[1], ()) if key[0] in ("lock", "gil") else ():
@@ -77,8 +77,8 @@ def edges(charges: Charges) -> list[Edge]:
         sums[key] = sums.get(key, 0) + ns
     kept = set(sorted(sums, key=lambda key: (-sums[key], key))[:SHOWN])
     for (source, key), ns in second.items():
-        found.append(Edge((1, source), (2, key if key in kept else ("other", "spans")), ns))
-    return found
+        drawn.append(Edge((1, source), (2, key if key in kept else ("other", "spans")), ns))
+    return drawn
 
 
 def svg(charges: Charges, width: int) -> str:
@@ -89,10 +89,10 @@ def svg(charges: Charges, width: int) -> str:
     nodes = _placed(drawn, width)
     height = max(node.y + _high(node, nodes, width) for node in nodes.values()) + 2
     body = [*_paths(drawn, nodes, width), *_boxes(nodes, width)]
-    said = f"Jobs waited {format_duration(sum(e.ns for e in drawn if e.source[0] == 0))}; the table has every edge."
+    label = f"Jobs waited {format_duration(sum(e.ns for e in drawn if e.source[0] == 0))}; the table has every edge."
     return (
         f'<svg class="waits" viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}" role="img"'
-        f' aria-label="{escape(said)}">{"".join(body)}</svg>'
+        f' aria-label="{escape(label)}">{"".join(body)}</svg>'
     )
 
 

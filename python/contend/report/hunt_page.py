@@ -23,7 +23,7 @@ class Cell(NamedTuple):
 
 
 def write_page(hunt: Hunt, source: Path) -> tuple[Path | None, str]:
-    """Where it is, and why there is none: hunt.html in a directory, or FILE.hunt.html beside a file."""
+    """Write the page: hunt.html in a directory, or FILE.hunt.html beside a file. Returns its path, or why there is none."""
     target = source / "hunt.html" if source.is_dir() else source.with_suffix(".hunt.html")
     why = html.save(render(hunt), target)
     return None if why else target, why
@@ -68,11 +68,11 @@ def _node(key: tuple[str, str]) -> str:
 
 def _facts(batch: Batch) -> list[tuple[str, str]]:
     jobs = batch.jobs
-    found = [("Traces", str(len(batch.traces))), ("Jobs", f"{jobs.n:,}")]
+    facts = [("Traces", str(len(batch.traces))), ("Jobs", f"{jobs.n:,}")]
     if jobs.n:
         named = (("Median", jobs.median_ns), ("p90", jobs.p90_ns), ("Makespan", jobs.makespan_ns))
-        found += [(name, format_duration(ns)) for name, ns in named]
-    return found
+        facts += [(name, format_duration(ns)) for name, ns in named]
+    return facts
 
 
 def matrix(charges: Charges) -> tuple[list[str], list[tuple[str, str, list[Cell], str]]]:

@@ -25,7 +25,7 @@ _PATH = re.compile(r"/\S*/([^/\s]+/[^/\s]+:\d+)")
 
 
 def hunt_plots(hunt: Hunt) -> list[Plot]:
-    """Those for which there is something to draw."""
+    """Plots of the hunt for which there is data."""
     batches = [hunt.batch, *hunt.others]
     names = _coloured(batches)
     plots = [_jobs(hunt.batch, names), _critical(hunt.batch.whole, names)]
@@ -36,7 +36,7 @@ def hunt_plots(hunt: Hunt) -> list[Plot]:
 
 
 def short_path(name: str) -> str:
-    """A lock called by where it was made: two steps of its path tell it from others.
+    """A shorter name for a lock that is named by where it was made: two steps of its path tell it from others.
 
     >>> short_path("/usr/lib/python3/site-packages/futurist/_thread.py:63"), short_path("HTTP GET /a/b/c")
     ('futurist/_thread.py:63', 'HTTP GET /a/b/c')
@@ -100,11 +100,11 @@ def _stacked(
     sums = dict.fromkeys(names, 0)
     for part, ns in parts.items():
         sums[part if part in names else _REST] += ns
-    found: list[dict[str, object]] = []
+    segments: list[dict[str, object]] = []
     at = start
     for name, ns in sums.items():
         if ns:
-            found.append(
+            segments.append(
                 {
                     "a": round(at, 6),
                     "b": round(at + ns / size, 6),
@@ -113,15 +113,15 @@ def _stacked(
                 }
             )
             at += ns / size
-    return found
+    return segments
 
 
 def _by_job(tables: Tables) -> dict[int, dict[str, int]]:
-    found: dict[int, dict[str, int]] = {}
+    by_job: dict[int, dict[str, int]] = {}
     for job, name, ns in _rows(tables):
-        of = found.setdefault(job, {})
+        of = by_job.setdefault(job, {})
         of[name] = of.get(name, 0) + ns
-    return found
+    return by_job
 
 
 def _jobs(batch: Batch, names: Mapping[str, str]) -> Plot | None:
@@ -172,10 +172,10 @@ def _jobs(batch: Batch, names: Mapping[str, str]) -> Plot | None:
 
 
 def _largest(parts: Mapping[str, int]) -> tuple[str, str]:
-    told = [
+    texts = [
         f"{name} {format_duration(ns)}" for name, ns in sorted(parts.items(), key=lambda i: (-i[1], i[0]))[:2]
     ]
-    return (told + ["", ""])[0], (told + ["", ""])[1]
+    return (texts + ["", ""])[0], (texts + ["", ""])[1]
 
 
 def _critical(tables: Tables, names: Mapping[str, str]) -> Plot | None:

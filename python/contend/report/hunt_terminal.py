@@ -19,7 +19,7 @@ EVIDENCE = 6  # of a finding; more are in the JSON and on the page
 
 
 def print_hunt(hunt: Hunt, console: Console) -> None:
-    """Everything that fits a terminal; nothing hangs on colour."""
+    """Print all that fits a terminal. No meaning depends on colour."""
     batch = hunt.batch
     console.print(one_line(batch.name, "bold"))
     console.print(one_line(f"  {batch.whole.chosen}"))
@@ -64,18 +64,18 @@ def alibi_line(batch: Batch) -> str:
 
 
 def against(batch: Batch, other: Batch) -> str:
-    """How much longer or shorter its jobs took, by the median."""
+    """A phrase on how much longer or shorter its jobs took than the other batch's, by the median."""
     before, after = batch.whole.median_ns, other.whole.median_ns
     return f" ({100 * (after / before - 1):+.0f} % of the median)" if before and after else ""
 
 
 def nothing(hunt: Hunt) -> str:
-    """That there is no finding, and what was looked at."""
+    """A sentence that there is no finding, and what was looked at."""
     return f"Nothing found. Looked at: {'; '.join(hunt.looked_at)}. {hidden(hunt)}".strip()
 
 
 def hidden(hunt: Hunt) -> str:
-    """How many were too small to be shown, or too many."""
+    """A line on how many findings are not shown, because they are too small or too many."""
     if not hunt.hidden:
         return ""
     many = f"{hunt.hidden:,} more {'is' if hunt.hidden == 1 else 'are'} not shown"

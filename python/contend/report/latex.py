@@ -27,12 +27,12 @@ def escape(text: str) -> str:
     >>> print(escape("ffmpeg[threads=default], 50 % of a_b"))
     ffmpeg[threads=default], 50 \% of a\_b
     """
-    return re.sub("|".join(map(re.escape, _ESCAPES)), lambda found: _ESCAPES[found[0]], text)
+    return re.sub("|".join(map(re.escape, _ESCAPES)), lambda match: _ESCAPES[match[0]], text)
 
 
 def export_latex(report: ReportInput, path: Path, _: float) -> None:
-    """One `table` a matrix, ratios with intervals; a dagger marks what is no detectable effect. Of an overhead study one
-    more, of its effects."""
+    """Write one `table` a matrix, with ratios and intervals; a dagger marks an effect that is not detectable. An overhead
+    study has one table more, of its effects."""
     analysis = report.analysis
     tables = [_table(report, matrix, number) for number, matrix in enumerate(matrices(analysis))]
     tables += _effects(report)
@@ -45,8 +45,8 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
     heads = [rows_are(analysis), matrix.baseline, *(f"{matrix.beside} {c}".strip() for c in matrix.columns)]
     lines = []
     for row in matrix.rows:
-        found = [matrix.cells.get((row, column)) for column in matrix.columns]
-        cells = [escape(row), escape(words.level(matrix.level(row))), *map(_ratio, found)]
+        compared = [matrix.cells.get((row, column)) for column in matrix.columns]
+        cells = [escape(row), escape(words.level(matrix.level(row))), *map(_ratio, compared)]
         lines.append(" & ".join(cells) + r" \\")
     what = "Ratio to the baseline" if is_compare(analysis) else "Slowdown"
     about = (
@@ -59,10 +59,10 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
 def _effects(report: ReportInput) -> list[str]:
     """Tables of what the cells say together, for a study that has that."""
     analysis = report.analysis
-    found = analysis.own.effects(analysis)
-    if found is None:
+    effects = analysis.own.effects(analysis)
+    if effects is None:
         return []
-    headers, rows = found
+    headers, rows = effects
     lines = []
     for (kind, where, ratio, least), detectable in rows:
         mark = "" if detectable else _DAGGER
@@ -99,5 +99,5 @@ def _tabular(
 def _ratio(cell: CellResult | None) -> str:
     if cell is None:
         return ""
-    told = escape(" ".join(words.split_ratio(cell.estimate)))
-    return told + (_DAGGER if cell.estimate.verdict == "no detectable effect" else "")
+    text = escape(" ".join(words.split_ratio(cell.estimate)))
+    return text + (_DAGGER if cell.estimate.verdict == "no detectable effect" else "")

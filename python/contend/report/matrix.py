@@ -1,4 +1,4 @@
-"""Cells as a table: which rows and columns a study has, and which comparison stands where.
+"""Comparisons as tables: the rows and columns of a study, and the position of each comparison.
 
 Interference: a row a victim, a column a neighbour. Overhead: a row an application of one size, a column a platform.
 Compare: a row a metric, a column a variant. Factors that vary beyond these (placement, platform) make one table each.
@@ -40,7 +40,8 @@ SLOWDOWNS = "Slowdown of each victim"
 
 
 def is_compare(analysis: Analysis) -> bool:
-    """`contend ab`, storms, placements: the ratio is treatment / baseline as measured, whose direction says nothing."""
+    """True for studies (`contend ab`, storms, placements) whose ratio is treatment / baseline as measured, where no
+    direction is worse."""
     return analysis.layout.as_measured
 
 
@@ -50,7 +51,8 @@ def rows_are(analysis: Analysis) -> str:
 
 
 def subject(factors: Mapping[str, str]) -> str:
-    """Whose figure it is: the victim; in a compare study the variant; "" where the factors name neither.
+    """The name of what was measured: the victim; in a compare study the variant. factors: of a control those that it
+    repeats.
 
     factors: of a control those that it repeats.
 
@@ -61,7 +63,7 @@ def subject(factors: Mapping[str, str]) -> str:
 
 
 def compared(analysis: Analysis) -> tuple[CellResult, ...]:
-    """The cells that tables and figures of comparisons are about: of a forecast the pairs, not what it is made from."""
+    """Cells that tables and figures of comparisons show: for a forecast the pairs, not the cells it is fitted to."""
     return tuple(c for c in analysis.cells if c.factors.get("role", "pair") == "pair")
 
 
@@ -71,11 +73,13 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     cells = [c for c in compared(analysis) if layout.as_measured or c.metric.primary]
     cells = [c for c in cells if layout.refused or c.estimate.verdict != "refused"]
     varying = _varying(cells) - {"victim", layout.column}
-    places = [_place(cell, layout, varying - layout.named, layout.table) for cell in cells]
-    if len(set(places)) < len(places):  # no cell hides another, whatever names are said to tell
-        places = [_place(cell, layout, varying, "") for cell in cells]
+    positions = [_position(cell, layout, varying - layout.named, layout.table) for cell in cells]
+    if len(set(positions)) < len(positions):  # no cell hides another, whatever names are said to tell
+        positions = [_position(cell, layout, varying, "") for cell in cells]
     groups: dict[str, dict[tuple[str, str], CellResult]] = {}
-    for (group, row, column), cell in zip(_one_baseline_a_row(places, cells, analysis), cells, strict=True):
+    for (group, row, column), cell in zip(
+        _one_baseline_a_row(positions, cells, analysis), cells, strict=True
+    ):
         groups.setdefault(group, {})[row, column] = cell
     return tuple(
         Matrix(
@@ -90,10 +94,10 @@ def matrices(analysis: Analysis) -> tuple[Matrix, ...]:
     )
 
 
-def _place(cell: CellResult, layout: Layout, varying: set[str], table: str) -> tuple[str, str, str]:
+def _position(cell: CellResult, layout: Layout, varying: set[str], table: str) -> tuple[str, str, str]:
     """Table, row and column of a cell. varying: factors that tell tables apart; table: the one that does, if any."""
-    if layout.place is not None:
-        return layout.place(cell)
+    if layout.position is not None:
+        return layout.position(cell)
     extra = ", ".join(f"{k} {cell.factors[k]}" for k in sorted(varying) if k in cell.factors)
     if table:
         extra = cell.factors.get(table, "")
@@ -191,12 +195,12 @@ def condition(cell: CellResult, analysis: Analysis) -> str:
 
 
 def secondary(analysis: Analysis) -> list[CellResult]:
-    """Comparisons of every metric that the main table does not hold."""
+    """Comparisons of metrics that are not in the main table."""
     return [] if is_compare(analysis) else [c for c in compared(analysis) if not c.metric.primary]
 
 
 def control_detail(control: Control, analysis: Analysis) -> str:
-    """The name of one of several controls that a metric's name, or a victim's, does not tell apart: ` (text)`."""
+    """The text ` (…)` that tells one of several controls from the others; "" where metric and victim suffice."""
 
     def name(one: Control) -> tuple[str, str]:
         return one.metric.name, "" if is_compare(analysis) else subject(one.repeats)

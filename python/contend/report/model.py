@@ -39,11 +39,11 @@ class ReportInput:
     @cached_property
     def cells(self) -> Mapping[str, Mapping[str, Any]]:
         """The factors of each cell by its name, in the order of their first trials."""
-        found: dict[str, Mapping[str, Any]] = {}
+        factors: dict[str, Mapping[str, Any]] = {}
         for row in self.rows:
-            if (cell := str(row.get("cell", ""))) not in found:
-                found[cell] = row.get("factors", {})
-        return found
+            if (cell := str(row.get("cell", ""))) not in factors:
+                factors[cell] = row.get("factors", {})
+        return factors
 
     @cached_property
     def counted(self) -> list[Mapping[str, Any]]:

@@ -125,7 +125,7 @@ def ordinal(number: int) -> str:
 
 
 def condition_name(analysis: Analysis, factors: Mapping[str, str], cell: str) -> str:
-    """The name that gives a trial its colour: its neighbour, else its variant, platform, or what columns of tables are."""
+    """The name by which a trial gets its colour: its neighbour, else its variant or platform."""
     if analysis.is_control(cell):
         return "control"
     kinds = ("neighbour", "variant", "platform", analysis.layout.column)
@@ -146,7 +146,7 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def axis_format(values: Iterable[float]) -> str:
-    """SI prefixes for large numbers, plain digits else."""
+    """The number format of an axis: SI prefixes for large numbers, else plain digits."""
     return "~s" if max(abs(v) for v in values) >= 10_000 else ".6~g"
 
 

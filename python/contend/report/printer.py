@@ -37,7 +37,7 @@ _ASCII = str.maketrans(
 
 
 def printable(text: str) -> str:
-    """On one line, whatever a program calls its locks and spans.
+    """The text on one line, without control characters that a program may have put into the names of locks and spans.
 
     >>> printable("lock\\n[red]")
     'lock\ufffd[red]'
@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, style: str = "") -> Text:
-    """`printable`, for tables: nothing in it is rich's own."""
+    """The text as `printable` gives it, for tables: nothing in it is read as rich's markup."""
     return Text(printable(text), style=style)
 
 
@@ -88,7 +88,7 @@ class Printer:
             self.console.print(self.text(spaced, style), soft_wrap=True, highlight=False, markup=False)
 
     def command(self, words_: str, indent: int) -> None:
-        """A command is never folded: it must survive copy and paste."""
+        """Print a command without folding it: it must survive copy and paste."""
         self.console.print(
             self.text(" " * indent + words_, "cyan"), soft_wrap=True, highlight=False, markup=False
         )
@@ -97,7 +97,7 @@ class Printer:
         return Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
 
     def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
-        """A table: so many columns of words to the left, figures to the right."""
+        """Print a table: the first `words` columns to the left, figures to the right."""
         table = self.table()
         table.add_column(headers[0], no_wrap=True)
         for number, header in enumerate(headers[1:], start=1):

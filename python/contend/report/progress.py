@@ -38,26 +38,27 @@ class PlanSummary:
 
 
 class Progress(Protocol):
-    """The seam through which the orchestrator tells how far it is. Every call returns at once and never raises."""
+    """The interface by which the orchestrator reports its progress. Every call returns at once and never raises."""
 
     def started(self, plan: PlanSummary) -> None: ...
     def replanned(self, plan: PlanSummary) -> None:
-        """Take another plan, after the pilot for example; what was learnt of durations stays."""
+        """Replace the plan, for example after the pilot; durations learnt so far stay."""
 
     def trial(self, cell: str, label: str) -> None:
-        """A trial begins: its cell's id, and words for people like `ffmpeg beside stress-cpu`."""
+        """Report that a trial begins. cell: its id; label: words for people, like `ffmpeg beside stress-cpu`."""
 
     def result(self, cell: str, value: str) -> None:
-        """It ended: its headline figure as text, like `2.13 s`, or `failed`."""
+        """Report that the trial ended. value: its headline figure as text, like `2.13 s`, or `failed`."""
 
     def block(self, number: int) -> None:
-        """Counted block `number` (from 1) begins; 0 is the pilot."""
+        """Report that counted block `number` (from 1) begins; 0 is the pilot."""
 
     def preparing(self, number: int, of: int, what: str, left_s: float) -> None:
-        """Step `number` of `of` begins before the first trial; left_s: about what it and those after it take, 0 unknown."""
+        """Report that preparing step `number` of `of` begins. left_s: expected seconds of it and all after it, 0 for
+        unknown."""
 
     def note(self, text: str) -> None:
-        """A line that stays: a failed trial, a flag, the next look at the precision."""
+        """Print a line that stays: a failed trial, a flag, the next look at the precision."""
 
     def finished(self) -> None: ...
 
@@ -77,7 +78,7 @@ class TimeLeft:
         self._began_ns = self._last_ns = clock.monotonic_ns()
 
     def replan(self, plan: PlanSummary) -> None:
-        """Other trials are ahead. The budget still counts from the start."""
+        """Replace the trials to come. The budget still counts from the start."""
         self._left = Counter(plan.cells)
         self._budget_ns = plan.budget_ns
 
@@ -93,7 +94,8 @@ class TimeLeft:
         return self._clock.monotonic_ns() - self._began_ns
 
     def left_ns(self) -> int | None:
-        """Nanoseconds; None before there is anything to judge by. An unseen cell counts as the mean cell."""
+        """Expected nanoseconds; None before the first trial has ended. A cell that has not run yet counts as the mean
+        cell."""
         planned: float | None = None
         # A pilot may take a few rounds more than announced. Many more trials than announced: the plan is not
         # what it was, so only the budget is known.
@@ -120,7 +122,7 @@ class TimeLeft:
 
 
 class NoProgress:
-    """Says nothing: for `--quiet` and for tests."""
+    """Progress that prints nothing: for `--quiet` and for tests."""
 
     def started(self, plan: PlanSummary) -> None: ...
     def replanned(self, plan: PlanSummary) -> None: ...

@@ -31,7 +31,7 @@ class Reading:
         self._drawn = False
 
     def read(self, count: int) -> None:
-        """So many bytes more have been read."""
+        """Count that many bytes more as read."""
         self._done += count
         if not self._live or (now := self._clock.monotonic_ns()) < self._next_ns:
             return

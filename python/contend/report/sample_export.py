@@ -23,7 +23,8 @@ _PRESSURES = {"cpu": "psi_cpu_some_ns", "io": "psi_io_some_ns", "memory": "psi_m
 
 
 def export_sample(run: RunDirectory, form: str, output: Path | None) -> Path:
-    """Write it; where. Raises BadInput for a format that recordings do not have, HostFailed for a full disk."""
+    """Export a recording; returns the path. Raises BadInput for a format that recordings do not have, HostFailed for a
+    full disk."""
     if form in ("csv", "parquet"):
         return _tables(run, form, output or run.path / "export")
     if run.is_watch:
@@ -67,9 +68,9 @@ def _tables(run: RunDirectory, form: str, directory: Path) -> Path:
         with duckdb.connect() as connection:
             for table in open_series(connection, run.series):
                 with made_beside(directory / f"{table}.{form}") as part:
-                    place = str(part).replace("'", "''")
+                    target = str(part).replace("'", "''")
                     connection.execute(
-                        f"COPY (SELECT *{_masked(connection, table)} FROM {table} ORDER BY t_ns) TO '{place}' ({options})"
+                        f"COPY (SELECT *{_masked(connection, table)} FROM {table} ORDER BY t_ns) TO '{target}' ({options})"
                     )
 
     try:
@@ -89,10 +90,10 @@ def _masked(connection: duckdb.DuckDBPyConnection, table: str) -> str:
     for name, kind, *_ in connection.execute(f"DESCRIBE {table}").fetchall():
         if kind != "VARCHAR":
             continue
-        found = connection.execute(
+        rows = connection.execute(
             f'SELECT DISTINCT "{name}" FROM {table} WHERE "{name}" IS NOT NULL'
         ).fetchall()
-        texts = [str(row[0]) for row in found]
+        texts = [str(row[0]) for row in rows]
         if masked := mask_texts(texts):
             cases = " ".join(f"WHEN {_literal(texts[at])} THEN {_literal(shown)}" for at, shown in masked)
             changed.append(f'CASE "{name}" {cases} ELSE "{name}" END AS "{name}"')
@@ -105,9 +106,9 @@ def _literal(text: str) -> str:
 
 def _families(run: RunDirectory) -> Iterator[Family]:
     """Families of what was counted from the first sample to the last; gauges as they were at the last."""
-    told = run.sample()
-    began = datetime.fromisoformat(str(told["began_utc"])).timestamp()
-    command = " ".join(told.get("command", ()))
+    recording = run.sample()
+    began = datetime.fromisoformat(str(recording["began_utc"])).timestamp()
+    command = " ".join(recording.get("command", ()))
     yield Family(
         "contend_recording", "info", "", "What was recorded.", [({"run": run.id, "command": command}, 1)]
     )

@@ -22,22 +22,22 @@ RANGES = 12  # of the list for those who cannot drag a brush
 def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     """The page as text. `shown_as`: the directory as a person would type it. Names are escaped wherever they stand."""
     lines = read_sample(run.series)
-    found = read_stacks(run)
-    plots = [*sample_plots(lines, summary.cpus), *filter(None, [stack_plot(found)])]
+    stacks = read_stacks(run)
+    plots = [*sample_plots(lines, summary.cpus), *filter(None, [stack_plot(stacks)])]
     phases = summary.phases if len(summary.phases) > 1 else ()
-    parties = summary.party_phases or (None,) * len(phases)
+    own_phases = summary.party_phases or (None,) * len(phases)
     environment = run.environment()
     return html.page("sample", plots, "sample",
         summary=summary,
-        told=summary.recording,
+        recording=summary.recording,
         verdict=summary.verdict,
         party=summary.party,
-        phases=[(_range(a, summary.begin_ns), a, own) for a, own in zip(phases, parties, strict=False)],
+        phases=[(_range(a, summary.begin_ns), a, own) for a, own in zip(phases, own_phases, strict=False)],
         verdict_words=verdict_words,
         measures=list(_measures(summary)),
         plots=plots,
         ranges=list(_ranges(lines)),
-        programs=programs(found),
+        programs=programs(stacks),
         users=_users(lines.users),
         facts=_facts(summary, environment),
         cost=list(_cost(summary)),
@@ -49,7 +49,7 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
 
 
 def title(summary: Summary) -> str:
-    """The command, or that there was none."""
+    """The recorded command, or a title for a recording without one."""
     words = " ".join(summary.recording.get("command", ()))
     if not words:
         return f"{format_duration(summary.length_s * NS_PER_S)} of this host"
@@ -62,16 +62,16 @@ def _range(alibi: Alibi, origin_ns: int) -> str:
 
 
 def _facts(summary: Summary, environment: dict[str, Any]) -> list[tuple[str, str]]:
-    told = summary.recording
-    ended = told.get("exit")
+    recording = summary.recording
+    ended = recording.get("exit")
     facts = [
-        ("Recorded", f"{format_duration(summary.length_s * NS_PER_S)}, every {format_duration(told['interval_ns'])}"),
-        ("Ended", told.get("failed") or told.get("stopped") or "contend was ended before the recording was"),
+        ("Recorded", f"{format_duration(summary.length_s * NS_PER_S)}, every {format_duration(recording['interval_ns'])}"),
+        ("Ended", recording.get("failed") or recording.get("stopped") or "contend was ended before the recording was"),
         ("Exit", "" if ended is None else str(ended["status"])),
         ("CPU time", "" if ended is None else format_duration(ended["user_ns"] + ended["system_ns"])),
-        ("Sources", ", ".join(f"{part} from {source}" for part, source in told.get("sources", {}).items())),
+        ("Sources", ", ".join(f"{part} from {source}" for part, source in recording.get("sources", {}).items())),
         ("Machine", ", ".join(str(environment[k]) for k in ("cpu", "os") if environment.get(k))),
-        ("Began", str(told.get("began_utc", ""))[:16].replace("T", " ") + " UTC"),
+        ("Began", str(recording.get("began_utc", ""))[:16].replace("T", " ") + " UTC"),
     ]  # fmt: skip
     return [(name, text) for name, text in facts if text]
 
@@ -85,8 +85,8 @@ def _measures(summary: Summary) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _cost(summary: Summary) -> Iterator[tuple[str, str]]:
-    told, late = summary.recording, summary.lateness
-    cost = told.get("cost")
+    recording, late = summary.recording, summary.lateness
+    cost = recording.get("cost")
     if cost is not None and summary.probe_share is not None:
         yield (
             "contend-probe",
@@ -94,8 +94,8 @@ def _cost(summary: Summary) -> Iterator[tuple[str, str]]:
         )
         if cost["bpf_ns"]:
             yield "its BPF programs", f"{format_duration(cost['bpf_ns'])}, counted in it"
-        if "own_cpu_ns" in told:
-            own = told["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
+        if "own_cpu_ns" in recording:
+            own = recording["own_cpu_ns"] / NS_PER_S / max(summary.length_s, 1e-9)
             yield "contend around it", f"{own * 100:.2g} % of one CPU"
         yield "Records missed", str(cost["dropped"])
         yield "Reads that failed", f"{cost['errors']} ({cost['last_error']})" if cost["errors"] else "0"

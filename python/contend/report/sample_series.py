@@ -326,7 +326,7 @@ class _Reader:
         """Counts by power of two, of the subjects that were switched most and all others together."""
         if "sched_hist" not in self._tables:
             return {}
-        found: dict[str, list[tuple[int, str, float]]] = {}
+        counts: dict[str, list[tuple[int, str, float]]] = {}
         rows = self._db.execute(
             f"""
             WITH ranked AS (
@@ -338,8 +338,8 @@ class _Reader:
             """
         ).fetchall()
         for kind, power, line, count in rows:
-            found.setdefault(str(kind), []).append((int(power), str(line), float(count)))
-        return found
+            counts.setdefault(str(kind), []).append((int(power), str(line), float(count)))
+        return counts
 
     def _users(self) -> Users | None:
         """The names that used most of anything, in few enough spans to add up in a page."""
@@ -353,7 +353,7 @@ class _Reader:
         spans = min(USER_POINTS, max(1, round((self._last - self._first) / self._step)))
         width = math.ceil((self._last - self._first) / spans)
         chosen = list(names)[:USERS]
-        places = {name: n for n, name in enumerate(chosen)}
+        indices = {name: n for n, name in enumerate(chosen)}
         used = {by: [[0.0] * spans for _ in chosen] for by in wanted}
         sums = ", ".join(f"sum({value})" for value in wanted.values())
         rows = self._db.execute(
@@ -361,10 +361,10 @@ class _Reader:
             f"WHERE t_ns > {self._first} GROUP BY 1, 2"
         ).fetchall()
         for name, span, *values in rows:
-            if name in places:
+            if name in indices:
                 for (by, lines), number in zip(used.items(), values, strict=True):
                     scale = 1.0 if by == "disk" else 1 / NS_PER_S
-                    lines[places[name]][int(span)] = _short(float(number) * scale)
+                    lines[indices[name]][int(span)] = _short(float(number) * scale)
         edges = [self._seconds(self._first + n * width) for n in range(spans)] + [self._seconds(self._last)]
         return Users(edges, chosen, used)
 

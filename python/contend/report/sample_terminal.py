@@ -30,14 +30,14 @@ LISTS = {
 
 
 def lines(summary: Summary) -> Iterator[str]:
-    """The verdict, the table, a line at a time."""
+    """The lines of the summary: the verdict, then the table."""
     if summary.verdict is not None:
         yield from textwrap.wrap(mask(summary.verdict.text), 80, subsequent_indent="  ")
         if summary.party is not None:
             yield from textwrap.wrap(mask(summary.party.text), 80, subsequent_indent="  ")
         yield ""
-    told = summary.recording
-    head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(told['interval_ns'])}"
+    recording = summary.recording
+    head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(recording['interval_ns'])}"
     yield f"{'Host, ' + head:<46}{'mean':>10} {'p95':>10} {'max':>10}"
     before = ""
     for measure in summary.host:
@@ -57,7 +57,7 @@ def lines(summary: Summary) -> Iterator[str]:
 
 
 def verdict_words(alibi: Alibi) -> str:
-    """A few words for what was the limit.
+    """A few words for the resource that was the limit.
 
     >>> from contend.contention.alibi.verdict import Alibi
     >>> verdict_words(Alibi("disk", "vda", (), {}, (), (), 0, 1)), verdict_words(Alibi("idle", "", (), {}, (), (), 0, 1))
@@ -147,9 +147,9 @@ def _where(frames: Sequence[str], width: int) -> str:
 
 
 def _own(summary: Summary) -> Iterator[str]:
-    told = summary.recording
-    cost = told.get("cost")
-    sources = ", ".join(f"{part} from {source}" for part, source in told.get("sources", {}).items())
+    recording = summary.recording
+    cost = recording.get("cost")
+    sources = ", ".join(f"{part} from {source}" for part, source in recording.get("sources", {}).items())
     yield from textwrap.wrap(
         f"Recorded {sources or 'nothing'}; {summary.samples} samples.", 80, subsequent_indent="  "
     )
@@ -162,14 +162,14 @@ def _own(summary: Summary) -> Iterator[str]:
     if cost is not None and summary.probe_share is not None:
         missed = f"; {cost['dropped']} records were missed" if cost["dropped"] else ""
         missed += f"; {cost['errors']} reads failed ({cost['last_error']})" if cost["errors"] else ""
-        own = told.get("own_cpu_ns", math.nan) / NS_PER_S / max(summary.length_s, 1e-9)
+        own = recording.get("own_cpu_ns", math.nan) / NS_PER_S / max(summary.length_s, 1e-9)
         around = f", contend around it {own * 100:.2g} %" if math.isfinite(own) else ""
         bpf = f", BPF {format_duration(cost['bpf_ns'])} of it" if cost["bpf_ns"] else ""
         cost_words = f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf}{around}{missed}"
         yield from textwrap.wrap(mask(cost_words), 80, subsequent_indent="    ")
-    for note in told.get("notes", ()):
+    for note in recording.get("notes", ()):
         yield from textwrap.wrap(mask(f"  note: {note}"), 80, subsequent_indent="    ")
-    if told.get("failed"):
-        yield f"  incomplete: {told['failed']}"
-    elif "ended_ns" not in told:
+    if recording.get("failed"):
+        yield f"  incomplete: {recording['failed']}"
+    elif "ended_ns" not in recording:
         yield "  incomplete: contend was ended before the recording was"

@@ -20,14 +20,14 @@ _REST = "everything else"
 
 
 def scaling_plots(of: Scaling) -> list[Plot]:
-    """The law, and the parts of a mean job."""
+    """Plots of the batch law, and of the parts of a mean job."""
     return [_law(of), _parts(of)]
 
 
 def _end(of: Scaling) -> float:
     """How far the axis of N goes: a little beyond what was measured, or to where the limit breaks."""
     end = 1.25 * of.sizes[-1]
-    broken = [told.value for told in of.breaks.values() if told.verdict != "refused"]
+    broken = [estimate.value for estimate in of.breaks.values() if estimate.verdict != "refused"]
     return min(max([end, *(1.1 * n for n in broken)]), FURTHEST * of.sizes[-1])
 
 
@@ -138,7 +138,7 @@ def _straight(line: Line, end: float, size: float, colour: str, y: Spec) -> Spec
 
 def _band(line: Line, end: float, size: float, colour: str, y: Spec) -> Spec:
     def edges(n: float) -> tuple[float, float]:
-        told = line.at(n, furthest=math.inf)
-        return told.low / size, told.high / size
+        estimate = line.at(n, furthest=math.inf)
+        return estimate.low / size, estimate.high / size
 
     return band(edges, (end * step / _STEPS for step in range(_STEPS + 1)), colour, y)

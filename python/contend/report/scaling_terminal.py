@@ -21,12 +21,12 @@ LEAST = 0.01  # of the growth
 
 
 def print_scaling(of: Scaling, console: Console) -> None:
-    """Four tables: storms, law, parts, resources; what is empty is left out."""
+    """Print four tables: storms, law, parts, resources; empty ones are left out."""
     for table in (_law(of), _parts(of), _spans(of), _demands(of)):
         if table.row_count:
             console.print(table)
-    if told := held_out(of):
-        console.print(Text(told))
+    if text := held_out(of):
+        console.print(Text(text))
     for warning in of.law.warnings:
         console.print(Text(f"note: {warning}", style="yellow"))
 

@@ -27,9 +27,9 @@ _HIGH = 0.5  # of a row
 
 
 def schedule_plots(analysis: Analysis) -> list[Plot]:
-    """Role: schedule; one an application."""
-    told = schedules(analysis)
-    named = [(of, condition_name(analysis, of.factors, of.cell)) for of in told]
+    """Plots (role: schedule) of how long tasks waited for a CPU, one an application."""
+    shown = schedules(analysis)
+    named = [(of, condition_name(analysis, of.factors, of.cell)) for of in shown]
     names = list(dict.fromkeys(name for _, name in named))
     colours = {**series_colours([name for name in names if name != "bare"]), "bare": var("alone")}
     return [
@@ -38,12 +38,12 @@ def schedule_plots(analysis: Analysis) -> list[Plot]:
             name,
             [
                 (of, condition_name(analysis, of.factors, of.cell))
-                for of in told
+                for of in shown
                 if subject(of.factors) == name
             ],
             colours,
         )
-        for number, name in enumerate(dict.fromkeys(subject(of.factors) for of in told))
+        for number, name in enumerate(dict.fromkeys(subject(of.factors) for of in shown))
     ]
 
 
@@ -90,12 +90,12 @@ def _waits(
 
 def _shares(of: CellSchedule) -> dict[int, float]:
     """The part of all time waited by power of two of the lower edge in ns."""
-    found: dict[int, float] = {}
+    shares: dict[int, float] = {}
     waited = {edge: edge * count for edge, count in of.counts.get("run_queue", {}).items() if edge}
     for edge, ns in waited.items():
         power = edge.bit_length() - 1
-        found[power] = found.get(power, 0) + ns / sum(waited.values())
-    return dict(sorted(found.items()))
+        shares[power] = shares.get(power, 0) + ns / sum(waited.values())
+    return dict(sorted(shares.items()))
 
 
 def _time(power: int) -> str:

@@ -1,4 +1,4 @@
-"""The scheduler in each cell, beside the same on its baseline: where a platform's cost is to be looked for."""
+"""Words on the scheduler in each cell, beside those on its baseline: they show where a platform's cost may lie."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def headers() -> tuple[str, ...]:
 
 
 def rows(analysis: Analysis) -> list[tuple[str, ...]]:
-    """A row a cell of the headline metric, in the order of the analysis; empty where nothing was seen of any."""
-    told = [_row(cell) for cell in analysis.cells if cell.metric.primary]
-    return told if any(set(row[2:]) != {NOTHING} for row in told) else []
+    """A row for each cell of the headline metric, in the order of the analysis; empty where the scheduler was not
+    recorded."""
+    cell_rows = [_row(cell) for cell in analysis.cells if cell.metric.primary]
+    return cell_rows if any(set(row[2:]) != {NOTHING} for row in cell_rows) else []
 
 
 WAITS_ABOUT = (
@@ -37,17 +38,17 @@ WAITS_ABOUT = (
 
 
 def schedules(analysis: Analysis) -> list[CellSchedule]:
-    """Schedules of an overhead study's cells, an application after another, its sizes, the bare host first; no controls."""
-    told = [
+    """Schedules of an overhead study's cells without controls, sorted by application and size, the bare host first."""
+    measured = [
         (of, cell.values.platform)
         for of in analysis.schedules
         if (cell := analysis.planned.get(of.cell)) is not None
         and not cell.control
         and cell.values.platform is not None
     ]
-    order = list(dict.fromkeys(subject(of.factors) for of, _ in told))
+    order = list(dict.fromkeys(subject(of.factors) for of, _ in measured))
 
-    def place(each: tuple[CellSchedule, SizedPlatform]) -> tuple[object, ...]:
+    def position(each: tuple[CellSchedule, SizedPlatform]) -> tuple[object, ...]:
         of, platform = each
         return (
             order.index(subject(of.factors)),
@@ -57,7 +58,7 @@ def schedules(analysis: Analysis) -> list[CellSchedule]:
             platform_name(of.factors),
         )
 
-    return [of for of, _ in sorted(told, key=place)]
+    return [of for of, _ in sorted(measured, key=position)]
 
 
 def where(of: CellSchedule) -> str:

@@ -144,8 +144,8 @@ class _Reader:
     def _counters(self, table: str, key: str) -> _Counters:
         """The table's rows by key and time. A column at a time is read of it: all at once take ten times the memory."""
         t = self._fetch(table, "t_ns")
-        found = self._db.execute(f'SELECT DISTINCT "{key}" FROM {table} ORDER BY 1').fetchall() if key else []
-        keys = [row[0] for row in found if row[0] is not None] or [""]
+        rows = self._db.execute(f'SELECT DISTINCT "{key}" FROM {table} ORDER BY 1').fetchall() if key else []
+        keys = [row[0] for row in rows if row[0] is not None] or [""]
         if len(keys) == 1:
             codes = np.zeros(len(t), np.int16)
         else:

@@ -44,7 +44,7 @@ class Box:
 
 
 def boxes(stacks: Sequence[Stack]) -> list[Box]:
-    """At most FRAMES of them, none below LEAST; the largest first on every level, each within the one that called it."""
+    """At most FRAMES boxes, none smaller than LEAST; the largest first on every level, each inside its caller's."""
     root = _Frame(0)
     for stack in stacks:
         root.seconds += stack.off_cpu_s
@@ -66,9 +66,9 @@ def _boxes(frame: _Frame, start: float, depth: int) -> Iterator[Box]:
         start += called.seconds
 
 
-def stack_plot(found: Stacks) -> Plot | None:
+def stack_plot(stacks: Stacks) -> Plot | None:
     """The figure; None without stacks."""
-    drawn = boxes(found.stacks)
+    drawn = boxes(stacks.stacks)
     if not drawn:
         return None
     end = max(box.end for box in drawn)
@@ -89,7 +89,7 @@ def stack_plot(found: Stacks) -> Plot | None:
         {"calculate": f"datum.n+': '+format(datum.b-datum.a,'.3~s')+'s, '+format((datum.b-datum.a)/{end!r},'.1%')",
          "as": "say"},
     ]  # fmt: skip
-    whose = "of the command's processes" if found.of_command else "of all tasks"
+    whose = "of the command's processes" if stacks.of_command else "of all tasks"
     caption = (
         f"Time {whose} between blocking and running again, by where they blocked: each call below the one that made "
         "it, as wide as the time. Click a call to see it as wide as the page, again to go back. Sleeping on purpose "
@@ -100,7 +100,7 @@ def stack_plot(found: Stacks) -> Plot | None:
     caption += "; contend export --to folded has them."
     table = tuple(
         (stack.subject, format_duration(stack.off_cpu_s * 1e9), f"{stack.count:,}", " ← ".join(reversed(stack.calls)))
-        for stack in longest(found.stacks, TABLE)
+        for stack in longest(stacks.stacks, TABLE)
     )  # fmt: skip
     headers = ("program", "off the CPU", "times", "where, innermost first")
     return Plot(
@@ -108,9 +108,9 @@ def stack_plot(found: Stacks) -> Plot | None:
     )
 
 
-def programs(found: Stacks) -> list[tuple[str, float, float]]:
-    """Name, start and end of the widest: a way in for those who cannot click on one."""
-    return [(b.name, b.start, b.end) for b in boxes(found.stacks) if b.depth == 0][:PROGRAMS]
+def programs(stacks: Stacks) -> list[tuple[str, float, float]]:
+    """Name, start and end of the widest programs: an entrance for those who cannot click on a box."""
+    return [(b.name, b.start, b.end) for b in boxes(stacks.stacks) if b.depth == 0][:PROGRAMS]
 
 
 def _name(frame: str) -> str:

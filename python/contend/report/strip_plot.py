@@ -1,4 +1,4 @@
-"""Every raw point of some cells: a ring a run, a tick for the median, a band for its interval, a row a cell."""
+"""Strips of raw values: a ring a run, a tick for the median, a band for its interval, a row a cell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def strip(
     unit: str = "block",
     most: int = MOST_POINTS,
 ) -> Plot | None:
-    """A dot a value (jittered upwards and downwards, by `seed`); None where there is no value. `unit`: what is counted.
+    """A dot a value (jittered vertically, by `seed`); None where there is no value. `unit`: what is counted.
 
     Of more than `most` values every k-th of each cell is drawn and listed, and the caption says so: which ones does not
     depend on what they are. Median, interval and axis are those of all values.
@@ -70,8 +70,8 @@ def strip(
                 }
             )
         middle = median(series)
-        told = "no result" if middle is None else format_value(middle, metric.unit)
-        text = f"{name}\u2003{told}"
+        middle_text = "no result" if middle is None else format_value(middle, metric.unit)
+        text = f"{name}\u2003{middle_text}"
         summary: dict[str, Any] = {"y": number, "label": text, "value": middle, "colour": colours[name]}
         if interval is not None:
             summary |= {"low": interval[0], "high": interval[1]}

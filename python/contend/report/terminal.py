@@ -83,7 +83,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
 
 
 def show_in_context(report: ReportInput, console: Console) -> None:
-    """Of a report only what its component's cost is in a whole, and where the page lies."""
+    """Print only the component's cost in a whole cloud, and the path of the page."""
     printer = _Printer(report, console)
     report.analysis.in_context.show_below(report, printer, verbose=True)
     printer.where(verbose=True)
@@ -227,7 +227,8 @@ class _Printer(Printer):
             self.line(f"recording the host cost {cost}", "dim", 2, 2)
 
     def alibis(self, verbose: bool) -> None:
-        """What the hardware did meanwhile. An interference study has its findings: there only where asked for."""
+        """Print the state of the hardware during the trials. An interference study has its findings for that, so only if
+        verbose."""
         if not self.analysis.alibis or not (verbose or is_compare(self.analysis)):
             return
         self.line()
@@ -236,8 +237,8 @@ class _Printer(Printer):
             self.line(f"{phase_name(phase)}: {short(phase)}", "", 2, 2)
         for alibi in self.analysis.alibis:
             self.line(f"{alibi.cell}: {cell_line(alibi)}", "", 2, 2)
-            if party := party_line(alibi):
-                self.line(f"the measured party: {party}", "", 4, 2)
+            if own_line := party_line(alibi):
+                self.line(f"the measured party: {own_line}", "", 4, 2)
             if verbose:
                 self.line(alibi.text, "dim", 4, 2)
                 if alibi.party_text:
@@ -283,7 +284,7 @@ class _Printer(Printer):
                 self.command(f"verify: {finding.verify}", 5)
 
     def lost(self) -> None:
-        """What is not in the figures, so that nobody has to guess."""
+        """Print what is missing from the figures: skipped cells, failed and flagged trials."""
         analysis = self.analysis
         rows = [
             ("skipped", list(analysis.skipped)),

@@ -1,4 +1,4 @@
-"""Colours, once: CSS variables, so that a plot follows light, dark and print without being redrawn.
+"""Colours of plots and pages as CSS variables, so that a plot follows light, dark and print without being redrawn.
 
 Text colours keep 4.5:1 and marks 3:1 against their background in both themes; tests compute it.
 """
@@ -52,7 +52,7 @@ def var(token: str) -> str:
 
 
 def series_colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name, in order; the baseline and its control are grey. They repeat after SERIES."""
+    """A colour for each name, in order; the baseline and its control are grey. After SERIES the colours repeat."""
     colours: dict[str, str] = {}
     for name in names:
         if name not in colours:

@@ -55,7 +55,7 @@ class Time:
         return [{"name": "x0", "value": 0}, {"name": "x1", "value": self.end}]
 
     def axis(self, *, follow: bool, field: str = "t") -> Spec:
-        """In the words of clocks; `follow` lets the page move the visible part."""
+        """The axis with times as clocks show them; `follow` lets the page move the visible part."""
         low, high = ("x0", "x1") if follow else ("0", repr(self.end))
         span = f"({high}-{low})"
         step = repr(float(_TICKS[-1]))
@@ -155,7 +155,7 @@ def line_names(colours: Mapping[str, str], steps: Sequence[Step]) -> list[str]:
 
 
 def figures(values: Sequence[float], unit: str) -> tuple[str, str, str]:
-    """Mean, least and most, with the unit where it is short."""
+    """Mean, minimum and maximum as texts, with the unit where it is short."""
     if not values:
         return ("", "", "")
     short = unit if unit in ("CPUs", "%", "MB/s", "GiB") else ""

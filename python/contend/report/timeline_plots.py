@@ -69,8 +69,8 @@ def timeline_plots(report: ReportInput) -> list[Plot]:
         trial["colour"] = colours[trial["name"]]
     end = max(t["end"] for t in trials)
     rows = dict.fromkeys(row for matrix in matrices(report.analysis) for row in matrix.rows)
-    place = {row: number for number, row in enumerate(rows)}
-    trials.sort(key=lambda t: (place.get(t["lane"], len(place)), t["start"]))
+    lane_index = {row: number for number, row in enumerate(rows)}
+    trials.sort(key=lambda t: (lane_index.get(t["lane"], len(lane_index)), t["start"]))
     return [_strip(trials, colours, end), *_panels(lines, trials, end, report)]
 
 
@@ -147,9 +147,11 @@ def _strip(trials: list[dict[str, Any]], colours: Mapping[str, str], end: float)
         (lane, name, str(len(spent)), format_duration(sum(spent) / len(spent) * NS_PER_S))
         for (lane, name), spent in totals.items()
     )
-    told = "a colour for what is compared" if lanes == [ONE_LANE] else "a lane a victim, a colour a neighbour"
+    legend = (
+        "a colour for what is compared" if lanes == [ONE_LANE] else "a lane a victim, a colour a neighbour"
+    )
     caption = (
-        f"Every trial in the order it ran; {told}, pale the pilot. The colours "
+        f"Every trial in the order it ran; {legend}, pale the pilot. The colours "
         "should be mixed evenly from left to right: that is the randomised order."
     )
     if every > 1:
@@ -207,7 +209,7 @@ def _panels(lines: Timelines, trials: list[dict[str, Any]], end: float, report: 
     spent = f"How many CPUs' worth of time went where{of and ','}{of}; the rest is idle."
     time, behind = Time(end, SINCE), _bands(trials, Time(end, SINCE))
     draw = partial(timeline, time=time, behind=behind)
-    found = {
+    charts = {
         "cpu": (f"CPU time by state, CPUs{of}", "CPUs", spent, lines.cpu, CPU_COLOURS),
         "queue": ("Run queue, threads", "threads", _WAITING, lines.queue, _QUEUE),
         "pressure": ("Pressure, % of the time", "%", _PRESSED, lines.pressure, _PRESSURE),
@@ -223,7 +225,7 @@ def _panels(lines: Timelines, trials: list[dict[str, Any]], end: float, report: 
             name, title, unit, caption, steps, colours=colours,
             stacked=name in _STACKED, ceiling=whole if name in ("cpu", "consumers") else None,
         )
-        for name, (title, unit, caption, steps, colours) in found.items()
+        for name, (title, unit, caption, steps, colours) in charts.items()
         if steps
     ]  # fmt: skip
 

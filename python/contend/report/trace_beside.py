@@ -39,14 +39,14 @@ _OWN: Mapping[str, tuple[str, str]] = {
 
 
 def boot_ns(run: RunDirectory) -> int:
-    """When the host's CLOCK_MONOTONIC began, ns since 1970; 0 where the recording does not tell."""
+    """The time at which the host's CLOCK_MONOTONIC began, ns since 1970; 0 where the recording does not say."""
     for name in (SAMPLE_FILE, WATCH_FILE):
         if (run.path / name).is_file():
-            told = run.sample() if name == SAMPLE_FILE else run.watch()
-            return _boot(told.get("began_ns"), told.get("began_utc"))
+            recording = run.sample() if name == SAMPLE_FILE else run.watch()
+            return _boot(recording.get("began_ns"), recording.get("began_utc"))
     for row in run.rows():
-        if found := _boot(row.get("started_ns"), row.get("utc")):
-            return found
+        if boot := _boot(row.get("started_ns"), row.get("utc")):
+            return boot
     return 0
 
 
@@ -67,11 +67,11 @@ def _same_boot(one: int, other: int) -> bool:
 def append_recordings(
     part: Path, form: str, runs: Sequence[RunDirectory], files: Mapping[str, Any], began_ns: int
 ) -> list[str]:
-    """Add recordings to an exported trace; what could not be, in words.
+    """Add recordings to an exported trace. Returns a sentence for each that could not be added.
 
     `files`: the columns of the trace's processes; `began_ns`: when its clock began (`boot_ns`), 0 where unknown.
     """
-    said: list[str] = []
+    problems: list[str] = []
     for number, run in enumerate(runs):
         boot = boot_ns(run)
         shift = 0 if _same_boot(boot, began_ns) else boot - began_ns
@@ -79,18 +79,20 @@ def append_recordings(
             read_series(run.series, partial(read_sample, run.series, EVERY_SAMPLE)), read_trials(run), shift
         )
         if not lines.charts and not trials:
-            said.append(f"'{run.path}' holds no timelines")
+            problems.append(f"'{run.path}' holds no timelines")
             continue
         own = list(own_counters(run, boot, files))
         if shift:
-            said.append(f"'{run.path}' is of another boot or host: put beside the trace by the time of day")
+            problems.append(
+                f"'{run.path}' is of another boot or host: put beside the trace by the time of day"
+            )
         if form == "perfetto":
             with part.open("ab") as file:
                 file.write(perfetto(lines, run.id, trials, own, _FIRST_UUID * (number + 1)))
         else:
             events = chrome_events(lines, run.id, trials, own, _HOST_PID - number)
             _append_json(part, events)
-    return said
+    return problems
 
 
 def moved(lines: SampleLines, trials: list[Trial], shift: int) -> tuple[SampleLines, list[Trial]]:

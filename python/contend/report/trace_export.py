@@ -1,4 +1,4 @@
-"""The files of a traced program in the formats of others, by native code."""
+"""Exports of a traced program's files in other formats, by native code."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ def export_traces(sources: Sequence[str | Path], form: str, target: Path) -> dic
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with made_beside(target, mode=PRIVATE) as part:
-            told = _native.ctrace_export(
+            counts = _native.ctrace_export(
                 [str(trace) for trace in traces], form, str(part), min(boots, default=0)
             )
-            files, began_ns = columns_of(told.pop("files")), told.pop("boot_ns")
+            files, began_ns = columns_of(counts.pop("files")), counts.pop("boot_ns")
             if runs:
-                told["passed_over"] += append_recordings(part, form, runs, files, began_ns)
-                told["bytes"] = part.stat().st_size
+                counts["passed_over"] += append_recordings(part, form, runs, files, began_ns)
+                counts["bytes"] = part.stat().st_size
     except OSError as error:
         raise HostFailed(
             f"cannot write {target}: {error.strerror}", hint="choose another place with -o FILE"
         ) from error
-    return told
+    return counts
 
 
 def sorted_out(sources: Sequence[str | Path]) -> tuple[list[Path], list[RunDirectory]]:
-    """The traces, and the recordings and runs beside them. Raises BadInput for what is neither, or without a trace."""
+    """Sort paths into traces, and the recordings and runs beside them. Raises BadInput for a path that is neither, and
+    without any trace."""
     traces, runs = [], []
     for source in sources:
         if is_trace(source):

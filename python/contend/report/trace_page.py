@@ -22,7 +22,7 @@ RANGES = 12  # of the list for those who cannot drag a brush
 
 
 def write_page(source: str | Path) -> tuple[TraceSummary, Path | None, str]:
-    """The summary, where its page is, and why there is none. Raises as `summarise`.
+    """Write the page of a trace. Returns the summary, the path, and why there is no page. Raises as `summarise`.
 
     The page is report.html in the trace's directory, or FILE.html beside a file.
     """
@@ -58,7 +58,7 @@ def render_trace(summary: TraceSummary) -> str:
 
 
 def title(summary: TraceSummary) -> str:
-    """The programs, the one with most events first."""
+    """Names of the traced programs, the one with most events first."""
     ranked = sorted(summary.processes, key=lambda process: (-process.events, process.pid))
     names = list(dict.fromkeys(process.name for process in ranked))
     shown = ", ".join(names[:3])
@@ -66,7 +66,7 @@ def title(summary: TraceSummary) -> str:
 
 
 def _facts(summary: TraceSummary) -> list[tuple[str, str]]:
-    told = summary.told
+    counts = summary.told
     processes = len({(process.pid, process.name) for process in summary.processes})
     began = ""
     if summary.began_ns:
@@ -75,8 +75,8 @@ def _facts(summary: TraceSummary) -> list[tuple[str, str]]:
         (name, text)
         for name, text in (
             ("Recorded", format_duration(summary.length_ns)),
-            ("Events", f"{told['events']:,}"),
-            ("Lost", f"{told['lost']:,}" if told["lost"] else ""),
+            ("Events", f"{counts['events']:,}"),
+            ("Lost", f"{counts['lost']:,}" if counts["lost"] else ""),
             ("Processes", f"{processes:,}"),
             ("Threads and tasks", f"{summary.tracks:,}"),
             ("Began", began),
@@ -124,12 +124,12 @@ def _holders(lock: Lock) -> Iterator[tuple[str, str]]:
 
 def _more(summary: TraceSummary) -> dict[str, int]:
     """Rows that have no place."""
-    found: dict[str, Sequence[Any]] = {
+    tables: dict[str, Sequence[Any]] = {
         "spans": summary.spans,
         "locks": _waited(summary),
         "remote": summary.remote,
         "repeated": summary.repeated,
         "blocked": summary.blocked,
     }
-    left = {name: len(rows) - ROWS for name, rows in found.items()}
+    left = {name: len(rows) - ROWS for name, rows in tables.items()}
     return left | {"processes": len(summary.processes) - PROCESSES}

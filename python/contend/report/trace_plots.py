@@ -25,14 +25,14 @@ _THREAD = 1  # kind of a track; those above run on one
 
 
 def trace_plots(summary: TraceSummary) -> list[Plot]:
-    """The strip and the tracks; none where nothing was recorded that takes time."""
+    """Plots of the strip and of the tracks; none where nothing that takes time was recorded."""
     if not summary.lanes or not summary.length_ns:
         return []
     return [_strip(summary), _tracks(summary)]
 
 
 def time_of(summary: TraceSummary) -> tuple[Time, int]:
-    """The axis, and how many ns its unit has: people count in what the trace is some of."""
+    """The axis of time, and how many ns its unit has."""
     fits = (u for u in _UNITS if summary.length_ns >= u[0] // 5)
     size, unit = next(fits, _UNITS[-1])
     return Time(summary.length_ns / size, "the first event", "" if size == NS_PER_S else unit), size

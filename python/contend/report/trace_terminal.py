@@ -21,12 +21,12 @@ HOLDERS = 3
 
 
 def print_summary(summary: TraceSummary, console: Console) -> None:
-    """The answer in a line, then a table each for spans, locks, calls and repeats; what is empty is left out."""
-    told = summary.told
-    processes = told["processes"]
+    """Print the answer in a line, then tables of spans, locks, calls and repeats; empty ones are left out."""
+    counts = summary.told
+    processes = counts["processes"]
     console.print(
         Text(
-            f"{summary.source}: {told['events']:,} events of {processes:,} process{'es' if processes != 1 else ''} in"
+            f"{summary.source}: {counts['events']:,} events of {processes:,} process{'es' if processes != 1 else ''} in"
             f" {format_duration(summary.length_ns)}"
         )
     )
@@ -83,7 +83,7 @@ def _locks(summary: TraceSummary) -> Table:
 
 def interpreter_lines(summary: TraceSummary) -> list[str]:
     """A line each for the GIL, collections of garbage, blocked loops, and system calls that waited."""
-    said = []
+    lines = []
     if summary.gil:
         gil = summary.gil
         held = [
@@ -92,7 +92,7 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
             if h.name != "unknown"
         ]
         by = f", held by {', '.join(held)}" if held else ""
-        said.append(
+        lines.append(
             f"GIL: waited {_time(gil.wait_ns)} in {gil.waits:,} wait{'s' if gil.waits != 1 else ''},"
             f" longest {_time(gil.max_wait_ns)}{by}"
         )
@@ -100,7 +100,7 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
         count = sum(row.count for row in summary.collections)
         total = sum(row.total_ns for row in summary.collections)
         longest = max(summary.collections, key=lambda row: row.max_ns)
-        said.append(
+        lines.append(
             f"gc: {count:,} pause{'s' if count != 1 else ''}, {_time(total)}, longest {_time(longest.max_ns)}"
             f" (generation {longest.generation})"
         )
@@ -108,7 +108,7 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
         count = sum(row.count for row in summary.blocked)
         total = sum(row.total_ns for row in summary.blocked)
         worst = max(summary.blocked, key=lambda row: row.max_ns)
-        said.append(
+        lines.append(
             f"blocked loops: {count:,} time{'s' if count != 1 else ''}, {_time(total)}, longest"
             f" {_time(worst.max_ns)} by {worst.name}"
         )
@@ -117,8 +117,8 @@ def interpreter_lines(summary: TraceSummary) -> list[str]:
             f"{call.name} {_time(call.total_ns)} in {call.count:,}" for call in summary.system_calls[:HOLDERS]
         ]
         left = len(summary.system_calls) - len(named)
-        said.append(f"system calls: {', '.join(named)}" + (f", {left} more" if left > 0 else ""))
-    return said
+        lines.append(f"system calls: {', '.join(named)}" + (f", {left} more" if left > 0 else ""))
+    return lines
 
 
 def _blocked(summary: TraceSummary) -> Table:

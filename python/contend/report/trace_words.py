@@ -86,17 +86,17 @@ def count(of: int) -> Cell:
 
 
 def answer(summary: TraceSummary) -> str:
-    """The greatest of each kind, in one sentence."""
-    said = []
+    """One sentence on the largest span, lock and repeated call."""
+    clauses = []
     if summary.spans:
         span = summary.spans[0]
-        said.append(f"{span.name} took most time itself ({format_duration(span.self_ns)})")
+        clauses.append(f"{span.name} took most time itself ({format_duration(span.self_ns)})")
     if summary.locks and summary.locks[0].wait_ns and summary.locks[0].is_held:
         lock = summary.locks[0]
         known = [holder.name for holder in lock.holders[:1] if holder.name != "unknown"]
         by = f", held by {known[0]}" if known else ""
-        said.append(f"{lock.name} was waited for longest ({format_duration(lock.wait_ns)}{by})")
+        clauses.append(f"{lock.name} was waited for longest ({format_duration(lock.wait_ns)}{by})")
     if summary.repeated and summary.repeated[0].remote:
         row = summary.repeated[0]
-        said.append(f"{row.parent} calls {row.child} up to {row.most:,} times")
-    return "; ".join(said) + "." if said else "Nothing was recorded."
+        clauses.append(f"{row.parent} calls {row.child} up to {row.most:,} times")
+    return "; ".join(clauses) + "." if clauses else "Nothing was recorded."

@@ -1,4 +1,4 @@
-"""Where the time of the jobs in a run's traced trials went: the mean job of each cell, side by side."""
+"""Mean jobs of the traced trials of a run: where the time of a job went in each cell, side by side."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def traced_cells(run: Path) -> tuple[Batch, ...]:
     if not (run / TRACES).is_dir():
         return ()
     try:
-        found = groups([str(run)])
+        trace_groups = groups([str(run)])
     except ContendError:
         return ()
-    batches = [_batch(group.cell, group.traces) for group in found]
+    batches = [_batch(group.cell, group.traces) for group in trace_groups]
     return tuple(batch for batch in batches if batch is not None and batch.whole.jobs)
 
 

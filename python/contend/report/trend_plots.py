@@ -22,7 +22,7 @@ _NAMES = {
 
 
 def trend_plot(trend: Trend, what: str) -> Plot:
-    """Role: trend. what: the metric and its cell."""
+    """The plot (role: trend) of a metric over runs. what: the metric and its cell."""
     size, unit = _scale(trend)
     points: list[dict[str, Any]] = [
         {

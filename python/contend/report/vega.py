@@ -43,7 +43,7 @@ def vega_runtime(*, keep: bool = True) -> str:
 
 
 def bundled(script: str) -> str:
-    """The runtime with that script, made in a process of its own; here where that cannot be had."""
+    """The Vega runtime bundled with that script, in a process of its own, or in this one where that fails."""
     # -P: nothing of the working directory, which may be anybody's, is imported.
     argv = [sys.executable, "-P", "-c", _BUNDLE, script]
     with suppress(OSError):

@@ -20,7 +20,7 @@ CULPRITS = 20  # of each
 
 @dataclass(frozen=True, slots=True)
 class WatchReport:
-    """A finished watch and what is said of it. `environment` is the fingerprint; `command` repeats the watch."""
+    """A finished watch and its verdicts. `environment` is the fingerprint; `command` repeats the watch."""
 
     watched: Watched
     findings: tuple[Finding, ...]
@@ -34,7 +34,7 @@ class WatchReport:
 
 @dataclass(frozen=True, slots=True)
 class CulpritDocument(Shape):
-    """Who had it meanwhile."""
+    """Who had the resource while the victim waited."""
 
     name: str
     wait_ns: Count
@@ -43,7 +43,8 @@ class CulpritDocument(Shape):
 
 @dataclass(frozen=True, slots=True)
 class VictimDocument(Shape):
-    """Who waited. The culprits' wait_ns and more_wait_ns sum to wait_ns; lost_ns is the neighbours' part."""
+    """A cgroup or program that waited. The culprits' wait_ns and more_wait_ns sum to wait_ns; lost_ns is the neighbours'
+    part."""
 
     name: str
     wait_ns: Count
@@ -93,7 +94,7 @@ class WatchDocument(Shape):
 
 
 def document(report: WatchReport) -> WatchDocument:
-    """Times in ns, shares as fractions; victims by what they lost to neighbours, most first."""
+    """The document of a watch. Times in ns, shares as fractions; victims by what they lost to neighbours, most first."""
     watched = report.watched
     return WatchDocument(
         kind=watched.kind,

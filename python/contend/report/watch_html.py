@@ -84,7 +84,7 @@ def render_watch(report: WatchReport) -> str:
 
 
 def matrix(report: WatchReport, resource: str) -> HeatTable:
-    """Victims by what they lost; the culprits that cost these the most in all are the columns."""
+    """The matrix of one resource: victims by what they lost; columns are the culprits that cost these the most."""
     blame = report.watched.blame
     losers = [(v, s) for v, s in blame.ranked(resource, report.keep) if blame.sums(resource, v).lost_ns]
     ranked = [(v, s) for n, (v, s) in enumerate(losers[:ROWS]) if n < 3 or s.value >= LEAST]
@@ -137,7 +137,7 @@ def _cell(ns: int, whole: int, grey: bool) -> HeatCell:
 
 
 def timeline(report: WatchReport, resource: str) -> Plot | None:
-    """The share lost over time, of those who lost most; None where nobody lost 0.1 %."""
+    """The plot of the share lost over time by those who lost most; None where nobody lost 0.1 %."""
     blame = report.watched.blame
     ranked = [(v, s) for v, s in blame.ranked(resource, report.keep) if s.value >= 0.001][:LINES]
     if not ranked or len(blame.counted()) < 2:

@@ -1,4 +1,4 @@
-"""A watch as OpenMetrics text, for a scrape by way of node_exporter's textfile collector: a file, rewritten whole."""
+"""A watch as OpenMetrics text for node_exporter's textfile collector: a file that is rewritten whole."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Exporter:
         ]
         own = _seconds(watched.cost.cpu_ns + watched.cost.bpf_ns)
         left = len(pairs) - sum(pair in pairs for pair in self._pairs)
-        told: tuple[tuple[str, str, str, str, Sequence[tuple[Mapping[str, str], float]]], ...] = (
+        families: tuple[tuple[str, str, str, str, Sequence[tuple[Mapping[str, str], float]]], ...] = (
             ("contend_wait_seconds", "counter", "seconds", _WAITED, waited),
             ("contend_used_seconds", "counter", "seconds", _USED, used),
             ("contend_lost_ratio", "gauge", "ratio", _LOST, lost),
             ("contend_watch_cpu_seconds", "counter", "seconds", _OWN, [({}, own)]),
             ("contend_watch_left_out_pairs", "gauge", "", _LEFT_OUT, [({}, left)]),
         )
-        return exposition(Family(*of) for of in told)
+        return exposition(Family(*of) for of in families)
 
     def _admit(self, watched: Watched) -> None:
         for resource in RESOURCES:
@@ -77,7 +77,7 @@ def _seconds(ns: int) -> float:
 
 
 def write(path: Path, text: str) -> None:
-    """The file appears whole or not at all, for others to read. Raises HostFailed."""
+    """Write the file, whole or not at all. Raises HostFailed."""
     try:
         with made_beside(path) as part:
             part.write_text(text, encoding="utf-8")

@@ -32,7 +32,7 @@ Keep = Callable[[str], bool]
 
 
 class Shower(Protocol):
-    """Is told every period."""
+    """The interface of what shows a watch; `show` is called after every period."""
 
     def __enter__(self) -> Shower: ...
     def __exit__(
@@ -42,13 +42,13 @@ class Shower(Protocol):
 
 
 def losers(period: Period, keep: Keep) -> list[tuple[float, str, str]]:
-    """Share, resource and victim of this period, the greatest share first."""
-    found = [
+    """Share lost, resource and victim in this period, the greatest share first."""
+    losses = [
         (period.share(resource, victim), resource, victim)
         for (resource, victim), sums in period.groups.items()
         if sums.lost_ns and keep(victim)
     ]
-    return sorted((f for f in found if f[0] >= LEAST), key=lambda f: (-f[0], f[1], f[2]))
+    return sorted((f for f in losses if f[0] >= LEAST), key=lambda f: (-f[0], f[1], f[2]))
 
 
 def _row(period: Period, resource: str, victim: str) -> list[tuple[str, int]]:
@@ -69,16 +69,16 @@ class Lines:
         return None
 
     def show(self, watched: Watched, period: Period) -> None:
-        said = []
+        clauses = []
         for share, resource, victim in losers(period, self._keep)[:3]:
             whom = words.culprits(victim, _row(period, resource, victim), 2)
-            said.append(f"{victim} lost {words.percent(share)} ({NAMES[resource]}): {whom}")
+            clauses.append(f"{victim} lost {words.percent(share)} ({NAMES[resource]}): {whom}")
         now = datetime.datetime.now().astimezone().strftime("%H:%M:%S")
-        self._write(f"{now}  " + ("; ".join(said) or "nobody lost 0.1 % to a neighbour"))
+        self._write(f"{now}  " + ("; ".join(clauses) or "nobody lost 0.1 % to a neighbour"))
 
 
 class LiveTable:
-    """The live table. Redrawn when an interval has ended, by no timer of its own."""
+    """The live table. It is redrawn when an interval has ended, not by a timer."""
 
     def __init__(self, console: Console, keep: Keep) -> None:
         self._console, self._keep = console, keep
@@ -105,8 +105,8 @@ class LiveTable:
         for column in ("victim", "", "now", "", "mean", "of its waits"):
             table.add_column(column, no_wrap=column != "of its waits", overflow="ellipsis")
         table.columns[0].max_width = max(16, self._console.width // 3)
-        found = losers(period, self._keep)
-        for share, resource, victim in found[:ROWS]:
+        losses = losers(period, self._keep)
+        for share, resource, victim in losses[:ROWS]:
             sums = watched.blame.sums(resource, victim)
             style = "bold red" if share >= 0.2 else "yellow" if share >= 0.05 else ""
             table.add_row(
@@ -117,7 +117,7 @@ class LiveTable:
                 words.percent(sums.share(watched.blame.length_ns)),
                 Text(words.culprits(victim, _row(period, resource, victim))),
             )
-        if not found:
+        if not losses:
             table.add_row("nobody lost 0.1 % to a neighbour", "", "", "", "", "")
         return table
 

@@ -1,4 +1,4 @@
-"""How a watch says its figures: the same words in the terminal and on the page."""
+"""Words and figures of a watch: the same in the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def share(estimate: Estimate) -> str:
 
 
 def culprits(victim: str, row: list[tuple[str, int]], most: int = 3) -> str:
-    """Whom it waited for, as parts of its waits: the greatest neighbours, then itself and the kernel's own.
+    """Those that the victim waited for, as parts of its waits: the greatest neighbours, then itself and the kernel's own.
 
     >>> culprits("a", [("b", 700), ("a", 200), ("(idle)", 100)])
     'b 70 %, itself 20 %, (idle) 10 %'
     """
     whole = sum(ns for _, ns in row)
     named = [(c, ns) for c, ns in row if is_neighbour(victim, c)]
-    said = [f"{c} {percent(ns / whole)}" for c, ns in named[:most] if ns >= SMALL * whole]
-    rest = sum(ns for _, ns in named[len(said) :])
+    parts = [f"{c} {percent(ns / whole)}" for c, ns in named[:most] if ns >= SMALL * whole]
+    rest = sum(ns for _, ns in named[len(parts) :])
     if rest >= SMALL * whole and whole:
-        said.append(f"{len(named) - len(said)} more {percent(rest / whole)}")
+        parts.append(f"{len(named) - len(parts)} more {percent(rest / whole)}")
     for c, ns in row:
         if not is_neighbour(victim, c) and ns >= SMALL * whole:
-            said.append(f"{'itself' if c == victim else c} {percent(ns / whole)}")
-    return ", ".join(said)
+            parts.append(f"{'itself' if c == victim else c} {percent(ns / whole)}")
+    return ", ".join(parts)
 
 
 def answer(report: WatchReport) -> str:
-    """One sentence."""
+    """The answer of a watch in one sentence."""
     watched = report.watched
     whom = f" in {report.scope}" if report.scope else ""
     length = format_duration(watched.blame.length_ns)
@@ -93,5 +93,5 @@ def cost(watched: Watched) -> str:
 
 
 def meanings(names: set[str]) -> list[tuple[str, str]]:
-    """The kernel's own among those names, explained."""
+    """Explanations of those of these names that are the kernel's own."""
     return [(name, about) for name, about in MEANINGS.items() if name in names]

@@ -1,4 +1,4 @@
-"""A prediction on the terminal: whether to believe it, before and after, and the fixes that gain most."""
+"""A prediction on the terminal: whether to trust it, before and after, and the fixes that gain most."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ROWS = 20
 
 
 def show_answer(of: Whatif) -> None:
-    """For people."""
+    """Print a prediction for people."""
     console = _console()
     storms = len(of.sources)
     replayed = of.method == "replay"
-    told = (
+    basis = (
         f"{storms} storm{'s' if storms != 1 else ''} of {of.jobs} jobs"
         if replayed
         else f"storms of up to {of.jobs}"
     )
-    console.print(one_line(f"{told}: {_few(of.sources)}"))
+    console.print(one_line(f"{basis}: {_few(of.sources)}"))
     console.print(one_line(" ".join(str(edit) for edit in of.edits) or "without edits", style="bold"))
     if of.gate.passed:
         console.print(_before_and_after(of.baseline.to_json(), of.predicted))
@@ -101,7 +101,7 @@ def _changed(of: Whatif, key: str) -> str:
 
 
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Print what edits can name."""
+    """Print all that edits can name."""
     console = _console()
     locks = titled_table(
         "Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",)
@@ -138,7 +138,7 @@ def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
 
 
 def print_verification(of: Verification) -> None:
-    """Predicted, measured, inside."""
+    """Print the predicted and the measured times, and whether the measured ones lie inside the prediction."""
     console = _console()
     console.print(one_line(" ".join(of.edits) or "without edits", style="bold"))
     table = titled_table("", "", "predicted", "measured", "error", "inside")
@@ -163,11 +163,11 @@ def _ranking(fixes: Sequence[Fix]) -> Table:
     table = titled_table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
     for number, fix in enumerate(fixes, 1):
         edits = " ".join(str(edit) for edit in fix.edits)
-        said = f"{edits}\nif {fix.assumes}" if fix.assumes and len(fix.edits) == 1 else edits
+        text = f"{edits}\nif {fix.assumes}" if fix.assumes and len(fix.edits) == 1 else edits
         of = fix.predicted
         table.add_row(
             str(number) if len(fix.edits) == 1 else "all",
-            _lines(said),
+            _lines(text),
             _predicted(of["median_ns"]),
             _predicted(of["makespan_ns"]),
             f"{fix.gain:.1%}",

@@ -1,4 +1,4 @@
-"""How reports say a number: the same words in the terminal and on the page."""
+"""Words and numbers of reports: the same in the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE_MARK = "·"  # no detectable effect
 
 
 def no_findings(analysis: Analysis) -> str:
-    """Why there is none, after `Findings:`."""
+    """The reason why there is no finding, to follow `Findings:`."""
     headline = [cell.estimate.verdict for cell in analysis.cells if cell.metric.primary]
     known = bool(headline) and not any(verdict in ("too few", "refused") for verdict in headline)
     return analysis.own.nothing_found(analysis, known=known)
@@ -75,7 +75,7 @@ def effect(cell: CellResult, analysis: Analysis) -> str:
 
 
 def effect_words(cell: CellResult, analysis: Analysis) -> str:
-    """The verdict for those who see neither colour nor place: `slower`, `12 % less: better`."""
+    """The verdict in words, for those who see neither colour nor position: `slower`, `12 % less: better`."""
     what = effect(cell, analysis)
     if what == "unknown":
         return "refused" if cell.estimate.verdict == "refused" else "no verdict"
@@ -88,7 +88,7 @@ def effect_words(cell: CellResult, analysis: Analysis) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Two significant digits.
+    """A fraction in percent, with two significant digits.
 
     >>> percent(0.0191), percent(0.2), percent(1.5), percent(float("inf"))
     ('1.9 %', '20 %', '150 %', 'any')
@@ -105,7 +105,7 @@ def detectable(control: Control) -> str:
 
 
 def level_text(analysis: Analysis) -> str:
-    """`95 % interval`, and how many hold together where more than one does."""
+    """The interval's level, as `95 % interval`, and how many intervals hold simultaneously, where several do."""
     levels = [c.estimate.level for c in analysis.cells if c.metric.primary] or [0.95]
     text = f"{percent(levels[0])} interval"
     many = analysis.design.simultaneous
@@ -113,13 +113,13 @@ def level_text(analysis: Analysis) -> str:
 
 
 def closed_loop(analysis: Analysis) -> list[str]:
-    """Victim-and-metric names whose load generator waits for each answer: never a user's latency."""
+    """Names (victim and metric) whose load generator waits for each answer: never a user's latency."""
     closed = [c for c in analysis.cells if c.metric.loop == "closed"]
     return list(dict.fromkeys(f"{subject(c.factors)} {c.metric.name}".strip() for c in closed))
 
 
 def missed(analysis: Analysis) -> list[str]:
-    """Victim-and-metric names whose target precision was not reached."""
+    """Names (victim and metric) whose target precision was not reached."""
     return [name.strip() for name, reached in analysis.design.target_reached.items() if not reached]
 
 

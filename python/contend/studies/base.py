@@ -1,4 +1,4 @@
-"""What a study is, and which there are.
+"""The protocol of a study, and the registry of all studies.
 
 A study is one question that runs can answer: a folder of this package, or a module of another one that an entry point of the
 group `contend.studies` names. What plans, measures and reports asks a study by this protocol, and names none.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 from contend.document import RESERVED, Analysis, CellResult, Control, Layout, Section, Shown
 from contend.errors import BadInput, CannotHonour
 from contend.platforms.topology import Topology
-from contend.studies.cell import Cell, Party
+from contend.studies.cell import Cell, CellWorkload
 from contend.studies.model import Scenario
 from contend.text.shape import Shape
 
@@ -64,13 +64,13 @@ class Screening:
     """The first step of a study that has two: what is measured in it, by block, and how good its design is."""
 
     trials: Sequence[tuple[int, Cell]]
-    told: Mapping[str, Any]
+    design: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """What a study has put on this host for a run: where each party's data is, linked into its directory, and the device
-    under each."""
+    """Data that a study has put on this host for a run: the directory or device of each workload, linked into its working
+    directory, and the device under each."""
 
     data: Mapping[tuple[Role, str], Path]
     devices: Mapping[str, str | None]
@@ -78,7 +78,7 @@ class Laid:
 
 @dataclass(frozen=True, slots=True)
 class OnRecord:
-    """What a run has on record, for its study to read.
+    """The record of a run, for its study to read.
 
     rows: of all trials, the latest of each; counted: of those that count; results: of all cells and metrics; blocks: how
     many are complete; repeat: the command line that repeats the run.
@@ -106,18 +106,18 @@ class OnRecord:
 
     @property
     def primary(self) -> list[CellResult]:
-        """Of each victim's headline metric."""
+        """Comparisons of each victim's headline metric."""
         return [result for result in self.results if result.metric.primary]
 
     @property
     def shown(self) -> list[CellResult]:
-        """Those that hold together at one level: the headline, without what a forecast is fitted to."""
+        """Headline comparisons whose intervals hold simultaneously, without those that a forecast is fitted to."""
         return [result for result in self.primary if result.factors.get("role", "pair") == "pair"]
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do by one run.
+    """Advice from one run.
 
     refused: why there is none. placement: workloads on hosts, for machines; title, lines, about: the same for people.
     """
@@ -131,16 +131,17 @@ class Advice:
 
 
 class Study(Shown, ABC, Generic[S]):
-    """One question, and all that is its own. What is not overridden is as most studies have it.
+    """One question that runs answer, with all that only it needs. Methods that are not overridden do what most studies do.
 
     scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
     anything to run. key: under which its result stands in findings.json, "" for its name. below: whether its part of the
-    page stands under the tables of comparisons. places: whether its advice is which workloads to put on which hosts.
+    page stands under the tables of comparisons. advises_placement: whether its advice is which
+    workloads to put on which hosts.
     """
 
     scenario: ClassVar[type[Scenario]]
     key: ClassVar[str] = ""
-    places: ClassVar[bool] = False
+    advises_placement: ClassVar[bool] = False
     pilot: ClassVar[bool] = True
     below: ClassVar[bool] = False
     runs: ClassVar[bool] = True
@@ -149,82 +150,85 @@ class Study(Shown, ABC, Generic[S]):
 
     @abstractmethod
     def cells(self, scenario: S) -> tuple[Cell, ...]:
-        """What is compared. Raises BadInput for unknown workloads and parameters."""
+        """The cells to compare. Raises BadInput for unknown workloads and parameters."""
 
     def screening(self, scenario: S, seed: int) -> Screening | None:
-        """The first step, of a study that measures all it can a little and then some of it well."""
+        """The first step of a study that first measures everything a little, then some cells well; None for other
+        studies."""
         return None
 
     def chosen(self, scenario: S, rows: Iterable[Row]) -> dict[str, str]:
-        """What the screening chose, and why."""
+        """The victims that the screening chose for the second step, with the reason for each."""
         return {}
 
     def focused(self, scenario: S, focus: Iterable[str]) -> tuple[Cell, ...]:
-        """The cells of what was chosen."""
+        """The cells of the victims that the screening chose."""
         return self.cells(scenario)
 
     def held_out(self, scenario: S, cells: Sequence[Cell], seed: int) -> tuple[str, ...]:
-        """Cells that nothing is fitted to, and that a forecast is judged on."""
+        """Cells that a forecast is not fitted to, so that it can be judged on them."""
         return ()
 
     # Whether and how it can run here
 
     def check(self, scenario: S) -> None:
-        """Raises BadInput for what is wrong, and can be known before anything is made."""
+        """Check the scenario before anything is made. Raises BadInput."""
 
     def settled(self, scenario: S) -> S:
-        """With what only trying can tell."""
+        """The scenario with values that only trying can tell."""
         return scenario
 
     def fitted(self, scenario: S, runs: Path) -> tuple[S, tuple[str, ...]]:
-        """With what this host gives of what is asked, and what it does not, in words. Raises CannotHonour.
+        """The scenario fitted to this host, and a line on each thing the host does not offer. Raises CannotHonour.
 
         runs: where runs go.
         """
         return scenario, ()
 
     def without_missing(self, scenario: S, check: Callable[[Scenario], None]) -> tuple[S, tuple[str, ...]]:
-        """Less the workloads that cannot run here, and these in words. check: raises CannotHonour for one that cannot."""
+        """The scenario without workloads that cannot run here, and a line on each of these. check: raises CannotHonour
+        for one that cannot."""
         return scenario, ()
 
     def check_elsewhere(self, scenario: S) -> None:
-        """Raises BadInput for what can be measured on this host and not on others of a fleet."""
+        """Check that other hosts of a fleet can measure this too. Raises BadInput."""
 
     def in_guests(self, scenario: S) -> bool:
-        """Whether any victim brings nothing of this host along."""
+        """True if some victims run in guests, which use no file or program of this host."""
         return scenario.made_on.in_guest
 
     def placing(self, scenario: S) -> Placing:
-        """Which CPUs victims and neighbours get."""
+        """The CPUs that victims and neighbours get."""
         return "same-host"
 
     def hosts(self, scenario: S) -> dict[int | None, Topology]:
-        """The CPUs of each size of the host that is varied; of the whole one by None where none is."""
+        """The CPUs of the host at each size that the study varies; the whole host under None where it varies none."""
         return {None: Topology.read()}
 
     def wiring(self, scenario: S, runs: Path) -> dict[str, Any]:
-        """What of this host the run's record needs besides the usual."""
+        """Facts of this host that the run's record needs besides the usual ones."""
         return {}
 
     def lines(self, scenario: S, plan: Plan) -> Iterator[str]:
-        """What will be measured, before it is: a line a cell."""
+        """Describe what will be measured, before it is: a line a cell."""
         compared = {cell.baseline for cell in plan.cells}
         for cell in plan.cells:
             role = "control" if cell.control else "baseline" if cell.id in compared else ""
             yield f"{cell.label + (' (control)' if cell.control else ''):<44} {role}"
 
     def steps(self, scenario: S, plan: Plan, runs: Path) -> Sequence[str]:
-        """The same of a study that has several steps; none of one that has cells and blocks. Raises CannotHonour."""
+        """Describe the steps of a study that has several; empty for one that has only cells and blocks. Raises
+        CannotHonour."""
         return ()
 
     # While it runs
 
     def timeout_s(self, scenario: S) -> float | None:
-        """Of a trial; None: that of its workloads."""
+        """The timeout of a trial in seconds; None for that of its workloads."""
         return None
 
     def histograms(self, scenario: S) -> bool:
-        """Whether the scheduler's histograms are recorded, where that works."""
+        """True if the scheduler's histograms are recorded, where that works."""
         return False
 
     def lay_out(
@@ -235,31 +239,33 @@ class Study(Shown, ABC, Generic[S]):
         ledger: Ledger,
         later: Callable[[Callable[[], None]], object],
     ) -> Laid | None:
-        """Put what all trials need on this host, each in the ledger before it is there. later: takes what removes it."""
+        """Put the data that all trials need on this host; each item is in the ledger before it is made. later: registers
+        what removes it."""
         return None
 
     def prepared(self, scenario: S, work: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Events for the ledger when all parties have been prepared."""
+        """Events for the ledger once all workloads have been prepared."""
         return ()
 
     # How long it takes
 
     def length_ns(self, scenario: S, cell: Cell) -> int | None:
-        """Of the cell's trials, as it is asked for; None where its workload says."""
+        """The requested length of the cell's trials in ns; None where its workload decides."""
         return scenario.measure.trial
 
     def least_blocks(self, scenario: S) -> int | None:
-        """The fewest blocks that are an answer; None: as many as an interval takes."""
+        """The fewest blocks that give an answer; None for as many as an interval takes."""
         return None
 
     def needs(self, scenario: S, plan: Plan) -> Needs | None:
-        """What a run takes, of a study that knows better than the sum of its trials."""
+        """The expected times of a run, from a study that knows better than the sum of its trials; None otherwise."""
         return None
 
     # What its rows say
 
     def read(self, scenario: S, run: OnRecord) -> Any:
-        """The study's own result; None of a study without one, and where there is too little. Never raises for that."""
+        """The study's own result; None for a study without one, and where there is too little data. Never raises for
+        that."""
         return None
 
     def answer(self, scenario: S, run: OnRecord, result: Any, findings: Sequence[Finding]) -> str:
@@ -267,15 +273,16 @@ class Study(Shown, ABC, Generic[S]):
         return ""
 
     def findings(self, scenario: S, run: OnRecord, result: Any) -> tuple[Finding, ...]:
-        """What was found, with its evidence and what to do."""
+        """Findings with their evidence and what to do."""
         return ()
 
     def advice(self, scenario: S, analysis: Analysis, hosts: int | None, *, worst: bool) -> Advice:
-        """What to do. hosts: to put workloads on, None for two a host; worst: spare the one that is slowed most."""
+        """Advice from a run. hosts: to put workloads on, None for two a host; worst: spare the workload that is slowed
+        most."""
         return Advice(analysis.findings)
 
     def layout(self, result: Any) -> Layout:
-        """How its comparisons stand in tables."""
+        """The layout of its comparisons in tables."""
         return Layout()
 
     def result_type(self) -> Any:
@@ -288,11 +295,12 @@ class Study(Shown, ABC, Generic[S]):
     # How its result is shown, besides what Shown has
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
-        """Anchors and titles of its part of the page, which is `section.html.j2` beside its code; none without that."""
+        """Anchors and titles of its part of the page, which is `section.html.j2` beside its code; empty without that
+        file."""
         return ()
 
     def values(self, report: ReportInput) -> Mapping[str, Any]:
-        """What that part names besides the report and the kit."""
+        """Names for the template of its part of the page, besides the report and the kit."""
         return {}
 
     def section(self, report: ReportInput) -> Section | None:
@@ -302,21 +310,22 @@ class Study(Shown, ABC, Generic[S]):
         return Section(template, self.values(report), contents, self.below) if contents else None
 
     def estimand(self, result: Any) -> str:
-        """What its intervals are of."""
+        """The quantity that its intervals are of."""
         return "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
 
     def unsound(self, rows: Iterable[Row]) -> frozenset[str]:
-        """Cells whose trials were not what was asked."""
+        """Cells whose trials did not run as requested."""
         return frozenset()
 
     def part(self, values: Values, loop: str) -> float:
-        """Of a CPU's time that the treatment was given: what is compared is what it would take with the whole."""
+        """The part of a CPU's time that the treatment was given, 0–1: it is compared as if it had the whole."""
         return 1.0
 
 
 @cache
 def study(name: str) -> Study[Any]:
-    """Raises KeyError for one that there is not, BadInput for one of another package that is none."""
+    """The study of that name. Raises KeyError where there is none, BadInput for one of another package that is not a
+    study."""
     if name in _OWN:
         return cast("Study[Any]", importlib.import_module(_OWN[name]).STUDY)
     for point in _elsewhere():
@@ -333,19 +342,19 @@ def _loaded(point: EntryPoint) -> Study[Any]:
         )
 
     try:
-        found = point.load()
+        study = point.load()
     except Exception as error:
         raise no_study(f"{type(error).__name__}: {error}") from error
-    model = getattr(found, "scenario", None)
-    if not isinstance(found, Study):
+    model = getattr(study, "scenario", None)
+    if not isinstance(study, Study):
         raise no_study("it is no object of a subclass of contend.studies.base.Study")
     if not (isinstance(model, type) and issubclass(model, Scenario)):
         raise no_study("its `scenario` is no subclass of contend.studies.model.Scenario")
-    if not _has_a_shape(found.result_type()):
+    if not _has_a_shape(study.result_type()):
         raise no_study("its `result_type` is no class below contend.text.shape.Shape, and no tuple of one")
-    if (key := found.key or point.name) in RESERVED:
+    if (key := study.key or point.name) in RESERVED:
         raise no_study(f"its result would stand under '{key}', which every findings.json has")
-    return found
+    return study
 
 
 def _has_a_shape(result: Any) -> bool:
@@ -361,17 +370,17 @@ def package_on_record(scenario: Scenario) -> dict[str, dict[str, str]]:
 
 
 def study_of(scenario: Scenario) -> Study[Any]:
-    """Whose scenario it is."""
+    """The study that a scenario belongs to."""
     return study(scenario.study)
 
 
 def names() -> tuple[str, ...]:
-    """Of all studies."""
+    """Names of all studies."""
     return (*_OWN, *(point.name for point in _elsewhere() if point.name not in _OWN))
 
 
 def every() -> Iterator[tuple[str, Study[Any]]]:
-    """All that load, by name: a broken one of another package is an error to who asks for it, and nobody else."""
+    """Names and studies of all that load. A broken one of another package is an error only for those who use it."""
     for name in names():
         with suppress(BadInput):
             yield name, study(name)
@@ -394,19 +403,19 @@ def described() -> Iterator[tuple[str, str]]:
                 yield point.name, error.message
 
 
-def asked() -> tuple[str, ...]:
-    """Names of those that can be run."""
+def runnable() -> tuple[str, ...]:
+    """Names of studies that can be run."""
     return tuple(name for name, one in every() if one.runs)
 
 
 def folders() -> Iterator[Path]:
-    """Where the code of each of contend's own studies lies."""
+    """Directories with the code of contend's own studies."""
     for name in _OWN.values():
         yield Path(__file__).parent / name.split(".")[2]
 
 
 def folders_elsewhere() -> Iterator[Path]:
-    """Where the code of other packages' studies lies. None of it is run to tell that."""
+    """Directories with the code of other packages' studies. Finding them runs none of it."""
     for point in _elsewhere():
         with suppress(Exception):  # it is broken: that is told to who asks for the study
             spec = importlib.util.find_spec(point.module.rpartition(".")[0] or point.module)
@@ -420,7 +429,8 @@ def _elsewhere() -> tuple[EntryPoint, ...]:
 
 
 def cells_of(scenario: Scenario) -> tuple[Cell, ...]:
-    """What a scenario compares. Raises BadInput, also for cells of another package's study that no plan can be made of."""
+    """The cells that a scenario compares. Raises BadInput, also where another package's study makes cells that no plan
+    can be made of."""
     cells = study_of(scenario).cells(scenario)
     if scenario.study not in _OWN and (why := _not_comparable(cells)):
         raise BadInput(
@@ -434,7 +444,7 @@ def _not_comparable(cells: Sequence[Cell]) -> str:
     """Name the first error of cells: each one here would make a run of other cells than were meant, or none."""
     if not cells:
         return "there is none"
-    ids, by_label = set[str](), dict[str, Party]()
+    ids, by_label = set[str](), dict[str, CellWorkload]()
     for cell in cells:
         if cell.id in ids:
             return f"two are called '{cell.id}'"
@@ -495,7 +505,7 @@ def _package(point: EntryPoint) -> str:
 
 
 def works(check: Callable[[Scenario], None], alone: Scenario, what: str, left_out: list[str]) -> bool:
-    """Whether a scenario of one workload can run here; why not is added to what is left out."""
+    """True if a scenario of one workload can run here; if not, the reason is added to `left_out`."""
     try:
         check(alone)
     except CannotHonour as error:

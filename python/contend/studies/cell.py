@@ -1,4 +1,4 @@
-"""A cell of a plan: one combination of factor levels, with the parties in it."""
+"""A cell of a plan: one combination of factor levels, with the workloads in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from contend.platforms.base import Limit
 from contend.store.cells import Application, Values
 from contend.studies.model import WorkloadRef
-from contend.studies.places import Place
+from contend.studies.platform_settings import PlatformSetting
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
 from contend.workloads.spec import Metric
@@ -19,17 +19,17 @@ APP, COMMAND = "app", "command"  # a command of the user's, as a workload
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
-    """One workload in a cell: what it is, and the cap it gets.
+class CellWorkload:
+    """A victim or neighbour of a cell: the workload with its parameters, and the cap it gets.
 
-    place: None, where the run has one platform. group: parties of one name are one workload with different parameters, and
+    platform: None, where the run has one. group: workloads of one name are one workload with different parameters, and
     take turns on one host, in one directory. caps: the cap by resource, as the scenario has it.
     """
 
     label: str
     instance: Instance
     limit: Limit = Limit()
-    place: Place | None = None
+    platform: PlatformSetting | None = None
     group: str = ""
     caps: Mapping[str, float] = field(default_factory=dict)
 
@@ -43,8 +43,8 @@ class Cell:
     """
 
     id: str
-    victim: Party
-    neighbours: tuple[Party, ...]
+    victim: CellWorkload
+    neighbours: tuple[CellWorkload, ...]
     factors: Mapping[str, str]
     baseline: str
     control: bool = False
@@ -53,41 +53,41 @@ class Cell:
 
     @property
     def values(self) -> Values:
-        """Values that its factors say in words."""
-        place = self.victim.place
+        """The cell's factors as typed values."""
+        platform = self.victim.platform
         return Values(
             _application(self.victim),
             tuple(map(_application, self.neighbours)),
             self.copies,
-            None if place is None else place.values,
+            None if platform is None else platform.values,
             self.numbers,
         )
 
     @property
     def label(self) -> str:
         beside = " + ".join(n.label for n in self.neighbours)
-        if "variant" in self.factors or self.victim.place is not None:
+        if "variant" in self.factors or self.victim.platform is not None:
             return self.victim.label
         if beside:
             return f"{self.victim.label} beside {beside}"
         return f"{self.victim.label} alone" if "victim" in self.factors else self.victim.label
 
 
-def _application(of: Party) -> Application:
+def _application(of: CellWorkload) -> Application:
     return Application(of.instance.workload.name, of.instance.changed, of.caps)
 
 
-def party(ref: WorkloadRef) -> Party:
+def cell_workload(ref: WorkloadRef) -> CellWorkload:
     instance = resolve(load_workload(ref.workload), ref.parameters)
     limit = ref.limit.value()
     caps: dict[str, float] = ref.limit.model_dump(exclude_none=True)
     words = [f"{k}={v:g}" for k, v in caps.items()]
     label = instance.label + (f" limited to {','.join(words)}" if words else "")
-    return Party(label, instance, limit, caps=caps)
+    return CellWorkload(label, instance, limit, caps=caps)
 
 
 def escape(command: str) -> str:
-    """A command whose braces are its own."""
+    """The command with its braces escaped, so that they are not read as placeholders."""
     return command.replace("{", "{{").replace("}", "}}")
 
 

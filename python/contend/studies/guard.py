@@ -40,10 +40,10 @@ class Guard(Strict):
     step: Duration = Field(3 * 10**9, ge=10**9)
 
     @property
-    def told(self) -> str:
-        """In words.
+    def sentence(self) -> str:
+        """The limits as a sentence.
 
-        >>> Guard(stall=None, ramp=(0.1,)).told
+        >>> Guard(stall=None, ramp=(0.1,)).sentence
         'the run ends if, for 2 s, others wait for a CPU more than 20 % of what they want; neighbours begin at 10 %'
         """
         limits = []

@@ -27,7 +27,7 @@ MOST_WORKLOADS = 200  # in one list; two of them make 40,000 cells
 
 
 class LimitSpec(Strict):
-    """Caps on one party, by cgroup controllers: the treatment that findings advise."""
+    """Caps on one workload, by cgroup controllers: the treatment that findings advise."""
 
     cpus: float | None = Field(None, gt=0, le=MOST_CPUS)
     memory: Size | None = None
@@ -123,7 +123,7 @@ class PlatformSpec(Strict):
 
     @property
     def in_guest(self) -> bool:
-        """True if the victim brings nothing of this host along."""
+        """True if the platform is a guest, which uses no file or program of this host."""
         return self.kind in GUESTS
 
 
@@ -141,7 +141,7 @@ Traces = Annotated[
 
 
 class Measure(Strict):
-    """How precisely, and for how long.
+    """The precision and the length of the measurement.
 
     target: wanted half-width of the interval; none: exactly `blocks` blocks. blocks: counted blocks before the
     first look, which then happens every `step` blocks up to `most`. budget: wall time of the whole run.
@@ -168,7 +168,7 @@ class Measure(Strict):
 
 
 class Scenario(Strict):
-    """What is asked, whatever the study: the keys that every scenario file may have."""
+    """Keys of a scenario file that every study has."""
 
     schema_version: Literal[1] = 1
     study: str
@@ -191,13 +191,13 @@ class Scenario(Strict):
 
     @property
     def made_on(self) -> PlatformSpec:
-        """What victims run on that the plan gives no place of their own, and how platforms of a kind are made."""
+        """The platform of victims for which the plan has none of their own, and how platforms of a kind are made."""
         platform: PlatformSpec = getattr(self, "platform", PlatformSpec())
         return platform
 
     @property
     def fleet(self) -> HostsSpec | None:
-        """The hosts that it is for; None: this one."""
+        """The hosts that the scenario is for; None for this host."""
         return None
 
 

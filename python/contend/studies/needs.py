@@ -21,8 +21,8 @@ _SPARE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The expected times of a run, in seconds. round_s: one round of the pilot, the fewest that there is of it;
-    pilot_s: as many as are asked for; least, planned: blocks."""
+    """Expected times of a run in seconds. round_s: one round of the pilot, the least there is; pilot_s: all requested
+    rounds; least, planned: numbers of blocks."""
 
     preparing_s: float
     screening_s: float
@@ -44,7 +44,7 @@ class Needs:
         return self.preparing_s + self.screening_s + self.pilot_s + self.planned * self.block_s + RESERVE_S
 
     def blocks_within(self, budget_s: float) -> int:
-        """The blocks that fit; none where the smallest design does not, which is then refused.
+        """The number of blocks that fit; 0 where not even the smallest design does, which is then refused.
 
         >>> Needs(0, 0, 2, 6, 10, 6, 60).blocks_within(100)
         9
@@ -61,7 +61,7 @@ class Needs:
         return min(self.planned, max(self.least, after_all))
 
     def refusal(self, budget_ns: int | None) -> BadInput | None:
-        """The error for a budget in which there is no answer, with the budget that would do; None for one that will do.
+        """The error for a budget that is too small for an answer, with a budget that is enough; None for one that is.
 
         >>> print(Needs(0, 0, 8.3, 8.3, 49.8, 6, 60).refusal(60 * 10**9))
         the budget of 1 min 00 s is too short for an answer: 6 blocks of about 49.8 s are needed, and 12.3 s beside them
@@ -92,7 +92,7 @@ def least_blocks(scenario: Scenario, plan: Plan) -> int:
 
 
 def budget_text(seconds: float) -> str:
-    """A `--budget` of at least so many seconds, with a quarter to spare, as it is written.
+    """A `--budget` value of at least so many seconds, with a quarter to spare.
 
     >>> budget_text(50), budget_text(311.1), budget_text(5000)
     ('70s', '7m', '105m')

@@ -26,7 +26,7 @@ class Trial:
 
     @property
     def seed(self) -> int:
-        """Seed of what its workloads draw. Made when it is asked for: a resumed plan is mostly trials that have been."""
+        """The seed of the workloads' random draws. Computed on demand: most trials of a resumed plan are done already."""
         return random.Random(self.drawn_by).getrandbits(31)
 
 
@@ -71,15 +71,15 @@ class Plan:
             yield tuple(block)
 
     def workloads(self) -> dict[str, Any]:
-        """The definition of every workload in the plan: what was run, readable without its file."""
-        parties = {
-            p.group or (p.label if p.place is None else p.instance.label): p
+        """The definition of every workload in the plan, so that a reader needs no file of it."""
+        workloads = {
+            p.group or (p.label if p.platform is None else p.instance.label): p
             for c in self.cells
             for p in (c.victim, *c.neighbours)
         }
         return {
             label: p.instance.workload.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-            for label, p in parties.items()
+            for label, p in workloads.items()
         }
 
     def _focus(self) -> dict[str, str] | None:

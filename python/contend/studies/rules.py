@@ -1,4 +1,4 @@
-"""From estimates and evidence to findings: what a slowed victim waited for, and what to do about it.
+"""Causes of a slowdown: from estimates and evidence to what a slowed victim waited for, and what to do about it.
 
 Direct evidence comes first: time the victim's tasks waited for a CPU, were throttled, lost to the hypervisor,
 or its requests waited in the disk's queue. What it explains is stated as a share of the slowdown; the rest is
@@ -24,7 +24,7 @@ LEAST_SHARE = 0.10
 
 @dataclass(frozen=True)
 class Cause:
-    """One explanation: how much of the victim's lost time it accounts for, and how that was seen."""
+    """One cause of a slowdown: the share of the victim's lost time that it explains, and the evidence."""
 
     resource: str
     share: float  # of the slowdown, 0–1
@@ -33,12 +33,12 @@ class Cause:
     clause: bool = False  # the words have a subject of their own; else it is the victim
 
     @property
-    def told(self) -> str:
-        """The words as a clause.
+    def as_clause(self) -> str:
+        """The words as a clause with a subject.
 
-        >>> Cause("run queue", 0.5, "waited for the CPU", ()).told
+        >>> Cause("run queue", 0.5, "waited for the CPU", ()).as_clause
         'it waited for the CPU'
-        >>> Cause("hypervisor", 0.5, "its CPU was taken", (), clause=True).told
+        >>> Cause("hypervisor", 0.5, "its CPU was taken", (), clause=True).as_clause
         'its CPU was taken'
         """
         return self.words if self.clause else f"it {self.words}"
@@ -54,7 +54,7 @@ def caused(
     advice: str,
     verify: str,
 ) -> Finding:
-    """A finding, not numbered yet, whose resource, share and evidence are those of its causes, the largest first."""
+    """A finding, not yet numbered, whose resource, share and evidence are those of its causes, the largest first."""
     return Finding(
         id="",
         kind=kind,
@@ -70,7 +70,7 @@ def caused(
 
 
 def explain(result: CellResult) -> list[Cause]:
-    """Causes with their shares, largest first; shares are capped so that they never sum to more than one.
+    """Causes of a slowdown with their shares, largest first; shares are capped so that they never sum to more than one.
 
     Everything is per unit of work. A victim that is slowed S times needs S·M for what took it M alone, where M is
     the time its metric counts over (the whole run of fixed work, or the stated length of a timed one). Of a waiting
@@ -81,7 +81,7 @@ def explain(result: CellResult) -> list[Cause]:
     wall, base_wall = observed(now, Observed.WALL), observed(before, Observed.WALL)
     if slowdown <= 1 or not wall or not base_wall:
         return []
-    found: list[Cause] = []
+    causes: list[Cause] = []
     # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
     counted = observed(now, Observed.MEASURED) or wall
     base_counted = observed(before, Observed.MEASURED) or base_wall
@@ -98,7 +98,7 @@ def explain(result: CellResult) -> list[Cause]:
     throttled = grown(held, base_held)
     waited = grown(max(0.0, observed(now, waits) - held), max(0.0, observed(before, waits) - base_held))
     if throttled > 0:
-        found.append(_throttled(throttled, held, result))
+        causes.append(_throttled(throttled, held, result))
     if waited > 0:
         words = ""
         if result.quotas_unknown:
@@ -106,7 +106,7 @@ def explain(result: CellResult) -> list[Cause]:
         elif throttled <= 0 and Observed.THROTTLED in now:
             words = "; not throttled"
         also = (Observed.RUN_DELAY, Observed.INVOLUNTARY_SWITCHES)
-        found.append(
+        causes.append(
             _timed(
                 "run queue",
                 waited,
@@ -124,10 +124,10 @@ def explain(result: CellResult) -> list[Cause]:
         taken = _timed(
             "hypervisor", steal, Observed.STEAL, "its CPU was taken by the hypervisor", now, before
         )
-        found.append(replace(taken, clause=True))
+        causes.append(replace(taken, clause=True))
     disk = _disk(result)
     if disk is not None:
-        found.append(disk)
+        causes.append(disk)
     if Observed.CPU in now and Observed.CPU in before:
         dearer = share_of_time(Observed.CPU)
         if dearer > 0 and observed(before, Observed.CPU) > 0:
@@ -139,8 +139,8 @@ def explain(result: CellResult) -> list[Cause]:
             )
             words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
             evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
-            found.append(Cause("dearer execution", dearer, words, evidence, clause=True))
-    return _capped(found)
+            causes.append(Cause("dearer execution", dearer, words, evidence, clause=True))
+    return _capped(causes)
 
 
 def _timed(
@@ -250,12 +250,12 @@ def _capped(causes: list[Cause]) -> list[Cause]:
 
 def _pair(name: Observed, now: Observations, before: Observations, what: str) -> tuple[Evidence, ...]:
     """The same quantity beside the neighbour and alone."""
-    found = []
+    both = []
     for evidence, where in ((now, "beside"), (before, "alone")):
         if name in evidence:
             value, unit = evidence[name]
-            found.append(Evidence(f"{what}, {where}", value, unit, f"evidence {name}, median of the cell"))
-    return tuple(found)
+            both.append(Evidence(f"{what}, {where}", value, unit, f"evidence {name}, median of the cell"))
+    return tuple(both)
 
 
 def percent(share: float) -> str:

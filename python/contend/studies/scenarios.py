@@ -1,4 +1,4 @@
-"""Scenario files: what is asked, validated before anything runs.
+"""Scenario files, validated before anything runs.
 
 A scenario names workloads, never how they are run; `plan.py` turns it into cells and trials. There is no key
 for the order of trials: it is always randomised within blocks, from a seed that the run records.
@@ -44,7 +44,7 @@ def builtin(name: str) -> Path | None:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """In the order of the alphabet, those of other packages among them."""
+    """Names of built-in scenarios in alphabetical order, those of other packages among them."""
     return tuple(sorted(_brought(elsewhere=True).keys() | _brought(elsewhere=False).keys()))
 
 
@@ -61,7 +61,7 @@ def titles() -> dict[str, str]:
 
 
 def find(name: str) -> Path:
-    """The file of a built-in scenario's name or of a path. Raises UnknownName or ScenarioError.
+    """The scenario file of a built-in name or a path. Raises UnknownName or ScenarioError.
 
     A built-in name is never a file of the working directory, which may be somebody else's: `./NAME` is.
     """
@@ -121,7 +121,7 @@ def parse(
         model = studies.study(study).scenario
     except KeyError:
         what = f"unknown study '{study}'" if study else "the key 'study' is missing"
-        hint = suggest(study, studies.asked())
+        hint = suggest(study, studies.runnable())
         if package:
             what += f": the package {package.get('name')} {package.get('version')}, which brings it, is not installed"
             hint = f"pip install {package.get('name')}, where contend is; then the same again: nothing of the run is lost"

@@ -1,4 +1,4 @@
-"""Sentences that several studies say."""
+"""Sentences that several studies use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contend.units import format_ratio
 
 
 def known(results: Sequence[CellResult]) -> list[CellResult]:
-    """Those that have an interval."""
+    """Comparisons that have an interval."""
     return [result for result in results if result.estimate.verdict not in ("too few", "refused")]
 
 
 def compared(result: CellResult) -> str:
-    """One variant and its baseline."""
+    """The answer of a comparison of one variant with its baseline."""
     name, metric, times = result.factors["variant"], result.metric.name, ratio(result.estimate)
     if result.estimate.verdict == "no detectable effect":
         return f"{name}: no detectable difference in {metric} ({times} times the baseline's)."
@@ -27,5 +27,5 @@ def ratio(e: Estimate) -> str:
 
 
 def no_answer(blocks: int) -> str:
-    """Where no comparison has an interval."""
+    """The answer where no comparison has an interval."""
     return f"No answer yet: {blocks} complete block{'s' if blocks != 1 else ''} are too few for an interval."

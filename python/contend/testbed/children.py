@@ -1,4 +1,4 @@
-"""Children of this process that a test bed started and that are ended as members of it, often by somebody else.
+"""Children of this process that a test bed started; whoever ends the bed ends them, and this process reaps them.
 
 An ended process is a zombie until its parent asks how it ended. Python asks for a child that nobody has a reference to
 any more, and only when it starts the next one; so they are kept here and asked for when a bed ends something.
@@ -17,19 +17,19 @@ _adopted: set[int] = set()
 
 
 def keep(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """From now on `reap` asks for it."""
+    """Let `reap` reap this child, and return it."""
     _started.add(process)
     return process
 
 
 def adopt(pids: Iterable[int]) -> None:
-    """Processes that others forked and left to this one, which has not started them: `reap` asks for them too."""
+    """Let `reap` also reap these processes, which others forked and left to this one."""
     own = {process.pid for process in _started}
     _adopted.update(p for p in pids if p not in own and (one := procfs.stat(p)) and one.ppid == os.getpid())
 
 
 def reap() -> None:
-    """Reap those that have ended. Those that live go on."""
+    """Reap the children that have ended; the others go on."""
     for pid in tuple(_adopted):
         try:
             ended = os.waitpid(pid, os.WNOHANG)[0]
@@ -44,5 +44,5 @@ def reap() -> None:
 
 
 def _is_ending(pid: int) -> bool:
-    found = procfs.stat(pid)
-    return found is not None and found.state in "ZX"
+    status = procfs.stat(pid)
+    return status is not None and status.state in "ZX"

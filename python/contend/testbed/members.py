@@ -1,4 +1,4 @@
-"""Processes of a test bed, by what no stranger can forge.
+"""Processes of a test bed, found by their control group and what contend wrote down, which no stranger can forge.
 
 Every process of a bed carries a mark in its environment: a variable that names the bed's directory. Anybody can carry it,
 so nothing is ended for the mark alone. A process is the bed's where
@@ -40,7 +40,7 @@ _ENTER = 'command -v "$1" >/dev/null || exec "$@"; echo $$ > "$0" && exec "$@"'
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Processes of the bed in `place`, which carry the variable `mark`.
+    """Processes of the bed in `directory`, which carry the variable `mark`.
 
     >>> beds = Members("DOCTEST_BED", Path("/tmp/doctest-bed"))
     >>> process = beds.popen(["sleep", "9"], {"PATH": os.defpath})
@@ -51,12 +51,12 @@ class Members:
     """
 
     mark: str
-    place: Path
+    directory: Path
 
     @property
     def environment(self) -> dict[str, str]:
         """The variable that every process of the bed carries."""
-        return {self.mark: str(self.place.resolve())}
+        return {self.mark: str(self.directory.resolve())}
 
     def popen(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> subprocess.Popen[Any]:
         """Start a process of the bed; options: as subprocess.Popen takes them."""
@@ -76,7 +76,7 @@ class Members:
     def run(
         self, command: Sequence[str], env: Mapping[str, str], **options: Any
     ) -> subprocess.CompletedProcess[Any]:
-        """The same, to its end; options: as subprocess.run takes them."""
+        """Run a process of the bed to its end; options: as subprocess.run takes them."""
         with self.starting():
             entering = self._entering()
             done = subprocess.run(
@@ -87,27 +87,28 @@ class Members:
             return done
 
     def find(self) -> set[int]:
-        """Those that live; not this process and those above it."""
-        found = set().union(*(cgroups.members(group) for group in self._groups()))
-        found |= kin.Recorded(None, kin.read_file(self._file())).find()
-        found |= {pid for pid in self.marked() - found if _in_group_of_a_run(pid)}
-        return {process.pid for process in procfs.processes(found)} - procfs.ancestors(os.getpid())
+        """Pids of the bed that live; this process and those above it are left out."""
+        pids = set().union(*(cgroups.members(group) for group in self._groups()))
+        pids |= kin.Recorded(None, kin.read_file(self._file())).find()
+        pids |= {pid for pid in self.marked() - pids if _in_group_of_a_run(pid)}
+        return {process.pid for process in procfs.processes(pids)} - procfs.ancestors(os.getpid())
 
     def marked(self) -> set[int]:
-        """Processes that say that they are the bed's, as anybody can; not this one and those above it."""
-        wanted = f"{self.mark}={self.place.resolve()}".encode()
-        found = {p.pid for p in procfs.processes() if wanted in procfs.environment(p.pid)}
-        return found - procfs.ancestors(os.getpid())
+        """Pids whose environment names the bed, as anybody's can; this process and those above it are left out."""
+        wanted = f"{self.mark}={self.directory.resolve()}".encode()
+        pids = {p.pid for p in procfs.processes() if wanted in procfs.environment(p.pid)}
+        return pids - procfs.ancestors(os.getpid())
 
     def end(self, term_s: float = 5.0) -> list[int]:
-        """End all of them; the pids that were found. Idempotent. Raises HostFailed for a process that does not die."""
-        found = sorted(self.find())
+        """End all processes of the bed and return their pids. Idempotent. Raises HostFailed for a process that does not
+        die."""
+        pids = sorted(self.find())
         end(self.find, term_s)
         self.forget()
-        return found
+        return pids
 
     def forget(self) -> None:
-        """Nothing of the bed lives any more: its group and what was written down go, and children that have ended."""
+        """Remove the bed's group and its list of processes, and reap its children, once nothing of it lives."""
         for group in self._groups():
             _remove(group)
         self._file().unlink(missing_ok=True)
@@ -115,8 +116,8 @@ class Members:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """While processes of the bed are brought up. Where there are no groups, what they fork and let go comes to this
-        process, and is written down."""
+        """Record processes of the bed while the block brings them up. Without groups, orphans that they leave become this
+        process's children, and are written down."""
         if self._group() is not None or _in_group_of_a_run(os.getpid()):
             yield
             return
@@ -141,7 +142,7 @@ class Members:
             children.adopt(pid for pid, _, _ in written if pid not in others)
 
     def _look(self, known: set[kin.Identity]) -> list[kin.Identity]:
-        wanted = f"{self.mark}={self.place.resolve()}".encode()
+        wanted = f"{self.mark}={self.directory.resolve()}".encode()
         below = kin.below(os.getpid())
         return self._write_down((pid for pid in below if wanted in procfs.environment(pid)), known)
 
@@ -189,7 +190,7 @@ class Members:
         layout = cgroups.read_layout()
         hierarchies = [one for one in (layout.v2, layout.v1.get("cpuacct")) if one is not None]
         tops = [
-            min(places, key=lambda p: len(p.parts)) for h in hierarchies if (places := cgroups.parents(h))
+            min(parents, key=lambda p: len(p.parts)) for h in hierarchies if (parents := cgroups.parents(h))
         ]
         return [top / f"{names.PREFIX}-bed.{self._hash()}" for top in tops]
 
@@ -197,22 +198,22 @@ class Members:
         return state.folder().with_name(_FOLDER) / self._hash()
 
     def _hash(self) -> str:
-        return hashlib.sha256(f"{self.mark}={self.place.resolve()}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{self.mark}={self.directory.resolve()}".encode()).hexdigest()[:16]
 
 
 def end(find: Callable[[], Iterable[int]], term_s: float) -> None:
-    """End what is found: by SIGTERM, and what is left after that time by SIGKILL.
+    """End the processes that `find` finds: by SIGTERM, and what is left after `term_s` seconds by SIGKILL.
 
     Raises HostFailed for a process that does not die.
     """
-    told: set[int] = set()
+    signalled: set[int] = set()
     deadline = time.monotonic() + term_s
     while (left := set(find())) and time.monotonic() < deadline:
         # Leaders first: they end their workers, and would start others in their place.
         leaders = {process.pid for process in procfs.processes(left) if process.session == process.pid}
-        for pid in (leaders or left) - told:
+        for pid in (leaders or left) - signalled:
             procfs.send(pid, signal.SIGTERM)
-        told |= leaders or left
+        signalled |= leaders or left
         time.sleep(0.1)
     if stuck := procfs.kill_until_gone(find):
         raise HostFailed(f"processes {sorted(stuck)} do not die of SIGKILL", hint="stuck in the kernel")

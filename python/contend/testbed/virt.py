@@ -58,7 +58,7 @@ exec libvirtd --config "$1/etc/libvirtd.conf"
 
 
 def need() -> None:
-    """Raises CannotHonour where there can be none."""
+    """Check that this host can have such a libvirt. Raises CannotHonour."""
     path = os.environ.get("PATH", os.defpath) + _SYSTEM_PATH
     for program, package in (
         (PROGRAM, "libvirt-daemon libvirt-daemon-driver-qemu"),
@@ -71,78 +71,78 @@ def need() -> None:
         raise CannotHonour("a libvirt of one's own needs root", hint="qemu:///session needs none")
 
 
-def uri(place: Path) -> str:
-    """How its clients find it."""
-    return f"qemu+unix:///system?socket={place}/run/libvirt-sock"
+def uri(directory: Path) -> str:
+    """URI by which clients find the libvirt of this directory."""
+    return f"qemu+unix:///system?socket={directory}/run/libvirt-sock"
 
 
-def make(place: Path) -> None:
-    """Its directories and configuration."""
+def make(directory: Path) -> None:
+    """Make directories and configuration."""
     for name in ("run", *_FOLDERS):
-        (place / name).mkdir(parents=True, exist_ok=True)
-    (place / "etc/qemu.conf").write_text(_QEMU_CONF, encoding="ascii")
-    (place / "etc/libvirtd.conf").write_text(_LIBVIRTD_CONF, encoding="ascii")
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "etc/qemu.conf").write_text(_QEMU_CONF, encoding="ascii")
+    (directory / "etc/libvirtd.conf").write_text(_LIBVIRTD_CONF, encoding="ascii")
     for name, entry in (("passwd", ":x:64055:64055::/nonexistent:/usr/sbin/nologin"), ("group", ":x:64055:")):
         known = Path("/etc", name).read_text(encoding="utf-8")
         lines = known.splitlines()
         if not any(line.startswith(f"{_USER}:") for line in lines):
             lines.append(_USER + entry)
-        (place / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (directory / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def command(place: Path) -> list[str]:
-    """The command that starts it, in the foreground. A guest's process outlives it: see `guests`."""
+def command(directory: Path) -> list[str]:
+    """Arguments that start the daemon, in the foreground. A guest's process outlives it: see `guests`."""
     binds = "\n".join(
         f'mkdir -p {there} && mount --bind "$1/{name}" {there}' for name, there in _FOLDERS.items()
     )
     script = _SCRIPT.format(binds=binds)
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(place)]
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(directory)]
 
 
-def answers(place: Path) -> bool:
-    """True if it takes connections."""
+def answers(directory: Path) -> bool:
+    """True if the daemon takes connections."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
-            probe.connect(str(place / "run/libvirt-sock"))
+            probe.connect(str(directory / "run/libvirt-sock"))
         except OSError:
             return False
     return True
 
 
-def guests(place: Path) -> dict[int, str]:
-    """Its guests' processes that live: pid and domain. By what it notes of them, so also after it has ended."""
-    found = {}
-    for path in (place / "run/qemu").glob("*.pid"):
+def guests(directory: Path) -> dict[int, str]:
+    """Guests' processes that live: pid → domain, from libvirt's own notes, so also after the daemon has ended."""
+    domains = {}
+    for path in (directory / "run/qemu").glob("*.pid"):
         with contextlib.suppress(OSError, ValueError):
             pid = int(path.read_text(encoding="ascii"))
             line = (procfs.PROC / str(pid) / "cmdline").read_bytes()
             if b"guest=" + path.stem.encode() in line:
-                found[pid] = path.stem
-    return found
+                domains[pid] = path.stem
+    return domains
 
 
 @contextlib.contextmanager
-def running(place: Path, within_s: float = 30.0) -> Iterator[str]:
-    """One that lives as long as the block; its URI. Raises CannotHonour, HostFailed."""
+def running(directory: Path, within_s: float = 30.0) -> Iterator[str]:
+    """Run a libvirt while the block runs, and yield its URI. Raises CannotHonour, HostFailed."""
     need()
-    make(place)
+    make(directory)
     environment = {**os.environ, "PATH": os.environ.get("PATH", os.defpath) + _SYSTEM_PATH}
     with (
-        (place / "said").open("wb") as said,
+        (directory / "said").open("wb") as log,
         subprocess.Popen(
-            command(place), stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+            command(directory), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
         ) as daemon,
     ):
         try:
             until = time.monotonic() + within_s
-            while not answers(place):
+            while not answers(directory):
                 if daemon.poll() is not None or time.monotonic() > until:
-                    raise HostFailed("libvirtd does not start", hint=last_line(place / "said"))
+                    raise HostFailed("libvirtd does not start", hint=last_line(directory / "said"))
                 time.sleep(0.05)
-            yield uri(place)
+            yield uri(directory)
         finally:
             daemon.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 daemon.wait(10)
             daemon.kill()
-            procfs.kill_until_gone(lambda: guests(place))
+            procfs.kill_until_gone(lambda: guests(directory))

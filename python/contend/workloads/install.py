@@ -1,4 +1,4 @@
-"""Needs of a workload on this machine, and what of them is missing."""
+"""Needs of a workload on this machine, and those that are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def missing(workload: Workload) -> tuple[str, ...]:
 
 
 def needed(workload: Workload, parameters: Mapping[str, Scalar]) -> tuple[str, ...]:
-    """Name what these values of its parameters need besides, and is not here."""
+    """List what these parameters need besides and this machine lacks."""
     wanted = (workload.parameters[name].needs.get(str(value)) for name, value in parameters.items())
     return tuple(need for need in wanted if need is not None and not is_here(need))
 
@@ -46,10 +46,10 @@ def is_here(need: str) -> bool:
 
 def _packaged(workload: Workload) -> tuple[str, ...]:
     """Commands and files that a package would bring."""
-    return (*_commands(workload), *(path for path in workload.install.file if not _found(path)))
+    return (*_commands(workload), *(path for path in workload.install.file if not _exists(path)))
 
 
-def _found(path: str) -> bool:
+def _exists(path: str) -> bool:
     whole = Path(path)
     return any(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))))
 
@@ -70,12 +70,12 @@ def _modules(workload: Workload) -> tuple[str, ...]:
 
 
 def packages(workloads: Iterable[Workload]) -> tuple[str, ...]:
-    """The Debian packages of those of `workloads` that miss a command or a file, sorted."""
+    """Debian packages of those `workloads` that lack a command or a file here, sorted."""
     return tuple(sorted({package for w in workloads if _packaged(w) for package in w.install.apt}))
 
 
 def of_guests(workloads: Iterable[Workload]) -> tuple[str, ...]:
-    """The Debian packages of all of them: a guest has nothing else of theirs."""
+    """Debian packages of all these workloads: a guest has nothing else of theirs."""
     return tuple(sorted({package for workload in workloads for package in workload.install.apt}))
 
 

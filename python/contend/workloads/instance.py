@@ -65,17 +65,17 @@ class Instance:
 
     @property
     def network(self) -> Literal["host", "pair"]:
-        """Where its server and what loads it stand: see `Workload.network`."""
-        asked = self.workload.network
-        if asked[:1] == "{":
-            asked = str(self.parameters[asked[1:-1]])
-        return "pair" if asked == "pair" else "host"
+        """`pair` where server and load get a network namespace each, else `host`: see `Workload.network`."""
+        kind = self.workload.network
+        if kind[:1] == "{":
+            kind = str(self.parameters[kind[1:-1]])
+        return "pair" if kind == "pair" else "host"
 
     @property
     def share(self) -> float:
-        """Of the time that it works as a neighbour, 0 to 1."""
-        told = self.workload.neighbour.intensity
-        return float(self.parameters[told]) / 100 if told else 1.0
+        """Share of the time for which it works as a neighbour, 0 to 1."""
+        parameter = self.workload.neighbour.intensity
+        return float(self.parameters[parameter]) / 100 if parameter else 1.0
 
     def values(self, values: Mapping[str, object]) -> dict[str, object]:
         """`values` of the placeholders, those that follow from `seconds`, and the parameters."""
@@ -129,7 +129,7 @@ class Instance:
         if not any("parameters" in placeholders(command) for command in self.workload.commands()):
             return
         filled = self.values(values)
-        asked = {
+        parameters = {
             name: expand(value) if isinstance(value, str) else value
             for name, value in self.parameters.items()
         }
@@ -141,7 +141,7 @@ class Instance:
             port=int(str(filled["port"])),
             address=str(filled["address"]),
         )
-        parameters_file.write(Path(str(filled["parameters"])), asked, given)
+        parameters_file.write(Path(str(filled["parameters"])), parameters, given)
 
     def _pulsed(self, neighbour: Argv, values: Mapping[str, object]) -> Argv:
         """The command, or what lets it work for its share of the time."""
@@ -151,17 +151,18 @@ class Instance:
         return (*native, "pulse", "--share", f"{100 * self.share:g}", "--", *neighbour)
 
     def measured_s(self, values: Mapping[str, object]) -> float | None:
-        """For how long the headline metric counts, where the command is told; None where it runs to its own end."""
+        """Seconds for which the headline metric counts, where the command gets a duration; None where it runs to its own
+        end."""
         step = self.workload.headline_step
-        told = placeholders(self.workload.run[step if step is not None else 0])
+        names = placeholders(self.workload.run[step if step is not None else 0])
         filled = self.values(values)
         for name in ("step_seconds", "step_ms", "step_whole_seconds", "seconds"):
-            if name in told:
+            if name in names:
                 return float(str(filled[name])) / (1000 if name == "step_ms" else 1)
         return None
 
     def ready(self, values: Mapping[str, object]) -> tuple[int | None, str | None]:
-        """(TCP port, file) that tell when the server serves; one of them is None."""
+        """(TCP port, file) that show when the server serves; one of them is None."""
         if self.workload.serve is None:
             return None, None
         ready, filled = self.workload.serve.ready, self.values(values)
@@ -207,7 +208,7 @@ class Instance:
             path.write_text(inserted, encoding="utf-8")
 
     def inputs(self, values: Mapping[str, object]) -> tuple[object, ...]:
-        """All that its inputs are made from, with these values: equal where two parties would make the same."""
+        """All that its inputs are made from, with these values: equal where two workloads would make the same."""
         commands, filled = self.commands(values), self.values(values)
         lasting = tuple(
             (name, tuple(str(filled.get(word)) for word in _MARK.findall(file.text or self._beside(str(file.beside)))))

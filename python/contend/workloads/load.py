@@ -20,7 +20,7 @@ def catalogue() -> Path:
 
 
 def user_directory() -> Path:
-    """Where the user's own are looked for: `$XDG_CONFIG_HOME/contend/workloads`."""
+    """The directory of the user's own workloads: `$XDG_CONFIG_HOME/contend/workloads`."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     # The XDG base directory specification wants relative paths ignored.
     base = Path(config) if config.startswith("/") else Path.home() / ".config"
@@ -91,7 +91,7 @@ def schema() -> dict[str, Any]:
 
 def _known() -> dict[str, Path]:
     """Name → file. The user's come last and win."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for directory in (catalogue(), user_directory()):
         try:
             entries = sorted(directory.iterdir())
@@ -101,8 +101,8 @@ def _known() -> dict[str, Path]:
             raise WorkloadError(
                 f"cannot read {directory}: {error.strerror}", hint="check the directory's permissions"
             ) from error
-        found |= {p.stem: p for p in entries if p.suffix in _SUFFIXES and not p.name.startswith(".")}
-    return found
+        paths |= {p.stem: p for p in entries if p.suffix in _SUFFIXES and not p.name.startswith(".")}
+    return paths
 
 
 def _shown(path: Path) -> str:

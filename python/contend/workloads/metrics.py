@@ -1,4 +1,4 @@
-"""Reading a trial's figures out of what the tool left behind."""
+"""Reads a trial's figures out of the tool's output and files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_metrics(
     stderr: Sequence[Path],
     builtins: Mapping[str, float],
 ) -> list[Reading]:
-    """Every metric of the workload, in the order of its file.
+    """Read every metric of the workload, in the order of its file.
 
     out: the trial's directory. stdout, stderr: one path for each command of `run`. builtins: wall, cpu, user,
     system and server_cpu in seconds and max_rss in bytes, as contend measured them. Raises TrialFailed for the first metric
@@ -60,11 +60,11 @@ def read_metrics(
         text = ""
         try:
             if metric.builtin:
-                found = _builtin(metric.builtin, builtins)
+                raw = _builtin(metric.builtin, builtins)
             else:
                 text = read(metric.source)
-                found = _find(metric, text)
-            value = found * metric.scale
+                raw = _find(metric, text)
+            value = raw * metric.scale
             if metric.per is not None:
                 text = read(metric.per.source)
                 value = _divided(value, _by_path(metric.per.path, text))
@@ -184,13 +184,13 @@ def _compiled(path: str) -> Any:
     return jsonpath.compile(path)
 
 
-def _number(found: Any) -> float:
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
-        raise UnreadableError(f"{json.dumps(found)[:SHOWN]} is not a number")
+def _number(raw: Any) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        raise UnreadableError(f"{json.dumps(raw)[:SHOWN]} is not a number")
     try:
-        return float(found)
+        return float(raw)
     except (ValueError, OverflowError) as error:
-        raise UnreadableError(f"'{str(found)[:SHOWN]}' is not a number") from error
+        raise UnreadableError(f"'{str(raw)[:SHOWN]}' is not a number") from error
 
 
 def _read(path: Path) -> str:

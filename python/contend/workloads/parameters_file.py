@@ -22,7 +22,8 @@ _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 
 
 class Placeholders(NamedTuple):
-    """Where a generator works: see `contend.workloads.placeholders`. seconds: for how long, as its command says; else 0."""
+    """Directories, port and seed of a generator: see `contend.workloads.placeholders`. seconds: its duration if given,
+    else 0."""
 
     work: Path
     out: Path
@@ -40,27 +41,28 @@ class Placeholders(NamedTuple):
 
 def write(path: Path, parameters: Mapping[str, object], placeholders: Placeholders) -> None:
     """Write the file, readable by its owner alone."""
-    told = {"schema_version": 1, "parameters": dict(parameters), "placeholders": placeholders._asdict()}
+    document = {"schema_version": 1, "parameters": dict(parameters), "placeholders": placeholders._asdict()}
     path.touch(mode=0o600)
-    path.write_text(json.dumps(told, indent=1, default=str) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def read(path: Path, kind: type[Fields], seconds: float = 0.0) -> tuple[Fields, Placeholders]:
-    """The parameters as a `kind`, and the placeholders, with whole paths. Raises BadInput, with every key that is wrong."""
+    """Read the parameters as a `kind`, and the placeholders, with absolute paths. Raises BadInput, with every key that
+    is wrong."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(
             f"{path} cannot be read: {error}", hint="it is the JSON file of {parameters}"
         ) from error
-    parts = told if isinstance(told, dict) else {}
-    asked = filled(kind, parts.get("parameters", {}), f"{path}: parameters")
+    parts = document if isinstance(document, dict) else {}
+    fields = filled(kind, parts.get("parameters", {}), f"{path}: parameters")
     at = filled(Placeholders, parts.get("placeholders", {}), f"{path}: placeholders")
-    return asked, at._replace(work=at.work.resolve(), out=at.out.resolve(), seconds=seconds)
+    return fields, at._replace(work=at.work.resolve(), out=at.out.resolve(), seconds=seconds)
 
 
 def filled(kind: type[Fields], values: Mapping[str, Any], where: str) -> Fields:
-    """A `kind` with these values: text, numbers, truths and paths. Raises BadInput.
+    """Make a `kind` of these values: text, numbers, booleans and paths. Raises BadInput.
 
     >>> filled(Placeholders, {"work": "/w", "out": "/o", "seconds": 2}, "FILE").seconds
     2.0

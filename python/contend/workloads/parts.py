@@ -52,8 +52,8 @@ Lines = Annotated[
 
 
 class Install(Strict):
-    """What must be there: `command` are programs looked up on PATH, `file` paths that a package brings, wildcards too,
-    `apt` the Debian packages with them, `module` what contend's own Python must be able to import."""
+    """Needs of a workload on the host: `command` are programs looked up on PATH, `file` paths that a package brings,
+    wildcards too, `apt` the Debian packages with them, `module` what contend's own Python must be able to import."""
 
     apt: tuple[str, ...] = ()
     command: Lines = ()
@@ -183,7 +183,7 @@ class Stop(Strict):
 
 
 class Divisor(Strict):
-    """What a metric is divided by: a figure of a JSON file."""
+    """A figure of a JSON file by which a metric is divided."""
 
     source: str = Field(alias="from")
     path: str

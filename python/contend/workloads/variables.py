@@ -22,12 +22,12 @@ _SHORTEST = (
 
 
 def names(text: str) -> list[str]:
-    """The variables that a text names.
+    """List the variables that a text names.
 
     >>> names("https://${USER}:${DB_PASSWORD}@db/ $${HOME} ${lower} $PATH")
     ['USER', 'DB_PASSWORD']
     """
-    return [found[2] for found in _VARIABLE.finditer(text) if not found[1]]
+    return [match[2] for match in _VARIABLE.finditer(text) if not match[1]]
 
 
 def expand(text: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -37,12 +37,12 @@ def expand(text: str, environ: Mapping[str, str] = os.environ) -> str:
     'https://u:s3@db/ costs ${PW}'
     """
 
-    def value(found: re.Match[str]) -> str:
-        if found[1]:
-            return found[0][1:]
-        if found[2] not in environ:
-            raise missing(found[2])
-        return environ[found[2]]
+    def value(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[0][1:]
+        if match[2] not in environ:
+            raise missing(match[2])
+        return environ[match[2]]
 
     return _VARIABLE.sub(value, text)
 
@@ -100,9 +100,9 @@ def shell_word(word: str) -> str:
     """
     parts: list[str] = []
     at = 0
-    for found in _VARIABLE.finditer(word):
-        parts += [word[at : found.start()], f"\0{found[0]}"]
-        at = found.end()
+    for match in _VARIABLE.finditer(word):
+        parts += [word[at : match.start()], f"\0{match[0]}"]
+        at = match.end()
     parts.append(word[at:])
     if len(parts) == 1:
         return shlex.quote(word)

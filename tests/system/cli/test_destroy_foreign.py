@@ -83,7 +83,7 @@ def test_root_in_a_users_directory_resumes_at_once(contend: Home) -> None:
 def test_a_process_that_only_says_so_is_listed_and_left(contend: Home) -> None:
     run = killed(contend)
     shutil.rmtree(contend.state)  # else the run's own processes are what its ledger is for
-    other = {**os.environ, procfs.MARKER: f"{run.name}x", procfs.PARTY_MARKER: TITLE}
+    other = {**os.environ, procfs.MARKER: f"{run.name}x", procfs.MEMBER_MARKER: TITLE}
     with subprocess.Popen(["sleep", "60"], env=other, start_new_session=True) as sleeper:
         while procfs.marks(sleeper.pid) is None:
             time.sleep(0.01)

@@ -68,11 +68,11 @@ def test_a_container_in_a_guest_in_a_network_namespace(
             host = platform.prepare(spec)
             got, told = host.honoured(), platform.describe()
             described = virsh.ask(uri, "dumpxml", f"contend-{run}-guest")
-            assert described.code == 0, described.said
+            assert described.code == 0, described.err
             check_machine(ElementTree.fromstring(described.out), cpu)
             (pid,) = host.pids()
             group = host.cgroup()
-            assert pid in (cgroups.members(group) if group else procfs.marked(run, party="guest"))
+            assert pid in (cgroups.members(group) if group else procfs.marked(run, member="guest"))
             server = host.run(shell(f"exec python3 -c '{SERVER}'", tmp_path))
             assert fetched(pair, 7007) == b"from inside"
             assert server.wait(60).code == 0, (tmp_path / "err").read_text()

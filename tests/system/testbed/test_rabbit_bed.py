@@ -19,7 +19,7 @@ from support.rpc import broker, calling, listed, load, queues, serving
 def test_three_nodes_are_a_cluster_with_mirrors_and_quorums(tmp_path: Path) -> None:
     with broker(tmp_path / "three", 3) as up:
         assert len(up.servers()) == len(set(up.ports)) == 3
-        assert bed.up(up.place, 3) == up  # what is up is left as it is
+        assert bed.up(up.directory, 3) == up  # what is up is left as it is
         _only_for_its_owner(up)
         # Each end at another node.
         with (
@@ -43,11 +43,11 @@ def test_three_nodes_are_a_cluster_with_mirrors_and_quorums(tmp_path: Path) -> N
 
 
 def _only_for_its_owner(up: bed.Bed) -> None:
-    assert stat.S_IMODE(up.place.stat().st_mode) == 0o700
+    assert stat.S_IMODE(up.directory.stat().st_mode) == 0o700
     for name in ("bed.json", ".erlang.cookie", "definitions.json", "rabbitmq.conf"):
-        assert stat.S_IMODE((up.place / name).stat().st_mode) == 0o600
-    secrets = (up.password, (up.place / ".erlang.cookie").read_text())
-    for pid in bed.pids(up.place):
+        assert stat.S_IMODE((up.directory / name).stat().st_mode) == 0o600
+    secrets = (up.password, (up.directory / ".erlang.cookie").read_text())
+    for pid in bed.pids(up.directory):
         told = (procfs.PROC / str(pid) / "cmdline").read_bytes()
         assert not any(secret.encode() in told for secret in secrets)
     listening = {
@@ -85,18 +85,18 @@ def test_whoever_brought_it_up_may_die(tmp_path: Path) -> None:
 
 def test_a_bed_without_its_state_is_brought_up_anew(tmp_path: Path) -> None:
     with broker(tmp_path / "lost") as up:
-        (up.place / "bed.json").unlink()
-        again = bed.up(up.place)
+        (up.directory / "bed.json").unlink()
+        again = bed.up(up.directory)
         assert again.password != up.password
         assert len(again.servers()) == 1
-        assert json.loads((again.place / "bed.json").read_text())["ports"] == list(again.ports)
+        assert json.loads((again.directory / "bed.json").read_text())["ports"] == list(again.ports)
         # What another process ends, its directory moved away, this one has to reap all the same.
         before = zombies()
         program = "import sys; from pathlib import Path; from contend.testbed.rabbit import bed; bed.down(Path(sys.argv[1]))"
-        subprocess.run([sys.executable, "-c", program, str(up.place)], timeout=60, check=True)
-        up.place.rename(tmp_path / "moved")
+        subprocess.run([sys.executable, "-c", program, str(up.directory)], timeout=60, check=True)
+        up.directory.rename(tmp_path / "moved")
         assert zombies() > before
-        bed.down(up.place)
+        bed.down(up.directory)
         assert zombies() <= before
 
 

@@ -177,7 +177,7 @@ def test_the_generator_lays_a_volume_out_and_tells_where_it_all_stood(
     assert storage_cloud.main(["layout", str(out / "asked.json"), *words.split()]) == 0
     assert counters(volume.device) >= 2 * 16 * 2**20
     assert [of["written_bytes"] for of in pools.preconditioned(run / "work")] == [2 * 16 * 2**20]
-    assert cloud_pools.stood(run / "work", scenario) == {
+    assert cloud_pools.instances_record(run / "work", scenario) == {
         "hosts": {"measured": "host h", "neighbour": "host h"},
         "emulated": True,
         "backends": {"ssd": "cinder@ssd#ssd"},

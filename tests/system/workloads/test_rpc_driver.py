@@ -139,7 +139,7 @@ def test_calls_that_come_while_the_broker_is_dead_are_answered_once(mortal: bed.
     def started(role: str, library: str, topic: str) -> Process:
         one = End(role, library, f"{topic}-x", topic, "one", str(arguments), callers=400, timeout_s=5.0)
         one = replace(one, reconnect=True, keep_calls=True)
-        ends.append(Process(one, mortal.url(), {}, of=bed.members(mortal.place)))
+        ends.append(Process(one, mortal.url(), {}, of=bed.members(mortal.directory)))
         ends[-1].ready()
         return ends[-1]
 

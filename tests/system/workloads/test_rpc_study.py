@@ -103,4 +103,4 @@ def test_whatever_was_killed_is_destroyed(contend: Home) -> None:
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     contend("destroy", str(contend.the_run()), timeout=100).fine()
-    assert not bed.pids(up.place)
+    assert not bed.pids(up.directory)

@@ -143,8 +143,8 @@ def test_shares_are_capped_in_the_order_of_directness_and_told_by_size() -> None
         ("run queue", pytest.approx(0.4)),
     ]
     assert "(60 % of the slowdown)" in causes[0].words
-    assert causes[0].told.startswith("its CPU was taken")
-    assert causes[1].told.startswith("it waited")
+    assert causes[0].as_clause.startswith("its CPU was taken")
+    assert causes[1].as_clause.startswith("it waited")
 
 
 @pytest.mark.parametrize(("wait", "kept"), [(LEAST_SHARE, True), (LEAST_SHARE - 0.001, False)])
@@ -180,7 +180,7 @@ def test_the_disk_s_queue_is_a_cause_for_who_uses_the_disk(
         queue = before.get("disk_queue", 4.0)
         iops = before.get("disk_iops", 4000.0)
         assert [e.value for e in cause.evidence] == [1.5, 1.0, 4000.0, iops, 4.0, queue]
-        assert cause.told == cause.words
+        assert cause.as_clause == cause.words
 
 
 def test_a_quota_s_part_is_taken_off_both_sides_of_the_wait() -> None:

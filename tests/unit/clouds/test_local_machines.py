@@ -258,7 +258,7 @@ def test_a_machine_that_outlives_its_storm_is_found_by_its_name(
     name, other = f"contend-{RUN}-1-aa-0", f"contend-{RUN}-1-aa-1"
     environment = {**os.environ, procfs.MARKER: RUN}
     started = [
-        subprocess.Popen(("sleep", "60"), env={**environment, procfs.PARTY_MARKER: party})
+        subprocess.Popen(("sleep", "60"), env={**environment, procfs.MEMBER_MARKER: party})
         for party in (name, other)
     ]
     try:
@@ -268,7 +268,7 @@ def test_a_machine_that_outlives_its_storm_is_found_by_its_name(
             record.intend(CONTAINER, (f"contend-{RUN}-1-aa-9",), engine="podman")
             record.intend(TAP, (tap,))
         assert {row["kind"] for row in leftovers(ledger)} == {VM, CONTAINER, TAP}
-        while procfs.marked(RUN, party=name) != {started[0].pid}:  # until it has become sleep
+        while procfs.marked(RUN, member=name) != {started[0].pid}:  # until it has become sleep
             time.sleep(0.001)
         record_process(RUN, started[0].pid)  # as being of the run: its mark says which of its machines it is
         removed = {

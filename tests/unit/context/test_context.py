@@ -211,5 +211,5 @@ def test_a_report_puts_it_in_the_newest_storm_beside(tmp_path: Path) -> None:
 
 
 def test_the_same_runs_give_the_same_figures(run: RunDirectory, storm: RunDirectory, found: Context) -> None:
-    again = context(costs(run), boots(storm), place=str(storm.path))
+    again = context(costs(run), boots(storm), directory=str(storm.path))
     assert again.to_json() == found.to_json()

@@ -23,7 +23,7 @@ from contend.report.export import export
 from contend.report.html import render_html
 from contend.report.model import ReportInput
 from contend.report.terminal import render
-from contend.studies import places
+from contend.studies import platform_settings
 from contend.studies.base import cells_of, study_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
@@ -72,14 +72,16 @@ def test_cpus_that_stay_and_what_is_left_out() -> None:
         "hosts=[2, 4, 8]", "sizes=[1, 2]", "hosts_by=offline", "platforms=[container, vm]",
         "placements=[packed, spread]",
     )  # fmt: skip
-    of = places.wired(asked, SMT, [0])
+    of = platform_settings.wired(asked, SMT, [0])
     assert {n: topology.ids for n, topology in of.items()} == {8: tuple(range(8)), 4: (0, 1, 4, 5), 2: (0, 4)}
-    refused = {p.label: why for p, why in places.cannot(asked, SMT, Layout(None, {}), fixed=[0]).items()}
+    refused = {
+        p.label: why for p, why in platform_settings.cannot(asked, SMT, Layout(None, {}), fixed=[0]).items()
+    }
     assert refused["vm pinned 1 CPU of 4"] == "guests are made on the whole host only"
     assert "vm vanilla 1 CPU of 8" not in refused
     assert "container pinned spread 2 CPUs of 2" in refused, "of two CPUs there is one choice"
     assert "container pinned spread 2 CPUs of 4" not in refused
-    confined = places.wired(asked.model_copy(update={"hosts_by": "confined"}), SMT)
+    confined = platform_settings.wired(asked.model_copy(update={"hosts_by": "confined"}), SMT)
     assert confined[2].ids == pick(SMT, 2) == (3, 7)
 
 
@@ -160,7 +162,7 @@ def test_the_practice_is_judged_by_it(analysis: Analysis) -> None:
     assert practice.verdict == "refuted", (
         "it costs at 0.25 of the host, where it should have faded from 0.14 on"
     )
-    (said,) = practice.said
+    (said,) = practice.answers
     assert said.startswith("mpi-prime: by hosts of several sizes: 1.4") and "CHR 0.25 over 0.5" in said
 
 
@@ -198,7 +200,7 @@ def test_a_confined_host_is_labelled_everywhere(tmp_path: Path) -> None:
     (finding,) = (f for f in report.analysis.findings if f.kind == "host-share")
     assert "the smaller host was confined, not made by taking CPUs offline" in finding.sentence
     practice = next(p for p in report.analysis.result.practices if p.id == "enough-of-the-host")
-    assert not any("hosts of several sizes" in said for said in practice.said)
+    assert not any("hosts of several sizes" in said for said in practice.answers)
 
 
 def test_hosts_on_the_page_and_in_tables(report: ReportInput, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def only_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "find", lambda layout: [])
     monkeypatch.setattr(network, "namespaces", lambda run_id=None: [])
     everybody = procfs.marked
-    monkeypatch.setattr(procfs, "marked", lambda run_id=None, party=None: everybody(RUN, party=party))
+    monkeypatch.setattr(procfs, "marked", lambda run_id=None, member=None: everybody(RUN, member=member))
 
 
 def marked_process() -> subprocess.Popen[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contend.errors import CannotHonour
-from contend.platforms.cpu_sets import alike, spread, told
+from contend.platforms.cpu_sets import alike, describe, spread
 from contend.platforms.topology import Cpu, Topology, pick
 
 # Two packages of two caches of two cores of two threads: threads of a core are 8 apart.
@@ -47,5 +47,5 @@ def test_where_it_makes_no_difference() -> None:
 
 
 def test_a_set_in_words() -> None:
-    assert told(BIG, pick(BIG, 2)) == "1 core, 1 cache, 1 node"
-    assert told(BIG, spread(BIG, 2)) == "2 cores, 2 caches, 2 nodes, 2 packages"
+    assert describe(BIG, pick(BIG, 2)) == "1 core, 1 cache, 1 node"
+    assert describe(BIG, spread(BIG, 2)) == "2 cores, 2 caches, 2 nodes, 2 packages"

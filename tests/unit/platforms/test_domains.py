@@ -18,7 +18,7 @@ from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap
 from contend.store.ledger import Ledger
 
-PARTY = domain.Party("run-1", "victim", (0, 1, 3), (1, 3))
+PARTY = domain.GuestSpec("run-1", "victim", (0, 1, 3), (1, 3))
 QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
 
 

@@ -231,11 +231,11 @@ def test_marks_are_found_and_ancestors_spared(tmp_path: Path) -> None:
 @pytest.mark.needs(os.geteuid() == 0, "root, to start a process of another user")
 def test_another_users_mark_is_waited_for_by_nobody() -> None:
     """root sees everybody's marks; what it waits for carries its own rights."""
-    environment = {"PATH": os.environ["PATH"], procfs.MARKER: "unit", procfs.PARTY_MARKER: "engine-call"}
+    environment = {"PATH": os.environ["PATH"], procfs.MARKER: "unit", procfs.MEMBER_MARKER: "engine-call"}
     stranger = subprocess.Popen(["sleep", "30"], env=environment, user=65534, group=65534, extra_groups=[])
     try:
-        assert until(lambda: stranger.pid in procfs.marked("unit", party="engine-call"))
-        assert procfs.marked("unit", party="engine-call", own=True) == set()
+        assert until(lambda: stranger.pid in procfs.marked("unit", member="engine-call"))
+        assert procfs.marked("unit", member="engine-call", own=True) == set()
         assert procfs.effective_user(stranger.pid) == 65534
     finally:
         stranger.kill()

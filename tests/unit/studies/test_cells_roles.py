@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.base import cells_of
-from contend.studies.cell import ALONE, CONTROL, Cell, escape, party
+from contend.studies.cell import ALONE, CONTROL, Cell, cell_workload, escape
 from contend.studies.interference.cells import rest_of
 from contend.studies.model import Scenario, WorkloadRef
 from contend.studies.scenarios import parse
@@ -33,7 +33,7 @@ def scenario(text: str) -> Scenario:
 
 def of_pairs(number: int) -> tuple[Cell, ...]:
     """Every workload beside every workload, itself too."""
-    one = party(WorkloadRef(workload="stress-cpu"))
+    one = cell_workload(WorkloadRef(workload="stress-cpu"))
     names = [f"w{n}" for n in range(number)]
     return tuple(
         Cell(f"{v}|{n}", one, (one,), {"victim": v, "neighbour": n, "role": "pair"}, f"{v}|none")
@@ -119,8 +119,8 @@ def test_an_injector_needs_a_dial() -> None:
 def test_the_others_of_a_mix_have_names_of_their_own(
     mix: list[str], victim: str, beside: list[str] | None
 ) -> None:
-    members = [party(WorkloadRef(workload=label)) for label in mix]
-    rest = rest_of(members, party(WorkloadRef(workload=victim)))
+    members = [cell_workload(WorkloadRef(workload=label)) for label in mix]
+    rest = rest_of(members, cell_workload(WorkloadRef(workload=victim)))
     assert (None if rest is None else [member.label for member in rest]) == beside
 
 
@@ -149,7 +149,9 @@ def test_victims_run_beside_their_neighbours_their_like_and_their_mix() -> None:
 
 
 def test_a_cap_is_part_of_a_name_and_braces_of_a_command_stay() -> None:
-    capped = party(WorkloadRef.model_validate({"fio": {"read": 0, "limit": {"iops": 500, "cpus": 1.5}}}))
+    capped = cell_workload(
+        WorkloadRef.model_validate({"fio": {"read": 0, "limit": {"iops": 500, "cpus": 1.5}}})
+    )
     assert capped.label == "fio[read=0] limited to cpus=1.5,iops=500"
     assert (capped.limit.cpus, capped.limit.iops) == (1.5, 500)
     assert escape("awk '{print $1}'") == "awk '{{print $1}}'"

@@ -100,7 +100,7 @@ def test_an_option_counts_more_than_what_the_file_has(bed: Bed) -> None:
         configuration.files(bed, Shape(options=("swift.conf:api.x=1",)), RABBIT)
     with pytest.raises(BadInput, match="not FILE:SECTION"):
         Shape(options=("nova.conf:workers=7",))
-    assert Shape.told(json.loads(json.dumps(shape.as_dict()))) == shape
+    assert Shape.from_json(json.loads(json.dumps(shape.as_dict()))) == shape
 
 
 def test_every_service_reads_files_that_are_written(bed: Bed) -> None:
@@ -212,7 +212,7 @@ def test_backends_are_beside_the_fake_one_and_their_driver_is_written(bed: Bed) 
     assert told["fast"]["volume_driver"] == f"{driver.stem}.Driver"
     compile(made[volumes.FILE], volumes.FILE, "exec")
     assert set(service.reads) <= set(made) and str(driver) not in service.command
-    assert Shape.told(json.loads(json.dumps(shape.as_dict()))) == shape
+    assert Shape.from_json(json.loads(json.dumps(shape.as_dict()))) == shape
     plain = services(bed, Shape())["cinder-volume"]
     assert plain.digest(configuration.files(bed, Shape(), RABBIT)) != service.digest(made)
 

@@ -73,16 +73,16 @@ async def connect(role: str, to: Placed, way: Way) -> SSHClientConnection:
 def _why(role: str, to: Placed, way: Way, error: Unreached) -> tuple[str, str]:
     """Name what is in the way, and what to do about it."""
     if error.reason == "key":
-        why = f"instance {role} at {to.reach} has another host key than at first: {error.said}"
+        why = f"instance {role} at {to.reach} has another host key than at first: {error.why}"
         return why, "was it rebuilt, or does another machine answer at its address?"
     if error.reason == "denied":
         hint = "the image's user: --set parameters.user=NAME; does the image take the key pair (cloud-init)?"
-        return f"instance {role} does not let {way.user} in: {error.said}", hint
+        return f"instance {role} does not let {way.user} in: {error.why}", hint
     hint = (
         "a route from here; or --set parameters.external=NETWORK for floating addresses; or"
         " --set parameters.ssh_config=FILE with a ProxyJump"
     )
-    return f"instance {role} cannot be reached at {to.reach}: {error.said}", hint
+    return f"instance {role} cannot be reached at {to.reach}: {error.why}", hint
 
 
 def key_of(connection: SSHClientConnection) -> str:
@@ -96,7 +96,7 @@ async def asked(role: str, connection: SSHClientConnection, words: str, limit_s:
     try:
         done = await ssh.ask(connection, words, limit_s=limit_s)
     except Unreached as error:
-        raise HostFailed(f"instance {role} did not answer: {error.said}") from error
+        raise HostFailed(f"instance {role} did not answer: {error.why}") from error
     if done.code != 0:
         said = (done.err or done.out).strip()[-200:]
         raise HostFailed(f"instance {role}: '{words[:60]}' failed with {done.code}: {said}")

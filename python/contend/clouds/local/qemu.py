@@ -78,7 +78,7 @@ class Guest:
         self._err = os.memfd_create("err", os.MFD_CLOEXEC)
         try:
             theirs = {3 + number: pair[1].fileno() for number, pair in enumerate(pairs)}
-            environment = {**os.environ, **marks, procfs.PARTY_MARKER: self.name}
+            environment = {**os.environ, **marks, procfs.MEMBER_MARKER: self.name}
             self.pid = spawn(argv, {**theirs, 1: self._err, 2: self._err}, environment)
         finally:
             for _, other in pairs:

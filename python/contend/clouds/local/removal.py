@@ -37,14 +37,14 @@ def let_calls_end(rows: Sequence[Row], within_s: float = 20.0) -> None:
         procfs.kill_until_gone(functools.partial(_storms, run))
         # Calls are waited for, not ended. Another user's process that carries their mark costs nothing.
         until = time.monotonic() + within_s
-        while procfs.marked(run, party=calls.PARTY, own=True) and time.monotonic() < until:
+        while procfs.marked(run, member=calls.MEMBER, own=True) and time.monotonic() < until:
             time.sleep(0.05)
 
 
 def _storms(run: str) -> set[int]:
     """Processes of a run that make machines: this module's callers, by their command line."""
     found = set()
-    for pid in kin.of_run(run) - procfs.marked(run, party=calls.PARTY):
+    for pid in kin.of_run(run) - procfs.marked(run, member=calls.MEMBER):
         with contextlib.suppress(OSError):  # it has ended
             if b"boot-storm-local" in (procfs.PROC / str(pid) / "cmdline").read_bytes():
                 found.add(pid)

@@ -45,7 +45,7 @@ _DOCUMENTS = (
 
 
 def named(name: str) -> Format:
-    """Raises BadInput for none of them."""
+    """Look up the format of this name. Raises BadInput where there is none."""
     if name not in FORMATS:
         raise BadInput(f"no format is called '{name}'", hint=suggest(name, FORMATS))
     return FORMATS[name]

@@ -61,12 +61,12 @@ class _Jobs:
     """The jobs of a report without what nothing is read of: json+ has a count for each latency there was."""
 
     def __init__(self) -> None:
-        self.found: list[Any] = []
+        self.entries: list[Any] = []
 
     def add(self, item: Any) -> None:
         if isinstance(item, dict):
             item = {k: _slim_way(v) if k in WAYS else v for k, v in item.items() if k in _OF_A_JOB}
-        self.found.append(item)
+        self.entries.append(item)
 
 
 COLLECTORS: Collectors = {".jobs": _Jobs, ".client_stats": _Jobs}
@@ -83,8 +83,8 @@ def _slim_way(way: Any) -> Any:
 
 
 def _jobs(report: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    found = report.get(key)
-    return found.found if isinstance(found, _Jobs) else list(items(report, key, where))
+    jobs = report.get(key)
+    return jobs.entries if isinstance(jobs, _Jobs) else list(items(report, key, where))
 
 
 def _run(
@@ -102,7 +102,7 @@ def _run(
     failed = [clone["error"] for clone in clones if clone.get("error")]
     if failed:
         return Run(label, settings, (), 0, error=f"fio ended it with error {failed[0]}")
-    told = Readings(where)
+    readings = Readings(where)
     requests, took_s = 0, 0.0
     rated = any("rate_iops" in o or "rate" in o for o in (options,))
     for way in WAYS:
@@ -113,16 +113,16 @@ def _run(
         took_s = max(took_s, *(finite(a.get("runtime", 0), where, f"{way} runtime") / 1000 for a in active))
         for name, key, unit, scale in (("iops", "iops", "IOPS", 1.0), ("bw", "bw_bytes", "MB/s", 1e-6)):
             values = [finite(a.get(key, _old_bandwidth(a, key)), where, f"{way} {key}") for a in active]
-            told.add(f"{way}_{name}", sum(values), unit, "higher", scale=scale)
-        _latencies(told, way, active, options, notes, label)
-    if not told.found:
+            readings.add(f"{way}_{name}", sum(values), unit, "higher", scale=scale)
+        _latencies(readings, way, active, options, notes, label)
+    if not readings.rows:
         return Run(label, settings, (), 0, error="the job did no request")
     if rated and len(clones) == 1:
         notes.append(
             f"{label}: fio was given a rate, and still times a request from when it was sent, not from when it was due"
         )
     began = None if ended_s is None else ended_s - took_s
-    return Run(label, settings, told.done(), requests, began, ended_s)
+    return Run(label, settings, readings.done(), requests, began, ended_s)
 
 
 def _old_bandwidth(way: Mapping[str, Any], key: str) -> Any:
@@ -131,21 +131,23 @@ def _old_bandwidth(way: Mapping[str, Any], key: str) -> Any:
 
 
 def _latencies(
-    told: Readings,
+    readings: Readings,
     way: str,
     active: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
     notes: list[str],
     label: str,
 ) -> None:
-    told.loop = "closed"
+    readings.loop = "closed"
     for kind in ("clat", "lat"):
         each = [a[f"{kind}_ns"] for a in active if a.get(f"{kind}_ns", {}).get("N")]
         if len(each) != len(active):
             continue
         total = sum(e["N"] for e in each)
-        mean = sum(finite(e.get("mean"), told.where, f"{way} {kind}_ns.mean") * e["N"] for e in each) / total
-        told.latency(f"{way}_{kind}_mean", mean, scale=1e-9)
+        mean = (
+            sum(finite(e.get("mean"), readings.where, f"{way} {kind}_ns.mean") * e["N"] for e in each) / total
+        )
+        readings.latency(f"{way}_{kind}_mean", mean, scale=1e-9)
         percentiles = [e.get("percentile", {}) for e in each]
         if len(each) > 1 and percentiles[0]:
             note = f"{label}: percentiles of {len(each)} clones cannot be added up; fio's --group_reporting has them of all"
@@ -156,7 +158,7 @@ def _latencies(
         for key, value in percentiles[0].items():
             name = f"{float(key):g}"
             if wanted is None or name in wanted:
-                told.latency(
+                readings.latency(
                     f"{way}_{kind}_p{name}", value, scale=1e-9, at=f"{way} {kind}_ns.percentile {key}"
                 )
-    told.loop = ""
+    readings.loop = ""

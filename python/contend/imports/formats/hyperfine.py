@@ -28,15 +28,15 @@ def read(source: Source) -> Document:
         if len(codes) != len(times):
             raise source.bad(f"result {number + 1} has {len(times)} times and {len(codes)} exit codes", _HINT)
         for index, (value, code) in enumerate(zip(times, codes, strict=True)):
-            told = Readings(f"{where}, run {index + 1}")
-            told.add("wall", value, "s", "lower", at="times")
+            measured = Readings(f"{where}, run {index + 1}")
+            measured.add("wall", value, "s", "lower", at="times")
             if len(memory) == len(times):
-                told.add("max_rss", memory[index], "B", "lower", at="memory_usage_byte")
+                measured.add("max_rss", memory[index], "B", "lower", at="memory_usage_byte")
             error = ""
             if code != 0:  # null: a signal ended it
                 how = "was ended by a signal" if code is None else f"ended with exit status {code}"
-                error = f"the command {how} after {told.found[0].value:.4g} s"
-            readings = () if error else told.done()
+                error = f"the command {how} after {measured.rows[0].value:.4g} s"
+            readings = () if error else measured.done()
             runs.append(Run("", {"command": str(result["command"])}, readings, 1, error=error))
     return Document("", tuple(runs))
 

@@ -33,48 +33,48 @@ def read(source: Source) -> Document:
     version = str(start.get("version", ""))
     if "error" in whole:
         return Document(version, (Run("iperf3", {}, (), 0, error=f"iperf3 said: {whole['error']}"),))
-    asked = part(start, "test_start", source.name)
-    settings = {name: str(asked[name]) for name in _SETTINGS if asked.get(name)}
+    test = part(start, "test_start", source.name)
+    settings = {name: str(test[name]) for name in _SETTINGS if test.get(name)}
     host = start.get("connecting_to", {}).get("host")
     if host:
         settings["host"] = str(host)
     end = part(whole, "end", source.name)
     stamp = start.get("timestamp", {}).get("timesecs")
     began = None if stamp is None else finite(stamp, source.name, "start.timestamp.timesecs")
-    protocol = str(asked.get("protocol", "TCP"))
+    protocol = str(test.get("protocol", "TCP"))
     ends = [("", end), ("_reverse", _reversed(end))]  # --bidir: the other way at the same time
-    told = Readings(source.name)
+    readings = Readings(source.name)
     seconds = 0.0
     for suffix, of in ends:
         if of:
-            seconds = max(seconds, _one_way(told, of, protocol, suffix, source.name))
+            seconds = max(seconds, _one_way(readings, of, protocol, suffix, source.name))
     cpu = end.get("cpu_utilization_percent", {})
     for name, key in (("client_cpu", "host_total"), ("server_cpu", "remote_total")):
         if key in cpu:
-            told.add(name, cpu[key], "%", "lower", at=f"end.cpu_utilization_percent.{key}")
+            readings.add(name, cpu[key], "%", "lower", at=f"end.cpu_utilization_percent.{key}")
     ended = None if began is None else began + seconds
     intervals = whole.get("intervals")
     samples = (intervals.count if isinstance(intervals, _Intervals) else 0) or 1
-    return Document(version, (Run(protocol, settings, told.done(), samples, began, ended),))
+    return Document(version, (Run(protocol, settings, readings.done(), samples, began, ended),))
 
 
-def _one_way(told: Readings, of: Mapping[str, Any], protocol: str, suffix: str, where: str) -> float:
+def _one_way(readings: Readings, of: Mapping[str, Any], protocol: str, suffix: str, where: str) -> float:
     """Throughput as received, where that is known, and what was lost; how long it took, in s."""
     received = of.get("sum_received") or {}
     both = of.get("sum") or {}
     sent = of.get("sum_sent") or {}
     # A client that did not get the server's figures has 0 bytes there.
     counted = received if received.get("bytes") else both or sent
-    told.add(
+    readings.add(
         f"throughput{suffix}", counted.get("bits_per_second"), "bit/s", "higher", at="end bits_per_second"
     )
     if "retransmits" in sent:
-        told.add(f"retransmits{suffix}", sent["retransmits"], "count", "lower")
+        readings.add(f"retransmits{suffix}", sent["retransmits"], "count", "lower")
     if protocol == "UDP":
         lost = received if "lost_percent" in received and received.get("packets") else both
         if "lost_percent" in lost:
-            told.add(f"lost_percent{suffix}", lost["lost_percent"], "%", "lower")
-            told.latency(f"jitter{suffix}", lost.get("jitter_ms"), scale=1e-3, at="jitter_ms")
+            readings.add(f"lost_percent{suffix}", lost["lost_percent"], "%", "lower")
+            readings.latency(f"jitter{suffix}", lost.get("jitter_ms"), scale=1e-3, at="jitter_ms")
     return finite(counted.get("seconds", 0), where, "end seconds")
 
 

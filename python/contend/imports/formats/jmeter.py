@@ -67,17 +67,17 @@ def read(source: Source) -> Document:
 
 
 def _run(label: str, of: _Label, settings: dict[str, str], source: Source) -> Run:
-    told = Readings(f"{source.name}: label {label}", "closed")
+    readings = Readings(f"{source.name}: label {label}", "closed")
     ordered, span = sorted(of.elapsed), of.last - of.first
     if span > 0:
-        told.add("throughput", len(ordered) / span, "req/s", "higher")
-    told.latency("elapsed_mean", sum(ordered) / len(ordered), scale=1e-3)
-    told.latency("elapsed_median", interpolated(ordered, 0.5), scale=1e-3)
+        readings.add("throughput", len(ordered) / span, "req/s", "higher")
+    readings.latency("elapsed_mean", sum(ordered) / len(ordered), scale=1e-3)
+    readings.latency("elapsed_median", interpolated(ordered, 0.5), scale=1e-3)
     for share in _PERCENTILES:
-        told.latency(f"elapsed_p{share}", interpolated(ordered, share / 100), scale=1e-3)
-    told.loop = ""
-    told.add("error_share", 100 * of.failed / len(ordered), "%", "lower")
-    return Run(label, settings, told.done(), len(ordered), of.first, of.last)
+        readings.latency(f"elapsed_p{share}", interpolated(ordered, share / 100), scale=1e-3)
+    readings.loop = ""
+    readings.add("error_share", 100 * of.failed / len(ordered), "%", "lower")
+    return Run(label, settings, readings.done(), len(ordered), of.first, of.last)
 
 
 def _moment(text: str, where: Line) -> float:

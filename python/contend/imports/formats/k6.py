@@ -51,24 +51,24 @@ def read(source: Source) -> Document:
 def _summary(source: Source) -> Document:
     document = source.document()
     metrics = part(document, "metrics", source.name)
-    told = Readings(source.name, "closed")
-    found = {name: _values(metrics[name], source, name) for name in metrics if "{" not in name}
+    readings = Readings(source.name, "closed")
+    values = {name: _values(metrics[name], source, name) for name in metrics if "{" not in name}
     for name, unit in RATES:
-        if name in found:
-            told.add(name, found[name].get("rate"), unit, "higher", at=f"{name} rate")
-    _shares(told, {n: found[n].get("rate", found[n].get("value")) for n in SHARES if n in found})
+        if name in values:
+            readings.add(name, values[name].get("rate"), unit, "higher", at=f"{name} rate")
+    _shares(readings, {n: values[n].get("rate", values[n].get("value")) for n in SHARES if n in values})
     for name in TRENDS:
-        for key, value in found.get(name, {}).items():
+        for key, value in values.get(name, {}).items():
             short = {"avg": "avg", "med": "med"}.get(key) or _percentile(key)
             if short:
-                told.latency(f"{name}_{short}", value, scale=1e-3, at=f"{name} {key}")
-    if not told.found:
+                readings.latency(f"{name}_{short}", value, scale=1e-3, at=f"{name} {key}")
+    if not readings.rows:
         raise source.bad("k6's summary has no requests and no iterations", "name the summary of a whole test")
-    settings = _vus(found.get("vus_max", {}).get("max"), source.name)
-    others = len(found.keys() - {n for n, _ in RATES} - {*TRENDS, *SHARES, "vus", "vus_max"})
+    settings = _vus(values.get("vus_max", {}).get("max"), source.name)
+    others = len(values.keys() - {n for n, _ in RATES} - {*TRENDS, *SHARES, "vus", "vus_max"})
     notes = (f"{others} other metrics of k6 are not taken in",) if others else ()
-    samples = int(found.get("http_reqs", found.get("iterations", {})).get("count", 1))
-    return Document("", (Run("all scenarios", settings, told.done(), samples),), notes)
+    samples = int(values.get("http_reqs", values.get("iterations", {})).get("count", 1))
+    return Document("", (Run("all scenarios", settings, readings.done(), samples),), notes)
 
 
 def _values(metric: Any, source: Source, name: str) -> Mapping[str, Any]:
@@ -145,29 +145,29 @@ def _table(source: Source) -> Document:
 
 
 def _run(label: str, of: _Scenario, settings: Mapping[str, str], source: Source) -> Run:
-    told = Readings(f"{source.name}: scenario {label}", "closed")
+    readings = Readings(f"{source.name}: scenario {label}", "closed")
     if of.last > of.first:
         for name, unit in RATES:
             if name in of.counts:
-                told.add(name, of.counts[name] / (of.last - of.first), unit, "higher")
-    _shares(told, {name: held / count for name, (held, count) in of.shares.items()})
+                readings.add(name, of.counts[name] / (of.last - of.first), unit, "higher")
+    _shares(readings, {name: held / count for name, (held, count) in of.shares.items()})
     for name, times in of.times.items():
         ordered = sorted(times)
         if ordered:
-            told.latency(f"{name}_avg", sum(ordered) / len(ordered), scale=1e-3)
-            told.latency(f"{name}_med", interpolated(ordered, 0.5), scale=1e-3)
+            readings.latency(f"{name}_avg", sum(ordered) / len(ordered), scale=1e-3)
+            readings.latency(f"{name}_med", interpolated(ordered, 0.5), scale=1e-3)
             for share in (90, 95, 99):
-                told.latency(f"{name}_p{share}", interpolated(ordered, share / 100), scale=1e-3)
+                readings.latency(f"{name}_p{share}", interpolated(ordered, share / 100), scale=1e-3)
     samples = int(of.counts.get("http_reqs", of.counts.get("iterations", 1)))
-    return Run(label, settings, told.done(), samples, of.first, of.last)
+    return Run(label, settings, readings.done(), samples, of.first, of.last)
 
 
-def _shares(told: Readings, found: Mapping[str, Any]) -> None:
-    loop, told.loop = told.loop, ""
-    for name, value in found.items():
+def _shares(readings: Readings, shares: Mapping[str, Any]) -> None:
+    loop, readings.loop = readings.loop, ""
+    for name, value in shares.items():
         better = "higher" if name == "checks" else "lower"
-        told.add(f"{name}_share", value, "%", better, scale=100, at=name)
-    told.loop = loop
+        readings.add(f"{name}_share", value, "%", better, scale=100, at=name)
+    readings.loop = loop
 
 
 def _vus(most: Any, where: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ def is_mine(head: str) -> bool:
 
 
 def read(source: Source) -> Document:
-    """One run an output; a file of several outputs, one behind the other, is so many runs."""
+    """Read each output in the file, one behind the other, as one run."""
     text = source.text
     starts = [m.start() for m in re.finditer(_BEGINS, text, re.MULTILINE)]
     if not starts:
@@ -65,35 +65,35 @@ def _run(text: str, where: str, source: Source) -> Run:
         raise source.bad(
             "pgbench's output ends before its tps", "had it ended? leave the file out, or run it again"
         )
-    told = Readings(where)
-    told.add("tps", tps[1], "tx/s", "higher")
+    readings = Readings(where)
+    readings.add("tps", tps[1], "tx/s", "higher")
     failed = re.search(r"\(([\d.]+)\s*%\)", lines.get("number of failed transactions", ""))
     if failed:
-        told.add("failed_transactions", failed[1], "%", "lower")
+        readings.add("failed_transactions", failed[1], "%", "lower")
     if throttled:
         settings["rate"] = "limited"
         lag = re.search(r"avg ([\d.]+) \(max ([\d.]+)\) ms", lines["rate limit schedule lag"])
         if lag:
-            told.latency("schedule_lag_avg", lag[1], scale=1e-3)
-    told.loop = "open" if throttled else "closed"
+            readings.latency("schedule_lag_avg", lag[1], scale=1e-3)
+    readings.loop = "open" if throttled else "closed"
     for name in ("average", "stddev"):
         value = re.search(rf"^latency {name} ?[=:] (\S+) ms", text, re.MULTILINE)
         if value:
-            told.latency("latency_avg" if name == "average" else "latency_stddev", value[1], scale=1e-3)
+            readings.latency("latency_avg" if name == "average" else "latency_stddev", value[1], scale=1e-3)
     connection = re.search(r"^initial connection time = (\S+) ms", text, re.MULTILINE)
-    told.loop = "closed"  # statements and connections are timed from their own start, with -R too
+    readings.loop = "closed"  # statements and connections are timed from their own start, with -R too
     if connection:
-        told.latency("initial_connection", connection[1], scale=1e-3)
-    _statements(text, told)
-    return Run(label, settings, told.done(), int(finite(done[0], where, "transactions")))
+        readings.latency("initial_connection", connection[1], scale=1e-3)
+    _statements(text, readings)
+    return Run(label, settings, readings.done(), int(finite(done[0], where, "transactions")))
 
 
-def _statements(text: str, told: Readings) -> None:
+def _statements(text: str, readings: Readings) -> None:
     """-r: the mean latency of each statement, by its text."""
     begin = re.search(r"^\s*(?:- )?statement latencies in milliseconds.*$", text, re.MULTILINE)
     if begin is None:
         return
-    taken = {reading.name for reading in told.found}
+    taken = {reading.name for reading in readings.rows}
     for line in text[begin.end() :].splitlines():
         match = _STATEMENT.match(line)
         if match is None:
@@ -103,4 +103,4 @@ def _statements(text: str, told: Readings) -> None:
         while name in taken:
             name, number = f"{short} ({number})", number + 1
         taken.add(name)
-        told.latency(name, match[1], scale=1e-3)
+        readings.latency(name, match[1], scale=1e-3)

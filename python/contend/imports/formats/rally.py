@@ -51,7 +51,7 @@ class Iterations:
             self._wrong = error
 
     def whole(self, where: str) -> None:
-        """Raise what was wrong with an iteration."""
+        """Check that every iteration could be read. Raises BadInput for the first that could not."""
         if isinstance(self._wrong, BadInput):
             raise BadInput(
                 f"{where}, iteration {self.count}{self._wrong.message}", hint=self._wrong.hint
@@ -93,10 +93,10 @@ def read(source: Source) -> Document:
         for number, workload in enumerate(document, 1):
             where = f"{source.name}: workload {number}"
             key = workload["key"]
-            asked = key.get("kw", {})
-            runner = dict(asked.get("runner", {}))
+            keywords = key.get("kw", {})
+            runner = dict(keywords.get("runner", {}))
             kind = str(runner.pop("type", "serial"))
-            runs.append(_run(str(key["name"]), kind, runner, asked.get("args"), workload, "result", where))
+            runs.append(_run(str(key["name"]), kind, runner, keywords.get("args"), workload, "result", where))
         return Document("", tuple(runs))
     if not is_mine(document):
         raise source.bad("it is no report of Rally", "rally task report --json --out FILE writes one")
@@ -130,22 +130,22 @@ def _run(
     began, ended, good = iterations.began_s, iterations.ended_s, len(iterations.durations)
     if not good:
         why = iterations.error
-        said = ": ".join(str(x) for x in why[:2]) if isinstance(why, list) else str(why)
-        failed = f"all iterations failed: {said[:200]}"
+        reason = ": ".join(str(x) for x in why[:2]) if isinstance(why, list) else str(why)
+        failed = f"all iterations failed: {reason[:200]}"
         return Run(name, settings, (), iterations.count, began, ended, failed)
-    told = Readings(where, _loop(kind, runner))
+    readings = Readings(where, _loop(kind, runner))
     ordered = sorted(iterations.durations)
-    told.latency("duration_median", interpolated(ordered, 0.5), scale=1)
-    told.latency("duration_mean", math.fsum(ordered) / good, scale=1)
+    readings.latency("duration_median", interpolated(ordered, 0.5), scale=1)
+    readings.latency("duration_mean", math.fsum(ordered) / good, scale=1)
     for share in (90, 95):
-        told.latency(f"duration_p{share}", interpolated(ordered, share / 100), scale=1)
+        readings.latency(f"duration_p{share}", interpolated(ordered, share / 100), scale=1)
     for action, durations in iterations.actions.items():
-        told.latency(f"{action} median", interpolated(sorted(durations), 0.5), scale=1)
-    told.loop = ""
+        readings.latency(f"{action} median", interpolated(sorted(durations), 0.5), scale=1)
+    readings.loop = ""
     load = workload.get("load_duration")
-    told.add("load_duration", load or ended - began, "s", "lower")
-    told.add("failed_iterations", 100 * (1 - good / iterations.count), "%", "lower")
-    return Run(name, settings, told.done(), iterations.count, began, ended)
+    readings.add("load_duration", load or ended - began, "s", "lower")
+    readings.add("failed_iterations", 100 * (1 - good / iterations.count), "%", "lower")
+    return Run(name, settings, readings.done(), iterations.count, began, ended)
 
 
 def _loop(kind: str, runner: Mapping[str, Any]) -> str:

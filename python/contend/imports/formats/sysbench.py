@@ -42,7 +42,7 @@ def is_mine(head: str) -> bool:
 
 
 def read(source: Source) -> Document:
-    """One run an output; a file of several outputs, one behind the other, is so many runs."""
+    """Read each output in the file, one behind the other, as one run."""
     text = source.text
     starts = [m.start() for m in re.finditer(_BEGINS, text, re.MULTILINE)] or [0]
     parts = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
@@ -68,18 +68,18 @@ def _run(text: str, where: str, source: Source) -> Run:
             "sysbench's output ends before its statistics",
             "had it ended? leave the file out, or run it again",
         )
-    told = Readings(where)
+    readings = Readings(where)
     for name, pattern, unit, scale in _RATES:
-        found = re.search(pattern, text, re.MULTILINE)
+        match = re.search(pattern, text, re.MULTILINE)
         # Fileio prints every rate; of what it did not do, 0.
-        if found and not (unit in ("op/s", "MiB/s") and label == "fileio" and _zero(found[1])):
-            told.add(name, found[1], unit, "higher", scale=scale)
-    if not told.found:
+        if match and not (unit in ("op/s", "MiB/s") and label == "fileio" and _zero(match[1])):
+            readings.add(name, match[1], unit, "higher", scale=scale)
+    if not readings.rows:
         took_s = finite(took[1], where, "total time")
         if took_s == 0:
             raise source.bad("sysbench's total time is 0", "is it whole, and sysbench's own output?")
-        told.add("events", int(events[1]) / took_s, "events/s", "higher")
-    told.loop = "open" if "Target transaction rate" in settings else "closed"
+        readings.add("events", int(events[1]) / took_s, "events/s", "higher")
+    readings.loop = "open" if "Target transaction rate" in settings else "closed"
     latency = re.search(r"^Latency \(ms\):$(.*?)^\S", text, re.MULTILINE | re.DOTALL)
     if latency:
         for name, value in re.findall(
@@ -87,8 +87,8 @@ def _run(text: str, where: str, source: Source) -> Run:
         ):
             if not (name.endswith("percentile") and _zero(value)):  # 0: --percentile=0 counts none
                 short = f"p{name.partition('th ')[0]}" if name.endswith("percentile") else name
-                told.latency(f"latency_{short}", value, scale=1e-3)
-    return Run(label, settings, told.done(), int(events[1]))
+                readings.latency(f"latency_{short}", value, scale=1e-3)
+    return Run(label, settings, readings.done(), int(events[1]))
 
 
 def _zero(text: str) -> bool:
@@ -100,18 +100,18 @@ def _settings(text: str) -> dict[str, str]:
     head = re.search(
         r"^Running the test with following options:$(.*?)(?:^Threads started!|\Z)", text, re.M | re.S
     )
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in (head[1] if head else "").splitlines():
         line = line.strip()
         if not line or line.startswith(
             ("Initializing", "Report intermediate", "Running memory speed", "Doing", "Using")
         ):
             if line.startswith(("Doing", "Using")):
-                found["mode"] = ", ".join(filter(None, (found.get("mode", ""), line)))
+                settings["mode"] = ", ".join(filter(None, (settings.get("mode", ""), line)))
             continue
         name, colon, value = line.partition(": ")
         if colon:
-            found[name] = value.strip()
+            settings[name] = value.strip()
         else:
-            found["setup"] = ", ".join(filter(None, (found.get("setup", ""), line)))
-    return found
+            settings["setup"] = ", ".join(filter(None, (settings.get("setup", ""), line)))
+    return settings

@@ -1,4 +1,4 @@
-"""Does KVM boot guests here? Found out by booting one, and remembered until this host boots again.
+"""A test whether KVM boots guests here: one is booted, and the answer kept until this host boots again.
 
 That /dev/kvm opens, or that a virtual machine can be made, is no proof: under some hosts a guest's kernel meets an
 instruction that nobody carries out for it, and stands still.
@@ -60,7 +60,7 @@ def cannot_open() -> str:
 
 
 def remembered(what: str = "") -> str | None:
-    """Why KVM does not boot a guest, "" where it does, None where nobody has tried since this host's boot.
+    """Why KVM does not boot a guest; "" where it does, None where nobody has tried since this host's boot.
 
     what: which guest; "": any.
     """
@@ -71,8 +71,8 @@ def remembered(what: str = "") -> str | None:
 def remember(what: str, why: str) -> None:
     path = _path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = {"boot": procfs.boot_id(), "answers": _read() | {what: why}}
-    files.write(path, f"{json.dumps(told)}\n".encode())
+    document = {"boot": procfs.boot_id(), "answers": _read() | {what: why}}
+    files.write(path, f"{json.dumps(document)}\n".encode())
 
 
 def _path() -> Path:
@@ -81,8 +81,8 @@ def _path() -> Path:
 
 def _read() -> dict[str, str]:
     try:
-        found: dict[str, Any] = json.loads(_path().read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(_path().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    answers = found.get("answers", {}) if found.get("boot") == procfs.boot_id() else {}
+    answers = document.get("answers", {}) if document.get("boot") == procfs.boot_id() else {}
     return {str(what): str(why) for what, why in answers.items()}

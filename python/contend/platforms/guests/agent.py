@@ -35,8 +35,8 @@ def clock_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
-class Told:
-    """A command of which the agent has said that it began."""
+class Running:
+    """A command that the agent has started, and the outputs that it forwards."""
 
     def __init__(self, number: int, pid: int, group: str, began_ns: int) -> None:
         self.number, self.pid, self.group, self.began_ns = number, pid, group, began_ns
@@ -47,9 +47,9 @@ class Agent:
     def __init__(self, port: int, groups: str = GROUPS) -> None:
         self.port, self.groups = port, groups
         self.buffer = bytearray()
-        self.running: dict[int, Told] = {}  # by pid
-        self.outputs: dict[int, Told] = {}  # by descriptor, also of what has ended and left a child
-        self.left: list[Told] = []  # ended, but for what they have left running
+        self.running: dict[int, Running] = {}  # by pid
+        self.outputs: dict[int, Running] = {}  # by descriptor, also of what has ended and left a child
+        self.left: list[Running] = []  # ended, but for what they have left running
         self.files = Mirror(self.send)
         self.awaited: set[int] = set()  # ports
         self.poll = select.poll()
@@ -68,11 +68,11 @@ class Agent:
         while view:
             view = view[os.write(self.port, view) :]
 
-    def say(self, kind: bytes, number: int, **told: Any) -> None:
-        self.send(kind, number, json.dumps(told).encode())
+    def say(self, kind: bytes, number: int, **fields: Any) -> None:
+        self.send(kind, number, json.dumps(fields).encode())
 
     def serve(self) -> None:
-        """Until the port is closed."""
+        """Answer requests until the port is closed."""
         self.say(b"H", 0, ns=clock_ns(), **machine())
         while True:
             # The last of what a command has left is an orphan, so it is reaped here; a kernel may count it a while more.
@@ -109,11 +109,11 @@ class Agent:
                 except OSError as error:
                     self.say(b"F", number, error=error.errno, what=str(error))
 
-    def act(self, kind: bytes, number: int, asked: dict[str, Any]) -> None:
+    def act(self, kind: bytes, number: int, request: dict[str, Any]) -> None:
         if kind == b"R":
-            self.run(number, asked)
+            self.run(number, request)
         elif kind == b"K":
-            self.end(asked["number"], asked["signal"])
+            self.end(request["number"], request["signal"])
             self.say(b"a", number)
         elif kind == b"C":
             self.say(
@@ -123,23 +123,23 @@ class Agent:
                 **usage(self.groups),
             )
         elif kind == b"L":
-            self.files.changes(number, asked["roots"], asked["largest"])
+            self.files.changes(number, request["roots"], request["largest"])
         elif kind == b"W":
-            self.files.begin_write(number, asked)
+            self.files.begin_write(number, request)
         elif kind == b"M":
-            for path in asked["paths"]:
+            for path in request["paths"]:
                 self.files.forget(path)
             self.say(b"a", number)
         elif kind == b"X":
-            time.clock_settime_ns(time.CLOCK_REALTIME, asked["ns"] + clock_ns())
+            time.clock_settime_ns(time.CLOCK_REALTIME, request["ns"] + clock_ns())
             self.say(b"a", number)
         elif kind == b"N":
-            self.awaited = set(asked["ports"])
+            self.awaited = set(request["ports"])
             self.say(b"a", number)
 
     # Commands
 
-    def run(self, number: int, asked: dict[str, Any]) -> None:
+    def run(self, number: int, request: dict[str, Any]) -> None:
         group = os.path.join(self.groups, f"command-{number}")
         os.mkdir(group)
         pipes = [os.pipe() for _ in range(3)]
@@ -147,15 +147,15 @@ class Agent:
             os.set_blocking(reader, False)
         pid = os.fork()
         if pid == 0:
-            self.become(asked, group, [writer for _, writer in pipes])
+            self.become(request, group, [writer for _, writer in pipes])
         for _, writer in pipes:
             os.close(writer)
         os.set_blocking(pipes[2][0], True)
-        said = b""
+        report = b""
         while part := os.read(pipes[2][0], 4096):  # closed by what it executes
-            said += part
+            report += part
         os.close(pipes[2][0])
-        began, _, failed = said.partition(b"\n")
+        began, _, failed = report.partition(b"\n")
         if failed:
             os.waitpid(pid, 0)
             for reader, _ in pipes[:2]:
@@ -163,16 +163,16 @@ class Agent:
             self.drop_group(group)
             self.send(b"F", number, failed)
             return
-        told = Told(number, pid, group, int(began))
-        self.running[pid] = told
+        command = Running(number, pid, group, int(began))
+        self.running[pid] = command
         for reader, kind in ((pipes[0][0], b"o"), (pipes[1][0], b"e")):
-            told.outputs[reader] = kind
-            self.outputs[reader] = told
+            command.outputs[reader] = kind
+            self.outputs[reader] = command
             self.poll.register(reader, select.POLLIN)
-        self.say(b"B", number, ns=told.began_ns, pid=pid)
+        self.say(b"B", number, ns=command.began_ns, pid=pid)
 
-    def become(self, asked: dict[str, Any], group: str, writers: list[int]) -> None:
-        """In the child: never returns."""
+    def become(self, request: dict[str, Any], group: str, writers: list[int]) -> None:
+        """Turn the forked child into the command. Never returns."""
         step, out = "", writers[2]
         try:
             os.setsid()
@@ -185,12 +185,12 @@ class Agent:
                 os.dup2(fd, number)
             for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
                 signal.signal(name, signal.SIG_DFL)
-            step = asked["cwd"]
+            step = request["cwd"]
             os.chdir(step)
-            environment = {**ENVIRONMENT, **asked["env"]}
-            step = asked["argv"][0]
+            environment = {**ENVIRONMENT, **request["env"]}
+            step = request["argv"][0]
             os.write(out, b"%d\n" % clock_ns())
-            os.execvpe(step, asked["argv"], environment)
+            os.execvpe(step, request["argv"], environment)
         except OSError as error:
             os.write(out, b"\n" + json.dumps({"error": error.errno, "what": step}).encode())
         except BaseException as error:  # noqa: BLE001 - the parent must learn of it, whatever it is
@@ -212,20 +212,20 @@ class Agent:
                 break
             if not pid:
                 break
-            told = self.running.pop(pid, None)
-            if told is None:
+            command = self.running.pop(pid, None)
+            if command is None:
                 continue  # an orphan of some command
-            for fd in list(told.outputs):
+            for fd in list(command.outputs):
                 self.forward(fd)
-            alone = self.drop_group(told.group)
+            alone = self.drop_group(command.group)
             if not alone:
-                self.left.append(told)
+                self.left.append(command)
             self.say(
                 b"x",
-                told.number,
+                command.number,
                 alone=alone,
                 ns=ended_ns,
-                began_ns=told.began_ns,
+                began_ns=command.began_ns,
                 status=status,
                 user_ns=round(used.ru_utime * 1e9),
                 system_ns=round(used.ru_stime * 1e9),
@@ -235,14 +235,14 @@ class Agent:
             )
 
     def look_at_left(self) -> None:
-        for told in list(self.left):
-            if self.drop_group(told.group):
-                self.left.remove(told)
-                self.say(b"g", told.number)
+        for command in list(self.left):
+            if self.drop_group(command.group):
+                self.left.remove(command)
+                self.say(b"g", command.number)
 
     def forward(self, fd: int) -> None:
         """Forward what has come on an output, until there is no more for now."""
-        told = self.outputs[fd]
+        command = self.outputs[fd]
         while True:
             try:
                 data = os.read(fd, CHUNK)
@@ -251,12 +251,12 @@ class Agent:
             if not data:
                 self.poll.unregister(fd)
                 os.close(fd)
-                del self.outputs[fd], told.outputs[fd]
+                del self.outputs[fd], command.outputs[fd]
                 return
-            self.send(told.outputs[fd], told.number, data)
+            self.send(command.outputs[fd], command.number, data)
 
     def end(self, number: int, name: int) -> None:
-        """A signal to the command's process group; 0 ends everything that it has started, wherever that is now."""
+        """Send a signal to the command's process group; 0 ends everything that it has started, wherever that is now."""
         if name == 0:
             try:
                 with open(os.path.join(self.groups, f"command-{number}", "cgroup.kill"), "w") as file:
@@ -264,11 +264,11 @@ class Agent:
             except OSError:
                 pass  # its last process has gone
             return
-        for told in self.running.values():
-            if told.number == number:
+        for command in self.running.values():
+            if command.number == number:
                 try:
-                    os.killpg(told.pid, name)
-                    os.killpg(told.pid, signal.SIGCONT)  # who is stopped would not hear of it
+                    os.killpg(command.pid, name)
+                    os.killpg(command.pid, signal.SIGCONT)  # who is stopped would not hear of it
                 except ProcessLookupError:
                     pass
 
@@ -285,7 +285,7 @@ class Agent:
 
     @staticmethod
     def drop_group(path: str) -> bool:
-        """False where the command has left something running."""
+        """Remove a command's group; False where the command has left something running."""
         try:
             os.rmdir(path)
         except OSError:
@@ -295,14 +295,14 @@ class Agent:
     # Ports
 
     def look_at_ports(self) -> None:
-        found = set()
+        open_ports = set()
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             try:
                 with open(table) as file:
-                    found |= ports(file.read())
+                    open_ports |= ports(file.read())
             except OSError:
                 continue
-        for port in self.awaited & found:
+        for port in self.awaited & open_ports:
             self.awaited.discard(port)
             self.send(b"l", port)
 
@@ -316,15 +316,15 @@ def _is_zombie(pid: int) -> bool:
 
 
 def usage(group: str) -> dict[str, Any]:
-    """Usage of this cgroup, where it tells: a container's, for the root has none of these files."""
-    found = {}
+    """Read usage and limits of this cgroup by file name; empty at the root, which has none of these files."""
+    texts = {}
     for name in ("cpu.stat", "cpu.max", "memory.max", "cpuset.cpus.effective"):
         try:
             with open(os.path.join(group, name)) as file:
-                found[name] = file.read().strip()
+                texts[name] = file.read().strip()
         except OSError:
             continue
-    return {"files": found}
+    return {"files": texts}
 
 
 def machine() -> dict[str, Any]:
@@ -339,12 +339,12 @@ def machine() -> dict[str, Any]:
 
 
 def open_port(name: str, within_s: float = 10.0) -> int:
-    """The virtio-serial port of that name; it comes with its driver, which may not be there yet."""
-    places = "/sys/class/virtio-ports"
+    """Open the virtio-serial port of that name; it comes with its driver, which may not be there yet."""
+    folder = "/sys/class/virtio-ports"
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        for device in os.listdir(places) if os.path.isdir(places) else []:
-            with open(os.path.join(places, device, "name")) as file:
+        for device in os.listdir(folder) if os.path.isdir(folder) else []:
+            with open(os.path.join(folder, device, "name")) as file:
                 if file.read().strip() == name:
                     return os.open(f"/dev/{device}", os.O_RDWR | os.O_CLOEXEC)
         time.sleep(0.02)

@@ -75,7 +75,7 @@ class Boot:
 
     @property
     def what(self) -> str:
-        """Names the guest's system, for whoever remembers what it can do."""
+        """A name for the guest's system, under which contend keeps what it can do."""
         return f"{self.disk}:{self.disk.stat().st_mtime_ns}"
 
 
@@ -87,22 +87,22 @@ def start_agent(port: str) -> list[str]:
 def prepare(disk: Path) -> Boot:
     """The kernel and the initramfs of an image, from the cache or made now. Raises CannotHonour for one without."""
     now = disk.stat()
-    told = [str(disk.resolve()), now.st_size, now.st_mtime_ns, _INIT, DRIVERS, *_sources().values()]
-    key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
-    place = image.home() / f"boot-{key}"
-    if not (place / "version").is_file():
+    ingredients = [str(disk.resolve()), now.st_size, now.st_mtime_ns, _INIT, DRIVERS, *_sources().values()]
+    key = hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:16]
+    kept = image.home() / f"boot-{key}"
+    if not (kept / "version").is_file():
         image.home().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".boot-", dir=image.home()) as folder:
             made = Path(folder) / "made"
             made.mkdir()
             _extract(disk, made)
             try:
-                made.rename(place)
+                made.rename(kept)
             except OSError as error:  # another was quicker
-                if not place.is_dir():
-                    raise HostFailed(f"cannot write {place}: {error.strerror}", hint="df -h") from error
-    version = (place / "version").read_text(encoding="ascii")
-    return Boot(disk, place / "vmlinuz", place / "initramfs", version)
+                if not kept.is_dir():
+                    raise HostFailed(f"cannot write {kept}: {error.strerror}", hint="df -h") from error
+    version = (kept / "version").read_text(encoding="ascii")
+    return Boot(disk, kept / "vmlinuz", kept / "initramfs", version)
 
 
 def _extract(raw: Path, made: Path) -> None:
@@ -150,27 +150,27 @@ def _busybox(root: FileSystem, scratch: Path) -> bytes:
     for inside in ("/usr/bin/busybox", "/bin/busybox"):
         if root.copy(inside, scratch) and initramfs.is_static(program := scratch.read_bytes()):
             return program
-    if (ours := initramfs.of_this_host()) is None:
+    if (own := initramfs.of_this_host()) is None:
         raise CannotHonour(
             f"neither {root.disk} nor this host has a busybox without libraries",
             hint="apt-get install busybox-static",
         )
-    return ours.read_bytes()
+    return own.read_bytes()
 
 
 def _sources() -> dict[str, str]:
     """The agent as the guest gets it: its modules, in packages that are otherwise empty."""
-    found = {"agent/contend/__init__.py": "", "agent/contend/platforms/__init__.py": ""}
-    found["agent/contend/platforms/guests/__init__.py"] = ""
+    texts = {"agent/contend/__init__.py": "", "agent/contend/platforms/__init__.py": ""}
+    texts["agent/contend/platforms/guests/__init__.py"] = ""
     for module in (agent, mirror, listening):
         path = Path(str(module.__file__))
         folder = module.__name__.rpartition(".")[0].replace(".", "/")
-        found[f"agent/{folder}/{path.name}"] = path.read_text(encoding="utf-8")
-    return found
+        texts[f"agent/{folder}/{path.name}"] = path.read_text(encoding="utf-8")
+    return texts
 
 
 def in_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
-    """Paths of the modules in the order in which they can be loaded, by modules.dep(5); left out: what is built in.
+    """Sort modules' paths so that each comes after those it needs, by modules.dep(5); those built in are left out.
 
     >>> in_order("kernel/a.ko: kernel/b.ko kernel/c.ko\\nkernel/b.ko: kernel/c.ko\\nkernel/c.ko:\\n", ("a", "none"))
     ['kernel/c.ko', 'kernel/b.ko', 'kernel/a.ko']

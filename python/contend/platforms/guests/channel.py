@@ -1,4 +1,4 @@
-"""The host's end of the way to a guest's agent: requests and answers, and what the commands inside say.
+"""The host's end of the connection to a guest's agent: requests, answers, and the output of commands inside.
 
 One thread reads; whoever asks waits for the answer to its own number. When QEMU ends, everybody who waits is told.
 """
@@ -24,8 +24,8 @@ _PINGS = 5
 
 
 @dataclass(slots=True)
-class Told:
-    """A frame from the guest and when it was read, CLOCK_MONOTONIC. kind "": there will be none any more."""
+class Frame:
+    """A frame from the guest and when it was read, CLOCK_MONOTONIC, ns. kind "": none will follow."""
 
     kind: bytes
     data: bytes
@@ -33,13 +33,13 @@ class Told:
 
     @property
     def values(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.data or b"{}")
-        return found
+        values: dict[str, Any] = json.loads(self.data or b"{}")
+        return values
 
 
 @dataclass(slots=True)
 class Task:
-    """A command inside. `ended` is set when `exit` is what the agent told of its end, or None: the guest is gone.
+    """A command inside. `ended` is set when `exit` holds the agent's report of its end, or None: the guest is gone.
     `gone` is set when what it has left running has ended, too."""
 
     number: int
@@ -63,7 +63,8 @@ class Task:
 
 
 class Channel:
-    """`why_gone` tells what became of the guest. `listening` is called with a port once something listens there."""
+    """The connection. `why_gone` says what became of the guest. `listening` is called with a port once something listens
+    there."""
 
     def __init__(
         self, connection: socket.socket, why_gone: Callable[[], str], listening: Callable[[int], None]
@@ -72,7 +73,7 @@ class Channel:
         self._sending, self._lock = threading.Lock(), threading.Lock()
         self.moving_files = threading.Lock()  # held by whoever sends or asks for files
         self._next = 0
-        self._answers: dict[int, queue.SimpleQueue[Told]] = {0: queue.SimpleQueue()}
+        self._answers: dict[int, queue.SimpleQueue[Frame]] = {0: queue.SimpleQueue()}
         self._tasks: dict[int, Task] = {}
         self._gone = False
         self._reader = threading.Thread(target=self._read, name="guest", daemon=True)
@@ -84,17 +85,18 @@ class Channel:
         """Read what the agent says of its machine when it is up. Raises HostFailed."""
         return self._wait(0, within_s).values
 
-    def ask(self, kind: bytes, within_s: float = _WITHIN_S, **asked: Any) -> dict[str, Any]:
-        """The answer to a request. Raises HostFailed with what the agent could not do, or when the guest is gone."""
-        return self.answer(self.send(kind, **asked), within_s)
+    def ask(self, kind: bytes, within_s: float = _WITHIN_S, **fields: Any) -> dict[str, Any]:
+        """Send a request and return its answer. Raises HostFailed with what the agent could not do, or when the guest is
+        gone."""
+        return self.answer(self.send(kind, **fields), within_s)
 
-    def send(self, kind: bytes, **asked: Any) -> int:
-        """Send a request; its number, for `answer`."""
+    def send(self, kind: bytes, **fields: Any) -> int:
+        """Send a request and return its number, for `answer`."""
         with self._lock:
             self._next += 1
             number = self._next
             self._answers[number] = queue.SimpleQueue()
-        self._send(kind, number, json.dumps(asked).encode())
+        self._send(kind, number, json.dumps(fields).encode())
         return number
 
     def send_data(self, chunks: Iterable[bytes]) -> None:
@@ -102,38 +104,37 @@ class Channel:
             self._send(b"D", 0, chunk)
 
     def answer(
-        self, number: int, within_s: float = _WITHIN_S, take: Callable[[Told], None] | None = None
+        self, number: int, within_s: float = _WITHIN_S, take: Callable[[Frame], None] | None = None
     ) -> dict[str, Any]:
         """Wait for the answer to a request; `take` gets the files that come before it."""
         while True:
-            told = self._wait(number, within_s)
-            if told.kind in (b"f", b"d") and take is not None:
-                take(told)
+            frame = self._wait(number, within_s)
+            if frame.kind in (b"f", b"d") and take is not None:
+                take(frame)
                 continue
             with self._lock:
                 del self._answers[number]
-            if told.kind == b"F":
-                what = told.values
+            if frame.kind == b"F":
+                what = frame.values
                 raise HostFailed(f"the guest cannot: {what['what']}", hint=os.strerror(what["error"] or 5))
-            return told.values
+            return frame.values
 
     def run(
         self, argv: Iterable[str], cwd: str, env: dict[str, str], outputs: dict[bytes, int]
-    ) -> tuple[Task, Told]:
-        """Start a command; the frame tells that it began, or why it did not. The outputs are closed when both are
-        done with."""
+    ) -> tuple[Task, Frame]:
+        """Start a command. The frame says that it began, or why it did not. Both outputs are closed at its end."""
         with self._lock:
             self._next += 1
             number = self._next
             self._answers[number] = queue.SimpleQueue()
             task = self._tasks[number] = Task(number, outputs)
         self._send(b"R", number, json.dumps({"argv": list(argv), "cwd": cwd, "env": env}).encode())
-        told = self._wait(number, _WITHIN_S)
+        frame = self._wait(number, _WITHIN_S)
         with self._lock:
             del self._answers[number]
-            if told.kind != b"B":
+            if frame.kind != b"B":
                 self._tasks.pop(number).close()
-        return task, told
+        return task, frame
 
     def clock(self) -> tuple[int, int]:
         """(what to add to the guest's CLOCK_MONOTONIC to have this host's, how wrong that may be), in ns.
@@ -142,23 +143,23 @@ class Channel:
         """
         best: tuple[int, int] | None = None
         for _ in range(_PINGS):
-            asked_ns = time.monotonic_ns()
+            sent_ns = time.monotonic_ns()
             with self._lock:
                 self._next += 1
                 number = self._next
                 self._answers[number] = queue.SimpleQueue()
             self._send(b"P", number)
-            told = self._wait(number, _WITHIN_S)
+            frame = self._wait(number, _WITHIN_S)
             with self._lock:
                 del self._answers[number]
-            half = (told.at_ns - asked_ns) // 2
+            half = (frame.at_ns - sent_ns) // 2
             if best is None or half < best[1]:
-                best = asked_ns + half - int(told.data), half
+                best = sent_ns + half - int(frame.data), half
         assert best is not None
         return best
 
     def close(self) -> None:
-        """After QEMU has ended. Idempotent."""
+        """Close the connection, after QEMU has ended. Idempotent."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._reader.join()
@@ -173,20 +174,20 @@ class Channel:
         except OSError as error:
             raise self._failed() from error
 
-    def _wait(self, number: int, within_s: float) -> Told:
+    def _wait(self, number: int, within_s: float) -> Frame:
         with self._lock:
             answers = self._answers.get(number)
             if answers is None or (self._gone and answers.empty()):
                 raise self._failed()
         try:
-            told = answers.get(timeout=within_s)
+            frame = answers.get(timeout=within_s)
         except queue.Empty:
             raise HostFailed(
                 f"the guest did not answer within {within_s:g} s", hint=self._why_gone() or "contend doctor"
             ) from None
-        if not told.kind:
+        if not frame.kind:
             raise self._failed()
-        return told
+        return frame
 
     def _failed(self) -> HostFailed:
         return HostFailed("the guest is gone", hint=self._why_gone() or "contend doctor")
@@ -209,7 +210,7 @@ class Channel:
         with self._lock:
             self._gone = True
             for answers in self._answers.values():
-                answers.put(Told(b"", b"", time.monotonic_ns()))
+                answers.put(Frame(b"", b"", time.monotonic_ns()))
             for task in self._tasks.values():
                 task.close()
                 task.ended.set()
@@ -235,10 +236,10 @@ class Channel:
         else:
             answers = self._answers.get(number if kind != b"H" else 0)
             if answers is not None:
-                answers.put(Told(kind, data, at_ns))
+                answers.put(Frame(kind, data, at_ns))
 
     def forget(self, task: Task) -> None:
-        """Its outputs are not wanted any more."""
+        """Stop taking a command's outputs."""
         with self._lock:
             self._tasks.pop(task.number, None)
         task.close()

@@ -30,14 +30,15 @@ FIRST = "/dev/vda"  # a guest's only disk
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """One of ext4. offset: bytes from the disk's begin; device: how a guest names it."""
+    """An ext4 file system. offset: bytes from the disk's begin; device: how a guest names it."""
 
     disk: Path
     offset: int = 0
     device: str = FIRST
 
     def ask(self, request: str) -> str:
-        """Ask debugfs; nothing of what is not there. Raises CannotHonour without debugfs."""
+        """Send a request to debugfs and return its output; empty for what is not there. Raises CannotHonour without
+        debugfs."""
         # libext2fs takes what follows a ? for options of its reader, in the path itself, too.
         if "?" in str(self.disk):
             raise CannotHonour(f"debugfs cannot read a path with a '?': {self.disk}", hint="rename it")
@@ -78,7 +79,7 @@ class Disk:
 
 
 def as_raw(path: Path, run_id: str, ledger: Ledger) -> Path:
-    """The disk itself, or what it came to when it was converted.
+    """Return the disk if it is raw, else convert it, once, and return that file.
 
     Raises CannotHonour for one that is not whole without another file, HostFailed when it cannot be converted.
     """
@@ -89,8 +90,8 @@ def as_raw(path: Path, run_id: str, ledger: Ledger) -> Path:
         return path
     _check_alone(path, kind)
     now = path.stat()
-    told = json.dumps([str(path.resolve()), now.st_size, now.st_mtime_ns])
-    kept = image.home() / f"converted-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    identity = json.dumps([str(path.resolve()), now.st_size, now.st_mtime_ns])
+    kept = image.home() / f"converted-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
     with image.half_built(kept, run_id, ledger) as half:
         if half is not None:
             _convert(path, kind, half / "disk.raw", run_id)
@@ -102,9 +103,9 @@ def _check_alone(path: Path, kind: str) -> None:
     done = _qemu_img("info", "-f", kind, "--output=json", str(path))
     if done.returncode != 0:
         raise HostFailed(f"{path} cannot be read: {_why(done)}", hint="qemu-img info")
-    told = json.loads(done.stdout)
-    data_file = told.get("format-specific", {}).get("data", {}).get("data-file")
-    if other := told.get("backing-filename") or data_file:
+    description = json.loads(done.stdout)
+    data_file = description.get("format-specific", {}).get("data", {}).get("data-file")
+    if other := description.get("backing-filename") or data_file:
         raise CannotHonour(
             f"{path} has a backing file, {other}", hint=f"qemu-img convert -O qcow2 {path.name} WHOLE.qcow2"
         )
@@ -117,7 +118,7 @@ def _convert(path: Path, kind: str, to: Path, run_id: str) -> None:
 
 
 def _qemu_img(*words: str, run_id: str = "") -> subprocess.CompletedProcess[str]:
-    marks = {procfs.MARKER: run_id, procfs.PARTY_MARKER: image.PARTY} if run_id else {}
+    marks = {procfs.MARKER: run_id, procfs.MEMBER_MARKER: image.MEMBER} if run_id else {}
     return subprocess.run(
         ["qemu-img", *words], capture_output=True, text=True, check=False, env={**os.environ, **marks}
     )
@@ -129,7 +130,7 @@ def _why(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def find(disk: Path) -> Disk:
-    """The root on a raw disk, with partitions or without. Raises CannotHonour where there is none that is ext4."""
+    """Find the root file system on a raw disk, with or without partitions. Raises CannotHonour where none is ext4."""
     if _is_ext4(disk, 0):
         whole = FileSystem(disk)
         return Disk(whole, whole, "/boot")

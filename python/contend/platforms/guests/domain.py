@@ -36,7 +36,7 @@ from contend.store.ledger import Ledger
 QEMU, LIBVIRT = "qemu", "libvirt"
 SETTING = "hypervisor=qemu, which needs none"
 SHARED = Path("/var/tmp")  # where paths are short: that of a socket has at most 107 bytes
-_PARTY = "virsh"
+_MEMBER = "virsh"
 _WITHIN_S = 60.0
 _LOOK_S = 0.05
 _QEMU_SCHEMA = "http://libvirt.org/schemas/domain/qemu/1.0"
@@ -46,7 +46,7 @@ _NETDEV = "ua-net"
 
 @dataclass(frozen=True, slots=True)
 class Libvirt:
-    """One that answers. models: its security drivers, each of which would own or confine what guests use."""
+    """A libvirt that answers. models: its security drivers, each of which would own or confine what guests use."""
 
     uri: str
     version: str
@@ -54,7 +54,7 @@ class Libvirt:
 
     @property
     def kind(self) -> str:
-        """The URI without the way there: whose it is."""
+        """The URI without the transport: `qemu:///system` or `qemu:///session`."""
         return f"libvirt:{self.uri.partition(':')[2].partition('?')[0]}"
 
     def describe(self) -> dict[str, str]:
@@ -62,13 +62,13 @@ class Libvirt:
 
 
 def need(hypervisor: str) -> None:
-    """Raises CannotHonour where guests are to be libvirt's, and none answers."""
+    """Check the hypervisor. Raises CannotHonour where libvirt is to start guests and none answers."""
     if hypervisor != QEMU:
         virsh.detect("" if hypervisor == LIBVIRT else hypervisor, SETTING)
 
 
 def connect(hypervisor: str) -> Libvirt | None:
-    """The libvirt that is asked for: `libvirt` for the first that answers, or its URI; None for QEMU by itself.
+    """Connect to libvirt: `libvirt` means the first that answers, else a URI. None for `qemu`, which needs none.
 
     Raises CannotHonour.
     """
@@ -76,17 +76,19 @@ def connect(hypervisor: str) -> Libvirt | None:
         return None
     uri = virsh.detect("" if hypervisor == LIBVIRT else hypervisor, SETTING)
     version = re.search(r"daemon: (\S+)", virsh.ask(uri, "version", "--daemon").out)
-    told = virsh.ask(uri, "capabilities")
+    answer = virsh.ask(uri, "capabilities")
     try:
-        models = ElementTree.fromstring(told.out).findall("host/secmodel/model")
+        models = ElementTree.fromstring(answer.out).findall("host/secmodel/model")
     except ElementTree.ParseError:
-        raise CannotHonour(f"libvirt at {uri} does not tell what it can: {told.why}", hint=SETTING) from None
+        raise CannotHonour(
+            f"libvirt at {uri} does not tell what it can: {answer.why}", hint=SETTING
+        ) from None
     return Libvirt(uri, version[1] if version else "", tuple(model.text or "" for model in models))
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
-    """Whose guest it is, and where it runs: all CPUs of it, and one for each virtual one where they are pinned."""
+class GuestSpec:
+    """A guest: its run and name, all its CPUs, and one CPU for each virtual one where they are pinned."""
 
     run: str
     name: str
@@ -110,7 +112,7 @@ def mechanism(libvirt: Libvirt | None, contained: bool, how: str = "") -> str:
 
 
 def acceleration(libvirt: Libvirt | None, how: str, what: str) -> tuple[str, str]:
-    """How guests are to boot, and what that is remembered by: as asked, for QEMU by itself.
+    """How guests are to boot (kvm, tcg, or "" to try), and the name under which the answer is kept.
 
     Where QEMU boots none by KVM it does not for libvirt either; where it does, libvirt may still not let it.
     """
@@ -119,9 +121,9 @@ def acceleration(libvirt: Libvirt | None, how: str, what: str) -> tuple[str, str
     return how or ("tcg" if accel.remembered(what) else ""), f"{libvirt.kind} {what}"
 
 
-def starter(libvirt: Libvirt | None, ledger: Ledger, outside: BareHost, party: Party) -> Starter:
-    """Who starts the guest of a party. outside: what QEMU stands in."""
-    return Directly(outside) if libvirt is None else ByLibvirt(libvirt, ledger, outside, party)
+def starter(libvirt: Libvirt | None, ledger: Ledger, outside: BareHost, spec: GuestSpec) -> Starter:
+    """Choose who starts a guest: this process or libvirt. outside: the host that QEMU runs in."""
+    return Directly(outside) if libvirt is None else ByLibvirt(libvirt, ledger, outside, spec)
 
 
 class ByLibvirt:
@@ -129,62 +131,62 @@ class ByLibvirt:
 
     netdev = f"host{_NETDEV}"
 
-    def __init__(self, libvirt: Libvirt, ledger: Ledger, outside: BareHost, party: Party) -> None:
-        self._libvirt, self._ledger, self._outside, self._party = libvirt, ledger, outside, party
-        self.tap = "" if party.netns is None else network.tap_outside(party.netns)
+    def __init__(self, libvirt: Libvirt, ledger: Ledger, outside: BareHost, spec: GuestSpec) -> None:
+        self._libvirt, self._ledger, self._outside, self._spec = libvirt, ledger, outside, spec
+        self.tap = "" if spec.netns is None else network.tap_outside(spec.netns)
 
     @contextlib.contextmanager
     def sockets(self, directory: Path) -> Iterator[Path]:
-        """libvirt's QEMU starts in / and is given whole paths."""
-        place = SHARED / f"{names.PREFIX}-{names.short_hash(self._party.run)}-{secrets.token_hex(3)}"
-        self._ledger.intend("directory", str(place), run=self._party.run)
-        place.mkdir(mode=0o700)
+        """Make a directory for sockets, with a short absolute path: libvirt starts QEMU in /."""
+        folder = SHARED / f"{names.PREFIX}-{names.short_hash(self._spec.run)}-{secrets.token_hex(3)}"
+        self._ledger.intend("directory", str(folder), run=self._spec.run)
+        folder.mkdir(mode=0o700)
         try:
-            yield place
+            yield folder
         finally:
-            shutil.rmtree(place)
-            self._ledger.removed("directory", str(place))
+            shutil.rmtree(folder)
+            self._ledger.removed("directory", str(folder))
 
     def start(self, guest: Guest, sockets: Path) -> Domain:
-        party, uri = self._party, self._libvirt.uri
-        folder, name = guest.directory, party.domain
+        spec, uri = self._spec, self._libvirt.uri
+        folder, name = guest.directory, spec.domain
         file = folder / "domain.xml"
         file.write_text(
-            describe(guest.machine, folder, sockets, party, self._libvirt.models), encoding="utf-8"
+            describe(guest.machine, folder, sockets, spec, self._libvirt.models), encoding="utf-8"
         )
         virsh.detect(uri)  # one that had ended since: not to be started by a call of the run
         wait = f"event --domain {name} --event lifecycle --loop"
         script = f"create {shlex.quote(str(file))} --paused --autodestroy; {wait}"
         argv = (virsh.PROGRAM, "--keepalive-interval", "0", "--connect", uri, script)
-        self._ledger.intend(virsh.KIND, name, run=party.run, uri=uri)
+        self._ledger.intend(virsh.KIND, name, run=spec.run, uri=uri)
         try:
             keeper = launch(
                 Command(argv, folder, folder / "virsh.out", folder / "qemu.err", virsh.ENGLISH),
                 Confines(),
-                {procfs.MARKER: party.run, procfs.PARTY_MARKER: _PARTY},
+                {procfs.MARKER: spec.run, procfs.MEMBER_MARKER: _MEMBER},
             )
         except BaseException:
             self._ledger.removed(virsh.KIND, name)
             raise
-        return Domain(uri, name, party.run, keeper, self._ledger)
+        return Domain(uri, name, spec.run, keeper, self._ledger)
 
     def connected(self, guest: Guest, pid: int) -> None:
-        """Into the party's group and onto its CPUs, and only then its own first instruction."""
+        """Move QEMU into the workload's group and onto its CPUs, and only then let the guest run."""
         assert isinstance(guest.process, Domain)
-        guest.process.found(pid)
+        guest.process.connected(pid)
         guest.process.wait_made()
         self._outside.adopt(pid)
-        if guest.machine.tap is not None and self._party.netns is not None:
-            network.bring_in(guest.machine.tap, self._party.netns)
+        if guest.machine.tap is not None and self._spec.netns is not None:
+            network.bring_in(guest.machine.tap, self._spec.netns)
         guest.qmp("cont")
 
     def refused(self, words: str) -> ContendError:
         """That it has no KVM is no reason against an emulated guest; anything else would be the same again."""
-        said = words.removeprefix("error: ") or NO_OUTPUT
-        if re.search(r"kvm|virt ?type", said, re.IGNORECASE):
-            return HostFailed(f"libvirt starts no guest by KVM: {said}", hint="contend doctor")
+        reason = words.removeprefix("error: ") or NO_OUTPUT
+        if re.search(r"kvm|virt ?type", reason, re.IGNORECASE):
+            return HostFailed(f"libvirt starts no guest by KVM: {reason}", hint="contend doctor")
         return CannotHonour(
-            f"libvirt at {self._libvirt.uri} starts no guest: {said}", hint=f"--set {SETTING}"
+            f"libvirt at {self._libvirt.uri} starts no guest: {reason}", hint=f"--set {SETTING}"
         )
 
 
@@ -198,22 +200,22 @@ class Domain:
         self._pidfd = -1
         self._ended = False
 
-    def found(self, pid: int) -> None:
+    def connected(self, pid: int) -> None:
         try:
             self.pid, self._pidfd = pid, os.pidfd_open(pid)
         except ProcessLookupError:
             raise HostFailed("QEMU ended while libvirt started it", hint="contend doctor") from None
 
     def wait_made(self) -> None:
-        """Until libvirt has done its part: it places threads itself before. Raises HostFailed."""
+        """Wait until libvirt has made the guest and pinned its threads. Raises HostFailed."""
         until = time.monotonic() + _WITHIN_S
         while True:
-            told = virsh.ask(self._uri, "domstate", "--reason", self._name)
-            if told.out.startswith("paused") and "starting" not in told.out:
+            state = virsh.ask(self._uri, "domstate", "--reason", self._name)
+            if state.out.startswith("paused") and "starting" not in state.out:
                 return
             if not self.alive() or not self._keeper.alive() or time.monotonic() > until:
-                said = told.why if told.code else told.out.strip()
-                raise HostFailed(f"libvirt does not get {self._name} ready: {said}", hint="contend doctor")
+                reason = state.why if state.code else state.out.strip()
+                raise HostFailed(f"libvirt does not get {self._name} ready: {reason}", hint="contend doctor")
             time.sleep(_LOOK_S)
 
     def alive(self) -> bool:
@@ -222,7 +224,7 @@ class Domain:
         return self._keeper.alive() if self._pidfd < 0 else not procfs.ends_within(self._pidfd, 0.0)
 
     def stop(self, signal: str = "KILL", grace_s: float = 0.0) -> None:
-        """At once, whatever the signal: the domain, its process, and who keeps it. Idempotent. Raises HostFailed."""
+        """End the domain, its process and its virsh at once, whatever the signal. Idempotent. Raises HostFailed."""
         if self._ended:
             return
         self._ended = True
@@ -250,17 +252,19 @@ class Domain:
             raise HostFailed(f"process {self.pid} does not die of SIGKILL", hint="stuck in the kernel")
 
 
-def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, models: Sequence[str]) -> str:
-    """The domain, as libvirt reads it. folder: where its overlay is and its console goes.
+def describe(
+    machine: qemu.Machine, folder: Path, sockets: Path, spec: GuestSpec, models: Sequence[str]
+) -> str:
+    """Write the domain as XML for libvirt. folder: where its overlay is and its console goes.
 
     See https://libvirt.org/formatdomain.html.
     """
     ElementTree.register_namespace("qemu", _QEMU_SCHEMA)
-    domain = machine.basis.domain(party.domain)
-    cpus = format_cpu_list(party.cpus)
+    domain = machine.basis.domain(spec.domain)
+    cpus = format_cpu_list(spec.cpus)
     part(domain, "vcpu").attrib.update(placement="static", cpuset=cpus)
     tune = put(domain, "cputune")
-    for number, cpu in zip(range(machine.vcpus), party.pins, strict=False):
+    for number, cpu in zip(range(machine.vcpus), spec.pins, strict=False):
         put(tune, "vcpupin", vcpu=str(number), cpuset=str(cpu))
     put(tune, "emulatorpin", cpuset=cpus)
     features = put(domain, "features")
@@ -275,7 +279,7 @@ def describe(machine: qemu.Machine, folder: Path, sockets: Path, party: Party, m
             put(label, "label", f"+{os.geteuid()}:+{os.getegid()}")
         elif model != "none":
             put(domain, "seclabel", type="none", model=model)
-    _add_own(domain, folder, sockets, party)
+    _add_own(domain, folder, sockets, spec)
     return ElementTree.tostring(domain, encoding="unicode")
 
 
@@ -311,7 +315,7 @@ def _put_in_slot(device: ElementTree.Element, what: str) -> None:
     put(device, "address", type="pci", domain="0", bus="0", slot=_SLOTS[what], function="0")
 
 
-def _add_own(domain: ElementTree.Element, folder: Path, sockets: Path, party: Party) -> None:
+def _add_own(domain: ElementTree.Element, folder: Path, sockets: Path, spec: GuestSpec) -> None:
     """Add what contend gives QEMU past libvirt: a monitor and a console of its own, and the marks of the run."""
     words = [
         *("-chardev", f"socket,id=contend-monitor,path={_escaped(sockets / qemu.MONITOR)}"),
@@ -322,7 +326,7 @@ def _add_own(domain: ElementTree.Element, folder: Path, sockets: Path, party: Pa
     own = put(domain, f"{{{_QEMU_SCHEMA}}}commandline")
     for word in words:
         put(own, f"{{{_QEMU_SCHEMA}}}arg", value=word)
-    for name, value in ((procfs.MARKER, party.run), (procfs.PARTY_MARKER, party.name)):
+    for name, value in ((procfs.MARKER, spec.run), (procfs.MEMBER_MARKER, spec.name)):
         put(own, f"{{{_QEMU_SCHEMA}}}env", name=name, value=value)
 
 

@@ -26,21 +26,21 @@ def load(modules: Path, wanted: Iterable[str]) -> dict[str, bytes]:
         built_in = {called(Path(line).name) for line in (modules / "modules.builtin").read_text().split()}
     except FileNotFoundError:
         built_in = set()
-    found: dict[str, bytes] = {}
+    loaded: dict[str, bytes] = {}
 
     def add(name: str) -> None:
-        if name in built_in or f"{name}.ko" in found:
+        if name in built_in or f"{name}.ko" in loaded:
             return
         if name not in files:
             raise CannotHonour(f"{modules} has no module {name}", hint="scripts/kernel.sh")
         data = unpacked(files[name])
         for needed in needs(data):
             add(needed)
-        found[f"{name}.ko"] = data
+        loaded[f"{name}.ko"] = data
 
     for name in wanted:
         add(name)
-    return found
+    return loaded
 
 
 def needs(module: bytes) -> list[str]:
@@ -49,8 +49,8 @@ def needs(module: bytes) -> list[str]:
     >>> needs(b"\0license=GPL\0depends=virtio,virtio_ring\0name=x\0"), needs(b"\0depends=\0")
     (['virtio', 'virtio_ring'], [])
     """
-    told = _DEPENDS.search(module)
-    return [called(name) for name in told[1].decode("ascii").split(",") if name] if told else []
+    match = _DEPENDS.search(module)
+    return [called(name) for name in match[1].decode("ascii").split(",") if name] if match else []
 
 
 def called(file: str) -> str:
@@ -63,7 +63,7 @@ def called(file: str) -> str:
 
 
 def unpacked(path: Path) -> bytes:
-    """Raises CannotHonour for a packing that nothing here unpacks."""
+    """Read and unpack a module. Raises CannotHonour for a compression that no program here unpacks."""
     data = path.read_bytes()
     if path.suffix == ".xz":
         return lzma.decompress(data)

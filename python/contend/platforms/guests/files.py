@@ -1,4 +1,4 @@
-"""Directories that a guest and its host have in common: what has changed is moved, before a command and after it.
+"""Directories that a guest shares with its host: changes are copied before and after each command.
 
 Which directories is told by the commands: where they run, where their output goes, and what of the party's directory
 they name. Nothing else of the host is seen inside.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.platforms.base import Command
-from contend.platforms.guests.channel import Channel, Told
+from contend.platforms.guests.channel import Channel, Frame
 from contend.platforms.guests.mirror import CHUNK, signature, walk
 
 # A larger file that a command makes stays in the guest, where the commands after it find it: a benchmark's gigabytes
@@ -32,17 +32,17 @@ def named_directories(command: Command, below: Path) -> list[Path]:
     >>> [str(p) for p in named_directories(command, Path("/r"))]
     ['/w', '/r/o', '/r/work/a', '/r/work']
     """
-    found = [command.cwd, command.stdout.parent, command.stderr.parent]
+    directories = [command.cwd, command.stdout.parent, command.stderr.parent]
     pattern = re.compile(re.escape(str(below)) + r"/[^\s'\":,;=]+")
     for word in (*command.argv, *command.env.values()):
         for text in pattern.findall(word):
             path = Path(text)
-            found.append(path if path.is_dir() else path.parent)
-    return [path for path in dict.fromkeys(found) if path != below or path in found[:3]]
+            directories.append(path if path.is_dir() else path.parent)
+    return [path for path in dict.fromkeys(directories) if path != below or path in directories[:3]]
 
 
 class Shared:
-    """The host's side. `hidden` are directories of the host that are never shown, and what is below them."""
+    """The host's side of the shared directories. `hidden`: directories of the host that the guest never sees."""
 
     def __init__(self, channel: Channel, hidden: Iterable[Path]) -> None:
         self._channel = channel
@@ -57,54 +57,60 @@ class Shared:
                 self._roots = [root for root in self._roots if not _within(root, path)] + [path]
 
     def push(self, leave_out: Collection[Path]) -> None:
-        """Show the guest what is new here. `leave_out`: outputs, which are the host's alone. Raises HostFailed."""
+        """Copy what is new here into the guest. `leave_out`: outputs, which are the host's alone. Raises HostFailed."""
         skipped = {str(path) for path in leave_out}
         with self._channel.moving_files:
-            asked = []
-            found: dict[str, os.stat_result] = {}
+            requests = []
+            entries: dict[str, os.stat_result] = {}
             for root in [root for root in self._roots if Path(root).is_dir()]:
-                found[root] = Path(root).stat()
-                walk(root, found)
-            for path, now in sorted(found.items()):
+                entries[root] = Path(root).stat()
+                walk(root, entries)
+            for path, now in sorted(entries.items()):
                 if self._known.get(path) == signature(now) or path in skipped or self._is_hidden(path):
                     continue
                 if (number := self._send(path, now)) is not None:
-                    asked.append(number)
+                    requests.append(number)
                     self._known[path] = signature(now)
-            gone = [path for path in self._known if path not in found]
+            gone = [path for path in self._known if path not in entries]
             for path in gone:
                 del self._known[path]
             if gone:
-                asked.append(self._channel.send(b"M", paths=gone))
-            for number in asked:
+                requests.append(self._channel.send(b"M", paths=gone))
+            for number in requests:
                 self._channel.answer(number)
 
     def _send(self, path: str, now: os.stat_result) -> int | None:
-        told: dict[str, Any] = {"path": path, "mode": now.st_mode, "ns": now.st_mtime_ns, "to": "", "size": 0}
+        header: dict[str, Any] = {
+            "path": path,
+            "mode": now.st_mode,
+            "ns": now.st_mtime_ns,
+            "to": "",
+            "size": 0,
+        }
         try:
             if stat.S_ISLNK(now.st_mode):
-                told["to"] = str(Path(path).readlink())
+                header["to"] = str(Path(path).readlink())
             if not stat.S_ISREG(now.st_mode):
-                return self._channel.send(b"W", **told)
+                return self._channel.send(b"W", **header)
             with Path(path).open("rb", buffering=0) as file:
-                told["size"] = os.fstat(file.fileno()).st_size
-                number = self._channel.send(b"W", **told)
-                self._channel.send_data(_chunks(file, told["size"]))
+                header["size"] = os.fstat(file.fileno()).st_size
+                number = self._channel.send(b"W", **header)
+                self._channel.send_data(_chunks(file, header["size"]))
                 return number
         except FileNotFoundError:  # it went while we looked
             return None
 
     def fetch(self, leave_out: Collection[Path]) -> None:
-        """Take over what is new in the guest, and remove here what was removed there. Raises HostFailed."""
+        """Copy what is new in the guest to here, and remove here what was removed there. Raises HostFailed."""
         if not self._roots:
             return
         skipped = {str(path) for path in leave_out}
         with self._channel.moving_files:
             number = self._channel.send(b"L", roots=self._roots, largest=LARGEST_BYTES)
             with contextlib.closing(_Taker(self._roots, skipped, self._known)) as taker:
-                told = self._channel.answer(number, take=taker.take)
-        self.kept = tuple(told["kept"])
-        for path in sorted(told["gone"], reverse=True):
+                answer = self._channel.answer(number, take=taker.take)
+        self.kept = tuple(answer["kept"])
+        for path in sorted(answer["gone"], reverse=True):
             self._known.pop(path, None)
             if path not in skipped and any(_within(path, root) for root in self._roots):
                 _remove(Path(path))
@@ -119,22 +125,22 @@ class _Taker:
     def __init__(self, roots: list[str], skipped: Collection[str], known: dict[str, tuple[int, ...]]) -> None:
         self._roots, self._skipped, self._known = roots, skipped, known
         self._file: Any = None
-        self._told: dict[str, Any] = {}
+        self._header: dict[str, Any] = {}
         self._left = 0
 
-    def take(self, told: Told) -> None:
-        if told.kind == b"d":
+    def take(self, frame: Frame) -> None:
+        if frame.kind == b"d":
             if self._file is not None:
-                self._file.write(told.data)
-            self._left -= len(told.data)
+                self._file.write(frame.data)
+            self._left -= len(frame.data)
             if self._left <= 0:
                 self._done()
             return
-        self._told = values = told.values
+        self._header = values = frame.values
         path = Path(values["path"])
         self._left = values["size"]
         if str(path) in self._skipped or not any(_within(str(path), root) for root in self._roots):
-            self._told = {}
+            self._header = {}
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         if stat.S_ISDIR(values["mode"]):
@@ -157,9 +163,9 @@ class _Taker:
             return
         self._file.close()
         self._file = None
-        path, part = Path(self._told["path"]), Path(self._told["path"] + _PART)
-        part.chmod(stat.S_IMODE(self._told["mode"]))
-        os.utime(part, ns=(self._told["ns"], self._told["ns"]))
+        path, part = Path(self._header["path"]), Path(self._header["path"] + _PART)
+        part.chmod(stat.S_IMODE(self._header["mode"]))
+        os.utime(part, ns=(self._header["ns"], self._header["ns"]))
         if path.is_dir() and not path.is_symlink():
             _remove(path)
         part.replace(path)
@@ -168,7 +174,7 @@ class _Taker:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-            Path(self._told["path"] + _PART).unlink(missing_ok=True)
+            Path(self._header["path"] + _PART).unlink(missing_ok=True)
 
 
 def _chunks(file: Any, size: int) -> Iterator[bytes]:

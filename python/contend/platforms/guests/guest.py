@@ -24,7 +24,7 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 class Emulator(Protocol):
-    """QEMU's process, whoever's child it is."""
+    """QEMU's process: a child of this process or of libvirt."""
 
     @property
     def pid(self) -> int: ...
@@ -35,7 +35,7 @@ class Emulator(Protocol):
 
 
 class Starter(Protocol):
-    """Who starts a guest's QEMU: this process, or libvirt."""
+    """Starts a guest's QEMU: as a child of this process, or by libvirt."""
 
     netdev: str
     """What QEMU calls the back end of the guest's network card."""
@@ -44,19 +44,19 @@ class Starter(Protocol):
     """What the tap of a guest in a network namespace is called, if the starter makes it: elsewhere; "" if not."""
 
     def sockets(self, directory: Path) -> contextlib.AbstractContextManager[Path]:
-        """Where QEMU finds the sockets that it is to connect to; they are not needed after that."""
+        """Directory of the sockets that QEMU connects to; the block may end once it has."""
         ...
 
     def start(self, guest: Guest, sockets: Path) -> Emulator:
-        """Ask for a QEMU that connects to the monitor's socket and to those of the ports."""
+        """Start a QEMU that connects to the monitor's socket and to those of the ports."""
         ...
 
     def connected(self, guest: Guest, pid: int) -> None:
-        """It has, and is that process: its CPUs are to run when this returns."""
+        """Take note that QEMU has connected and is process `pid`. The guest's CPUs run when this returns."""
         ...
 
     def refused(self, words: str) -> ContendError:
-        """The error where QEMU does not connect; words: the last that were said."""
+        """Make the error for a QEMU that does not connect. words: the last line of its output."""
         ...
 
 
@@ -80,7 +80,7 @@ class Directly:
         )
 
     def connected(self, guest: Guest, pid: int) -> None:
-        """It runs since it was started."""
+        """Do nothing: the guest runs since QEMU was started."""
 
     def refused(self, words: str) -> ContendError:
         return HostFailed("QEMU does not start", hint=words or "contend doctor")
@@ -104,15 +104,15 @@ class Guest:
         self._resting = threading.Lock()
 
     def start(self, within_s: float) -> None:
-        """Raises HostFailed when it does not come up within that time; `stop` is to be called then, too."""
+        """Start the guest and wait for its agent. Raises HostFailed after `within_s`; call `stop` then, too."""
         began = time.monotonic()
         overlay = self.directory / OVERLAY
         overlay.unlink(missing_ok=True)
         make_overlay(self.machine.boot.disk, overlay, os.environ)
         with contextlib.ExitStack() as stack:
-            place = stack.enter_context(self._starter.sockets(self.directory))
-            listening = {name: stack.enter_context(_listen(place, name)) for name in (MONITOR, AGENT, INNER)}
-            self.process = self._starter.start(self, place)
+            folder = stack.enter_context(self._starter.sockets(self.directory))
+            listening = {name: stack.enter_context(_listen(folder, name)) for name in (MONITOR, AGENT, INNER)}
+            self.process = self._starter.start(self, folder)
             monitor = self._accept(listening[MONITOR])
             pid = _peer(monitor)
             try:
@@ -137,7 +137,7 @@ class Guest:
     # Rest
 
     def wake(self) -> None:
-        """Its CPUs run until `rest` was called as often. Raises HostFailed."""
+        """Let the guest's CPUs run until `rest` was called as often as this. Raises HostFailed."""
         with self._resting:
             if self._wanted == 0:
                 self.qmp("cont")
@@ -145,7 +145,7 @@ class Guest:
             self._wanted += 1
 
     def rest(self) -> None:
-        """Nobody wants it for now: its CPUs and its clock stand still, so that its ticks take nothing from other trials."""
+        """Pause the guest's CPUs and clock once nobody needs it, so that its ticks do not disturb other trials."""
         with self._resting:
             self._wanted -= 1
             if self._wanted == 0 and self._qmp is not None:
@@ -158,7 +158,7 @@ class Guest:
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
-        """Meanwhile."""
+        """Keep the guest awake while the block runs."""
         self.wake()
         try:
             yield
@@ -193,7 +193,7 @@ class Guest:
     # Ports
 
     def watch_ports(self, ports: tuple[int, ...]) -> None:
-        """Forward each of them from now on while something inside listens there, and none that were."""
+        """Forward these ports, and no others, from now on, each while something inside listens there."""
         with self._lock:
             forwarded, self._forwarded = self._forwarded, set()
         for port in forwarded if self.machine.tap is None else ():
@@ -216,18 +216,18 @@ class Guest:
             return port in self._forwarded
 
     def last_words(self) -> str:
-        """Last words of QEMU, or else of the guest's console."""
+        """Read the last line of QEMU's error output, or else of the guest's console."""
         for name in ("qemu.err", CONSOLE):
             path = self.directory / name
             if path.exists():
                 lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-                told = [line.strip() for line in lines if line.strip()]
-                if told:
-                    return told[-1][:300]
+                texts = [line.strip() for line in lines if line.strip()]
+                if texts:
+                    return texts[-1][:300]
         return ""
 
     def stop(self) -> None:
-        """At once: its overlay is thrown away. Idempotent. Everything is tried; the first error is raised."""
+        """End the guest at once and drop its overlay. Idempotent. Everything is tried; the first error is raised."""
         with contextlib.ExitStack() as stack:
             for end in (self._qmp, self._inner, self._channel):
                 if end is not None:
@@ -253,6 +253,6 @@ def _listen(directory: Path, name: str) -> socket.socket:
 
 def _peer(connection: socket.socket) -> int:
     """The process that has connected."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid: int = _CREDENTIALS.unpack(told)[0]
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(credentials)[0]
     return pid

@@ -28,7 +28,7 @@ from contend.store import state
 from contend.store.ledger import Ledger
 
 KIND = "guest-image"  # in the ledger: the directory of a build that may be half done
-PARTY = "guest-image"  # what processes of a build are marked as
+MEMBER = "guest-image"  # what processes of a build are marked as
 DISK = "disk.ext4"
 PACKAGES = ("python3", "busybox-static", "kmod", "crun")
 KERNEL = "linux-image-cloud-amd64"
@@ -85,12 +85,12 @@ class Recipe:
         >>> Recipe(("fio",), "bookworm").key == Recipe(("nginx",), "bookworm").key
         False
         """
-        told = json.dumps([asdict(self), _BUILD], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        content = json.dumps([asdict(self), _BUILD], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def recipe(packages: Iterable[str] = ()) -> Recipe:
-    """For guests in which `packages` of Debian are installed. Raises CannotHonour for what is no package's name.
+    """Recipe of an image in which these Debian packages are installed. Raises CannotHonour for what is no package's name.
 
     >>> recipe(["fio", "fio"]).packages
     ('busybox-static', 'crun', 'fio', 'kmod', 'python3')
@@ -111,19 +111,27 @@ def suite(os_release: Path = Path("/etc/os-release")) -> str:
         text = os_release.read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return found.get("VERSION_CODENAME", "") if found.get("ID") == "debian" else ""
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return fields.get("VERSION_CODENAME", "") if fields.get("ID") == "debian" else ""
 
 
 def sources(release: str) -> tuple[str, ...]:
-    """Where this host's own apt has that release and its updates from, as lines of sources.list; empty for nowhere."""
+    """Lines of sources.list for this release and its updates, from this host's own apt; empty where it has none."""
     if not release or shutil.which("apt-get") is None:
         return ()
-    asked = ("apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) main", "Created-By: Packages")
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    ours = {release, f"{release}-updates", f"{release}-security"}
+    command = (
+        "apt-get",
+        "indextargets",
+        "--format",
+        "deb $(REPO_URI) $(RELEASE) main",
+        "Created-By: Packages",
+    )
+    listing = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    suites = {release, f"{release}-updates", f"{release}-security"}
     return tuple(
-        sorted({line for line in said.splitlines() if line.split(" ")[2:3] and line.split(" ")[2] in ours})
+        sorted(
+            {line for line in listing.splitlines() if line.split(" ")[2:3] and line.split(" ")[2] in suites}
+        )
     )
 
 
@@ -132,48 +140,48 @@ def home() -> Path:
 
 
 def lacks() -> list[CannotHonour]:
-    """List what building an image needs and this host has not."""
-    found = []
+    """List what building an image needs and this host lacks."""
+    lacking = []
     for program, package in _NEEDED.items():
         if shutil.which(program, path=search_path()) is None:
-            found.append(
+            lacking.append(
                 CannotHonour(
                     f"a guest's image is built with {program}, not found on PATH",
                     hint=f"apt-get install {package}",
                 )
             )
     if not sources(suite()):
-        found.append(
+        lacking.append(
             CannotHonour(
                 "a guest's image is built from this host's own Debian release, and apt names no source of one",
                 hint="on another system name an image: `image:`",
             )
         )
     if os.geteuid() != 0:
-        found.append(
+        lacking.append(
             CannotHonour(
                 "only root can build a guest's image",
                 hint="run it once as root with the same XDG_CACHE_HOME, or name one: `image:`",
             )
         )
-    return found
+    return lacking
 
 
 def have(wanted: Recipe) -> Path | None:
-    """The image of a recipe, if it is there."""
+    """Path of a recipe's image, if it was built; else None."""
     disk = home() / wanted.key / DISK
     return disk if disk.is_file() else None
 
 
 def need(wanted: Recipe) -> None:
-    """Raises CannotHonour where there is no such image and none can be built."""
+    """Check that this image is there or can be built. Raises CannotHonour."""
     if have(wanted) is None and (missing := lacks()):
         message, hint = ("; ".join(getattr(error, key) for error in missing) for key in ("message", "hint"))
         raise CannotHonour(message, hint=hint)
 
 
 def build(wanted: Recipe, run_id: str, ledger: Ledger) -> Path:
-    """The image of a recipe, built if it is not there, which takes a minute and the network.
+    """Return the path of a recipe's image, built if it is not there, which takes a minute and the network.
 
     Raises CannotHonour without what building needs, HostFailed when it fails; nothing is left of it then.
     """
@@ -182,19 +190,19 @@ def build(wanted: Recipe, run_id: str, ledger: Ledger) -> Path:
     with half_built(kept, run_id, ledger) as half:
         if half is not None:
             _build(wanted, half, run_id)
-            told = {**asdict(wanted), "key": wanted.key}
+            recipe = {**asdict(wanted), "key": wanted.key}
             for scratch in ("root", "tmp"):  # the first is where the build's memory was mounted
                 shutil.rmtree(half / scratch)
             (half / "policy").unlink()
-            (half / "recipe.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            (half / "recipe.json").write_text(json.dumps(recipe, indent=1) + "\n", encoding="utf-8")
     return kept / DISK
 
 
 @contextmanager
 def half_built(kept: Path, run_id: str, ledger: Ledger) -> Iterator[Path | None]:
-    """A directory that becomes `kept` if all goes well in it, and goes otherwise; None where `kept` is there already.
+    """A new directory that becomes `kept` when the block succeeds, else is removed; None where `kept` is there already.
 
-    Of those that want the same one makes it, and the others wait.
+    One process makes it; others that want the same wait.
     """
     home().mkdir(parents=True, exist_ok=True)
     with files.locked(home() / f"{kept.name}.lock"):
@@ -216,18 +224,18 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
     # Killed with contend (--kill-child, and the kernel ends what else is in the namespace), mounts and all.
     apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
     arguments = (",".join(wanted.packages), wanted.kernel, wanted.suite, wanted.size, *wanted.sources)
-    said = half / "build.log"
+    log = half / "build.log"
     command = Command(
         (*apart, "sh", "-c", _BUILD, "build", *arguments),
         half,
-        said,
-        said,
+        log,
+        log,
         {"PATH": search_path(), "LC_ALL": "C"},
     )
-    marks = {procfs.MARKER: run_id, procfs.PARTY_MARKER: PARTY}
+    marks = {procfs.MARKER: run_id, procfs.MEMBER_MARKER: MEMBER}
     ended = launch(command, Confines(), marks).wait(_TIMEOUT_S)
     if ended.code != 0:
-        lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("E: ")]
         why = (errors or lines or [f"exit status {ended.code}"])[0].removeprefix("E: ")
         raise HostFailed(
@@ -238,12 +246,12 @@ def _build(wanted: Recipe, half: Path, run_id: str) -> None:
 
 def remove_half(path: Path, run_id: str) -> bool:
     """Remove a build that did not end. Raises HostFailed for a directory that is not one."""
-    ours = path.parent.parts[-2:] == (names.PREFIX, "guests") and path.name.startswith(f"{names.PREFIX}-")
-    if not ours:
+    is_build = path.parent.parts[-2:] == (names.PREFIX, "guests") and path.name.startswith(f"{names.PREFIX}-")
+    if not is_build:
         raise HostFailed(f"{path} is no half-built image of contend's", hint="the ledger names a stranger")
     # The build ends with contend (--kill-child): here it is waited for, not ended, since anybody can carry its mark.
     until = time.monotonic() + _ENDING_S
-    while procfs.marked(run_id, party=PARTY, own=True) and time.monotonic() < until:
+    while procfs.marked(run_id, member=MEMBER, own=True) and time.monotonic() < until:
         time.sleep(0.02)
     if not path.is_dir() or path.is_symlink():
         return False
@@ -252,11 +260,11 @@ def remove_half(path: Path, run_id: str) -> bool:
 
 
 def left() -> list[tuple[Path, str]]:
-    """(directory, run id) of every build that did not end."""
+    """List every build that did not end: (directory, run id)."""
     if not home().is_dir():
         return []
-    found = []
+    builds = []
     for path in sorted(home().glob(f"{names.PREFIX}-*")):
         run_id, _, _ = path.name.removeprefix(f"{names.PREFIX}-").rpartition(".")
-        found.append((path, run_id))
-    return found
+        builds.append((path, run_id))
+    return builds

@@ -36,7 +36,7 @@ def archive(nodes: Iterable[Node]) -> bytes:
 
 
 def is_static(program: bytes) -> bool:
-    """A dynamic one names its loader (PT_INTERP) in the first page.
+    """True for a program without libraries: a dynamic one names its loader (PT_INTERP) in the first page.
 
     >>> is_static(b"\\x7fELF...\\0/lib64/ld-linux-x86-64.so.2\\0"), is_static(b"\\x7fELF")
     (False, True)
@@ -45,6 +45,6 @@ def is_static(program: bytes) -> bool:
 
 
 def of_this_host() -> Path | None:
-    """This host's, if it has one that needs no libraries."""
-    found = shutil.which("busybox", path=f"{os.environ.get('PATH', os.defpath)}:/bin:/usr/bin:/sbin")
-    return Path(found) if found and is_static(Path(found).read_bytes()) else None
+    """Find this host's busybox, if it has one that needs no libraries."""
+    program = shutil.which("busybox", path=f"{os.environ.get('PATH', os.defpath)}:/bin:/usr/bin:/sbin")
+    return Path(program) if program and is_static(Path(program).read_bytes()) else None

@@ -31,7 +31,7 @@ _NOT_NEEDED = ("/tmp", "/dev/mqueue")  # files are on the disk, as they are with
 
 
 def resources(spec: HostSpec, vcpus: int) -> dict[str, Any]:
-    """`linux.resources`: the party's size, and when it is pinned the guest's CPUs as a cpuset.
+    """`linux.resources` of the OCI specification: the workload's size, and when it is pinned the guest's CPUs.
 
     >>> from contend.platforms.base import Limit
     >>> resources(HostSpec("v", "victim", limit=Limit(cpus=0.5)), 1)
@@ -42,10 +42,10 @@ def resources(spec: HostSpec, vcpus: int) -> dict[str, Any]:
         cpu = {"quota": bandwidth.quota_us(spec.limit), "period": spec.limit.period_us}
     if spec.cpu_list is not None:
         cpu["cpus"] = format_cpu_list(range(vcpus))
-    found: dict[str, Any] = {"cpu": cpu} if cpu else {}
+    document: dict[str, Any] = {"cpu": cpu} if cpu else {}
     if spec.limit.memory_bytes is not None:
-        found["memory"] = {"limit": spec.limit.memory_bytes}
-    return found
+        document["memory"] = {"limit": spec.limit.memory_bytes}
+    return document
 
 
 def config(device: str, limits: dict[str, Any]) -> dict[str, Any]:
@@ -64,21 +64,21 @@ def config(device: str, limits: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def start(outer: Channel, inner: Channel, spec: HostSpec, vcpus: int, place: Path) -> dict[str, Any]:
-    """Make the container; what its agent says of it. place: where the host may write. Raises HostFailed."""
-    device = _run(outer, place, "sh", "-c", _READY).split("/")[-2]
+def start(outer: Channel, inner: Channel, spec: HostSpec, vcpus: int, scratch: Path) -> dict[str, Any]:
+    """Make the container and return its agent's greeting. scratch: where the host may write. Raises HostFailed."""
+    device = _run(outer, scratch, "sh", "-c", _READY).split("/")[-2]
     text = json.dumps(config(device, resources(spec, vcpus)))
-    _run(outer, place, "sh", "-c", f'printf %s "$1" >{_BUNDLE}/config.json', "sh", text)
-    _run(outer, place, PROGRAM, "--cgroup-manager=cgroupfs", "run", "--detach", "--bundle", _BUNDLE, NAME)
+    _run(outer, scratch, "sh", "-c", f'printf %s "$1" >{_BUNDLE}/config.json', "sh", text)
+    _run(outer, scratch, PROGRAM, "--cgroup-manager=cgroupfs", "run", "--detach", "--bundle", _BUNDLE, NAME)
     return inner.hello(_WITHIN_S)
 
 
-def _run(channel: Channel, place: Path, *argv: str) -> str:
-    """Run it in the guest, beside the container. Raises HostFailed with its last words when it fails."""
-    command = Command(argv, Path("/"), place / "making.out", place / "making.err")
+def _run(channel: Channel, scratch: Path, *argv: str) -> str:
+    """Run a command in the guest, beside the container. Raises HostFailed with its last line of error when it fails."""
+    command = Command(argv, Path("/"), scratch / "making.out", scratch / "making.err")
     outputs = {b"o": open_output(command.stdout), b"e": open_output(command.stderr)}
-    task, told = channel.run(argv, "/", {}, outputs)
-    if told.kind != b"B":
+    task, frame = channel.run(argv, "/", {}, outputs)
+    if frame.kind != b"B":
         raise HostFailed(f"the guest cannot run {argv[0]}", hint="an image with crun")
     if not task.ended.wait(_WITHIN_S) or task.exit is None or task.exit["status"] != 0:
         lines = command.stderr.read_text(errors="replace").strip().splitlines() or ["nothing"]

@@ -10,14 +10,15 @@ from contend.errors import CannotHonour
 from contend.store import state
 
 
-def find(asked: str = "") -> Path:
-    """The kernel that guests boot: as asked, else this host's own, else one from the cache. Raises CannotHonour."""
-    if asked:
-        path = Path(asked).expanduser()
+def find(chosen: str = "") -> Path:
+    """Find the kernel that guests boot: the chosen one, else this host's own, else one from the cache. Raises
+    CannotHonour."""
+    if chosen:
+        path = Path(chosen).expanduser()
         if not os.access(path, os.R_OK) or path.is_dir():
             raise CannotHonour(f"there is no kernel to be read at {path}", hint="a vmlinuz (bzImage)")
         return path.resolve()
-    if not (found := readable()):
+    if not (usable := readable()):
         unreadable = any(path.is_file() for path in _kernels())
         raise CannotHonour(
             "a micro-VM needs a kernel, and "
@@ -28,11 +29,11 @@ def find(asked: str = "") -> Path:
             ),
             hint="apt-get install linux-image-cloud-amd64, or --set parameters.kernel=VMLINUZ",
         )
-    return found[0]
+    return usable[0]
 
 
 def readable() -> list[Path]:
-    """Those that can be read: this host's own first, then the newest of /boot, then those of the cache."""
+    """List the kernels that this user can read: this host's own first, then the newest of /boot, then those of the cache."""
     return [path for path in _kernels() if path.is_file() and os.access(path, os.R_OK)]
 
 
@@ -52,5 +53,5 @@ def _cached() -> Path:
 
 
 def _newest(directory: Path) -> list[Path]:
-    found = directory.glob("vmlinuz*")
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    kernels = directory.glob("vmlinuz*")
+    return sorted(kernels, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -30,7 +30,7 @@ class Basis:
     model: str = "q35"
 
     def words(self) -> list[str]:
-        """QEMU's command line."""
+        """The machine as QEMU's command line."""
         by, processor = ("kvm", "host") if self.accel == "kvm" else ("tcg,thread=multi", "max")
         return [
             *(PROGRAM, "-M", self.model, "-accel", by, "-cpu", processor),
@@ -40,7 +40,7 @@ class Basis:
         ]
 
     def domain(self, name: str) -> ElementTree.Element:
-        """The same machine as libvirt reads it (https://libvirt.org/formatdomain.html)."""
+        """The same machine as XML for libvirt (https://libvirt.org/formatdomain.html)."""
         kvm = self.accel == "kvm"
         domain = ElementTree.Element("domain", type="kvm" if kvm else "qemu")
         put(domain, "name", name)
@@ -61,7 +61,7 @@ class Basis:
 
 
 def part(of: ElementTree.Element, tag: str) -> ElementTree.Element:
-    """An element that a domain has."""
+    """Get a domain's element by its tag. Raises KeyError."""
     element = of.find(tag)
     if element is None:
         raise KeyError(tag)
@@ -69,9 +69,11 @@ def part(of: ElementTree.Element, tag: str) -> ElementTree.Element:
 
 
 def need(what: str, instead: str, *programs: tuple[str, str]) -> None:
-    """Raises CannotHonour without QEMU, or on a processor that guests here are not made for.
+    """Check that this host can run guests. Raises CannotHonour without QEMU, or on a processor that contend has no
+    guests for.
 
-    what: needs it, like `micro-VMs`; instead: the setting that goes without; programs: others, each with its package.
+    what: what needs QEMU, like `micro-VMs`; instead: the setting that goes without; programs: others, each with its
+    package.
     """
     if os.uname().machine != "x86_64":
         raise CannotHonour(f"no {what} on {os.uname().machine} yet", hint=f"containers: {instead}")

@@ -15,19 +15,20 @@ CHUNK = 1 << 16
 
 
 class Mirror:
-    """`send` sends a frame: its kind, the number of what it is about, and its bytes."""
+    """The guest's side of the shared directories. `send` sends a frame: its kind, the request's number, and its bytes."""
 
     def __init__(self, send: Callable[[bytes, int, bytes], None]) -> None:
         self.send = send
         self.known: dict[str, tuple[int, ...]] = {}  # as both sides have them
         self.writing: tuple[int, int, dict[str, Any]] | None = None
 
-    def say(self, kind: bytes, number: int, **told: Any) -> None:
-        self.send(kind, number, json.dumps(told).encode())
+    def say(self, kind: bytes, number: int, **fields: Any) -> None:
+        self.send(kind, number, json.dumps(fields).encode())
 
-    def begin_write(self, number: int, asked: dict[str, Any]) -> None:
-        """A directory, a link, or a file whose bytes follow; what is in their place and of another kind goes."""
-        path, mode = asked["path"], asked["mode"]
+    def begin_write(self, number: int, request: dict[str, Any]) -> None:
+        """Make a directory or a link, or begin a file whose bytes follow; another kind of thing under that path is
+        removed."""
+        path, mode = request["path"], request["mode"]
         os.makedirs(os.path.dirname(path), exist_ok=True)
         there = os.lstat(path).st_mode if os.path.lexists(path) else 0
         if stat.S_IFMT(there) != stat.S_IFMT(mode) or stat.S_ISLNK(mode):
@@ -36,20 +37,20 @@ class Mirror:
             os.makedirs(path, exist_ok=True)
             os.chmod(path, stat.S_IMODE(mode))
         elif stat.S_ISLNK(mode):
-            os.symlink(asked["to"], path)
+            os.symlink(request["to"], path)
         else:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            self.writing = (fd, number, asked)
+            self.writing = (fd, number, request)
             self.write(b"")
             return
         self.known[path] = signature(os.lstat(path))
         self.say(b"a", number)
 
     def write(self, data: bytes) -> None:
-        """Bytes of the file that was begun."""
+        """Write bytes of the file that was begun."""
         if self.writing is None:
             return  # it could not be opened or written, and that was said
-        fd, number, asked = self.writing
+        fd, number, request = self.writing
         try:
             view = memoryview(data)
             while view:
@@ -57,20 +58,20 @@ class Mirror:
         except OSError as error:  # the disk is full
             self.writing = None
             os.close(fd)
-            self.say(b"F", number, error=error.errno, what=asked["path"])
+            self.say(b"F", number, error=error.errno, what=request["path"])
             return
-        asked["size"] -= len(data)
-        if asked["size"] > 0:
+        request["size"] -= len(data)
+        if request["size"] > 0:
             return
         self.writing = None
-        os.fchmod(fd, stat.S_IMODE(asked["mode"]))
+        os.fchmod(fd, stat.S_IMODE(request["mode"]))
         os.close(fd)
-        os.utime(asked["path"], ns=(asked["ns"], asked["ns"]))
-        self.known[asked["path"]] = signature(os.lstat(asked["path"]))
+        os.utime(request["path"], ns=(request["ns"], request["ns"]))
+        self.known[request["path"]] = signature(os.lstat(request["path"]))
         self.say(b"a", number)
 
     def forget(self, path: str) -> None:
-        """Remove it, whatever it is."""
+        """Remove a path, whatever it is."""
         self.known.pop(path, None)
         try:
             if stat.S_ISDIR(os.lstat(path).st_mode):
@@ -84,11 +85,11 @@ class Mirror:
 
     def changes(self, number: int, roots: list[str], largest: int) -> None:
         """Send what is below the roots and has changed since both sides had the same; then what has gone."""
-        found: dict[str, os.stat_result] = {}
+        entries: dict[str, os.stat_result] = {}
         for root in roots:
-            walk(root, found)
+            walk(root, entries)
         kept = []
-        for path, now in sorted(found.items()):
+        for path, now in sorted(entries.items()):
             if self.known.get(path) == signature(now):
                 continue
             if stat.S_ISREG(now.st_mode) and now.st_size > largest:
@@ -100,20 +101,20 @@ class Mirror:
             except FileNotFoundError:
                 self.known.pop(path)
         below = tuple(root.rstrip("/") + "/" for root in roots)
-        gone = [path for path in self.known if path.startswith(below) and path not in found]
+        gone = [path for path in self.known if path.startswith(below) and path not in entries]
         for path in gone:
             del self.known[path]
         self.say(b"a", number, gone=gone, kept=kept)
 
     def send_file(self, number: int, path: str, now: os.stat_result) -> None:
-        told = {"path": path, "mode": now.st_mode, "ns": now.st_mtime_ns, "to": "", "size": 0}
+        header = {"path": path, "mode": now.st_mode, "ns": now.st_mtime_ns, "to": "", "size": 0}
         if not stat.S_ISREG(now.st_mode):
-            told["to"] = os.readlink(path) if stat.S_ISLNK(now.st_mode) else ""
-            self.say(b"f", number, **told)
+            header["to"] = os.readlink(path) if stat.S_ISLNK(now.st_mode) else ""
+            self.say(b"f", number, **header)
             return
         with open(path, "rb", buffering=0) as file:
-            size = told["size"] = os.fstat(file.fileno()).st_size
-            self.say(b"f", number, **told)
+            size = header["size"] = os.fstat(file.fileno()).st_size
+            self.say(b"f", number, **header)
             while size > 0:
                 length = min(CHUNK, size)
                 data = (file.read(length) or b"").ljust(length, b"\0")  # cut off meanwhile
@@ -128,7 +129,7 @@ def signature(now: os.stat_result) -> tuple[int, ...]:
     return (now.st_mode, now.st_size, now.st_mtime_ns, now.st_ino)
 
 
-def walk(root: str, found: dict[str, os.stat_result]) -> None:
+def walk(root: str, entries: dict[str, os.stat_result]) -> None:
     """Directories, files and links below `root`, but nothing that is of one side alone: sockets, devices."""
     try:
         names = os.listdir(root)
@@ -141,7 +142,7 @@ def walk(root: str, found: dict[str, os.stat_result]) -> None:
         except FileNotFoundError:
             continue
         if stat.S_ISDIR(now.st_mode):
-            found[path] = now
-            walk(path, found)
+            entries[path] = now
+            walk(path, entries)
         elif stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode):
-            found[path] = now
+            entries[path] = now

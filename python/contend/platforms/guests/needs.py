@@ -13,7 +13,7 @@ from contend.platforms.guests import domain, image, qemu
 
 
 def need(disk: str = "", packages: Iterable[str] = (), hypervisor: str = domain.QEMU) -> None:
-    """Raises CannotHonour with what guests need and this host has not. Boots nothing."""
+    """Check that this host can run guests. Raises CannotHonour with what it lacks. Boots nothing."""
     qemu.need_program()
     domain.need(hypervisor)
     if not disk:
@@ -31,7 +31,7 @@ def _may_be_a_disk(path: Path) -> bool:
 
 
 def count_vcpus(spec: HostSpec, cpus: int) -> int:
-    """How many virtual CPUs: as the limit says, else one for each CPU of the party's.
+    """Count a guest's virtual CPUs: as the limit says, else one for each CPU of the workload's.
 
     Raises CannotHonour for more than the CPUs that they are to be pinned to.
 

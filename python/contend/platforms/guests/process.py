@@ -30,14 +30,14 @@ class GuestProcess:
         channel: Channel,
         task: Task,
         pid: int,
-        asked_ns: int,
+        requested_ns: int,
         started_ns: int,
         after: Callable[[GuestProcess], None],
     ) -> None:
         self.pid, self.started_ns = pid, started_ns
         self.on_exit: Callable[[int], None] | None = None
         self.task = task
-        self._channel, self._asked_ns, self._after = channel, asked_ns, after
+        self._channel, self._requested_ns, self._after = channel, requested_ns, after
         self._lock = threading.RLock()
         self._exit: Exit | None = None
 
@@ -68,31 +68,33 @@ class GuestProcess:
         return self._finish()
 
     def abandon(self) -> None:
-        """The guest is gone or about to be: it has ended without a word."""
+        """Mark the command as ended because its guest is gone or about to be."""
         with self._lock:
             if self._exit is None:
                 wall_ns = time.monotonic_ns() - self.started_ns
-                self._exit = Exit(-signals.SIGKILL, wall_ns, 0, 0, 0, 0, 0, self.started_ns - self._asked_ns)
+                self._exit = Exit(
+                    -signals.SIGKILL, wall_ns, 0, 0, 0, 0, 0, self.started_ns - self._requested_ns
+                )
             self.task.ended.set()
 
     def _finish(self) -> Exit:
         with self._lock:
             if self._exit is not None:
                 return self._exit
-            told = self.task.exit
-            if told is None:
+            ended = self.task.exit
+            if ended is None:
                 self.abandon()
                 raise HostFailed("the guest ended while a command ran in it", hint="see its last words")
             offset_ns, _ = self._channel.clock()
             self._exit = Exit(
-                code=os.waitstatus_to_exitcode(told["status"]),
-                wall_ns=max(0, told["ns"] + offset_ns - self.started_ns),
-                user_ns=told["user_ns"],
-                system_ns=told["system_ns"],
-                max_rss_bytes=told["max_rss_bytes"],
-                voluntary_switches=told["voluntary_switches"],
-                involuntary_switches=told["involuntary_switches"],
-                startup_ns=max(0, self.started_ns - self._asked_ns),
+                code=os.waitstatus_to_exitcode(ended["status"]),
+                wall_ns=max(0, ended["ns"] + offset_ns - self.started_ns),
+                user_ns=ended["user_ns"],
+                system_ns=ended["system_ns"],
+                max_rss_bytes=ended["max_rss_bytes"],
+                voluntary_switches=ended["voluntary_switches"],
+                involuntary_switches=ended["involuntary_switches"],
+                startup_ns=max(0, self.started_ns - self._requested_ns),
             )
             self._after(self)
             return self._exit

@@ -25,7 +25,7 @@ _WITHIN_S = 10.0
 
 
 def need_program() -> None:
-    """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
+    """Check that this host can run QEMU's guests. Raises CannotHonour without QEMU, or on another processor."""
     machine.need("virtual machines", "engine=podman", ("qemu-img", "qemu-utils"))
 
 
@@ -45,7 +45,7 @@ class Machine:
         return self.accel != "kvm"
 
     def command(self, ports: tuple[str, ...]) -> tuple[str, ...]:
-        """QEMU's, to be started in the directory with the overlay and the monitor's socket, which it connects to.
+        """QEMU's command line; run it in the directory with the overlay and the monitor's socket, to which it connects.
         ports: names of virtio-serial ports, each with a socket of that name."""
         words = [*self.basis.words(), "-rtc", "base=utc"]
         words += ["-serial", f"file:{CONSOLE}"]
@@ -60,7 +60,7 @@ class Machine:
 
     @property
     def basis(self) -> machine.Basis:
-        """Its parts besides disk, port and network."""
+        """The machine without disk, port and network."""
         return machine.Basis(
             self.boot.kernel,
             self.boot.initramfs,
@@ -77,7 +77,7 @@ class Machine:
 
     @property
     def network(self) -> str:
-        """How packets get in: `user` (QEMU's own network, ports forwarded), `tap`, or `tap, vhost`."""
+        """The kind of network: `user` (QEMU's own network, ports forwarded), `tap`, or `tap, vhost`."""
         if self.tap is None:
             return "user"
         return "tap, vhost" if self.tap.vhost and not self.emulated else "tap"
@@ -140,12 +140,12 @@ class Qmp(Monitor):
                     f"QEMU's monitor is gone: {error.strerror}", hint="see its console"
                 ) from error
             while True:
-                told = self._read()
-                if "return" in told:
-                    return told["return"]
-                if "error" in told:
+                answer = self._read()
+                if "return" in answer:
+                    return answer["return"]
+                if "error" in answer:
                     raise HostFailed(
-                        f"QEMU refuses {command}: {told['error'].get('desc')}", hint="contend doctor"
+                        f"QEMU refuses {command}: {answer['error'].get('desc')}", hint="contend doctor"
                     )
 
     def _read(self) -> dict[str, Any]:
@@ -161,8 +161,8 @@ class Qmp(Monitor):
 
     def vcpu_threads(self) -> list[int]:
         """Thread ids on this host, by the number of the virtual CPU."""
-        told = sorted(self("query-cpus-fast"), key=lambda cpu: int(cpu["cpu-index"]))
-        return [int(cpu["thread-id"]) for cpu in told]
+        cpus = sorted(self("query-cpus-fast"), key=lambda cpu: int(cpu["cpu-index"]))
+        return [int(cpu["thread-id"]) for cpu in cpus]
 
     def memory_bytes(self) -> int:
         return int(self("query-memory-size-summary")["base-memory"])
@@ -174,26 +174,26 @@ class Qmp(Monitor):
         return {f"disk.{name}": str(disk[name]) for name in wanted if disk.get(name)}
 
     def forward(self, port: int, on: bool) -> None:
-        """A port of this host to the same of the guest's, at 127.0.0.1 on both sides. Raises HostFailed."""
+        """Forward a port of this host to the guest's port of that number, at 127.0.0.1 on both sides. Raises HostFailed."""
         words = f"hostfwd_add {self._netdev} tcp:127.0.0.1:{port}-127.0.0.1:{port}"
         if not on:
             words = f"hostfwd_remove {self._netdev} tcp:127.0.0.1:{port}"
-        said = str(self("human-monitor-command", **{"command-line": words})).strip()
-        if said and "removed" not in said:
-            raise HostFailed(f"QEMU does not forward port {port}: {said}", hint="is the port in use?")
+        answer = str(self("human-monitor-command", **{"command-line": words})).strip()
+        if answer and "removed" not in answer:
+            raise HostFailed(f"QEMU does not forward port {port}: {answer}", hint="is the port in use?")
 
     def close(self) -> None:
         self._connection.close()
 
 
 def version() -> str:
-    """QEMU's own word, like 7.2.17."""
+    """QEMU's version, like 7.2.17; "" without QEMU."""
     try:
         done = subprocess.run([machine.PROGRAM, "--version"], capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    found = re.search(r"version (\S+)", done.stdout)
-    return found[1] if found else ""
+    match = re.search(r"version (\S+)", done.stdout)
+    return match[1] if match else ""
 
 
 def make_overlay(disk: Path, overlay: Path, environment: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Read-back of a guest, as it and the kernel say, against what was asked for."""
+"""Checks that a guest got what was requested, by what it and the kernel say."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MIB = 1 << 20
 
 
 def affinity(thread: int) -> set[int]:
-    """CPUs that a thread may run on; none when it is gone."""
+    """CPUs that a thread may run on; empty when it is gone."""
     with contextlib.suppress(ProcessLookupError):
         return os.sched_getaffinity(thread)
     return set()
 
 
 def check_cpus(got: Mapping[str, object], spec: HostSpec, vcpus: int, threads: int) -> None:
-    """Raises HostFailed for another number of CPUs, or for others to run them. got: what the host has honoured."""
+    """Check number and CPUs of the virtual CPUs. got: what the host has honoured. Raises HostFailed."""
     if got["vcpus"] != vcpus or threads != vcpus:
         raise HostFailed(f"the guest has {got['vcpus']} CPUs instead of {vcpus}", hint="contend doctor")
     if spec.cpu_list is not None and got["cpus"] != sorted(spec.cpu_list)[:vcpus]:
@@ -32,7 +32,7 @@ def check_cpus(got: Mapping[str, object], spec: HostSpec, vcpus: int, threads: i
 
 
 def check_container(got: Mapping[str, object], limit: Limit, inside: Mapping[str, str]) -> None:
-    """Raises HostFailed for another quota or memory of the container. inside: files of its group."""
+    """Check quota and memory of the container. inside: files of its group. Raises HostFailed."""
     memory = limit.memory_bytes and limit.memory_bytes // 4096 * 4096
     if (got["quota_cpus"], got["memory_limit"]) != (bandwidth.given_cpus(limit), memory):
         raise HostFailed(
@@ -44,7 +44,7 @@ def check_container(got: Mapping[str, object], limit: Limit, inside: Mapping[str
 
 
 def check_memory(inside: int, outside: int, wanted: int) -> None:
-    """Raises HostFailed for another size. inside: as the guest says, whose kernel keeps some for itself; outside: as QEMU
-    does."""
+    """Check the memory size, bytes. inside: what the guest says, whose kernel keeps some for itself; outside: what QEMU
+    says. Raises HostFailed."""
     if outside != wanted or not 0.6 * wanted - 64 * _MIB < inside <= wanted:
         raise HostFailed(f"the guest has {inside} bytes instead of {wanted}", hint="contend doctor")

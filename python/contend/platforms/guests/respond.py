@@ -26,7 +26,7 @@ _BUFFER = 4 * 2**20
 
 
 class Timed(NamedTuple):
-    """Figures of one pacer. latencies_s: of answered requests, from when each was due; lateness_s: of all that were sent."""
+    """Figures of one pacer. latencies_s: of answered requests, from when each was due; lateness_s: of all requests sent."""
 
     due: int
     latencies_s: list[float]
@@ -41,15 +41,15 @@ def schedule(rate: float, seconds: float, seed: int) -> list[int]:
     (True, True, True)
     """
     chance = random.Random(seed)
-    found, at = [], chance.expovariate(rate)
+    due_ns, at = [], chance.expovariate(rate)
     while at < seconds:
-        found.append(int(at * 1e9))
+        due_ns.append(int(at * 1e9))
         at += chance.expovariate(rate)
-    return found
+    return due_ns
 
 
 def listen(protocol: Protocol, address: str, port: int = 0) -> socket.socket:
-    """A bound socket; of TCP one that listens."""
+    """Bind a socket; one of TCP also listens."""
     kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
     served = socket.socket(socket.AF_INET, kind)
     if protocol == "tcp":
@@ -178,21 +178,21 @@ def _send(to: socket.socket, message: bytes) -> None:
 
 
 def _received(to: socket.socket, answers: _Answers) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     try:
         while True:
             data = to.recv(65536)
             if not data:
                 raise ConnectionResetError("the server hung up")
-            found += answers.of(data)
+            numbers += answers.of(data)
             if answers.stream and len(data) < 65536:
-                return found
+                return numbers
     except BlockingIOError:
-        return found
+        return numbers
 
 
 def hang_up(address: str, port: int) -> None:
-    """Tell a UDP server that there is nothing more; a few times, since it may be lost."""
+    """Send a UDP server the empty datagram that ends it; a few times, since it may be lost."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as to, contextlib.suppress(ConnectionRefusedError):
         to.connect((address, port))
         for _ in range(3):

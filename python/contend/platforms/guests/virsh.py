@@ -1,4 +1,4 @@
-"""libvirt by its client: which one answers, what it is asked, and how a domain of a run is ended."""
+"""libvirt by its client virsh: finds one that answers, calls it, and ends a run's domains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from contend import names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
-from contend.platforms.calls import PARTY, Ended, call
+from contend.platforms.calls import MEMBER, Ended, call
 
 PROGRAM = "virsh"
 URIS = "qemu:///system", "qemu:///session"
@@ -24,24 +24,24 @@ ENGLISH = {"LC_ALL": "C.UTF-8"}  # what it says is looked at
 
 
 def ask(uri: str, *words: str, within_s: float = _WITHIN_S) -> Ended:
-    """One call of libvirt's client. Raises OSError where there is none."""
-    environment = {**os.environ, **ENGLISH, procfs.PARTY_MARKER: PARTY}
+    """Call libvirt's client. Raises OSError where there is none."""
+    environment = {**os.environ, **ENGLISH, procfs.MEMBER_MARKER: MEMBER}
     return call((PROGRAM, "--connect", uri, *words), within_s, environment=environment)
 
 
 def need_program() -> None:
-    """Raises CannotHonour without libvirt's client."""
+    """Check that libvirt's client is installed. Raises CannotHonour."""
     if shutil.which(PROGRAM) is None:
         raise CannotHonour("libvirt's client virsh was not found", hint="apt-get install libvirt-clients")
 
 
 def known() -> tuple[str, ...]:
-    """Where a domain that a ledger tells of may be: libvirt's own two places, and the one that the environment names."""
+    """URIs under which a ledger's domain may be removed: libvirt's own two, and the one that the environment names."""
     return (*URIS, *(os.environ[name] for name in DEFAULT if os.environ.get(name)))
 
 
 def check_known(uri: str, name: str) -> None:
-    """Raises HostFailed where a ledger says that a domain is at a libvirt that this user's environment does not name."""
+    """Check that this user's environment names the libvirt that a ledger names for a domain. Raises HostFailed."""
     if uri not in known():
         raise HostFailed(
             f"domain {name} is at a libvirt that your environment does not name; if {uri} is yours: "
@@ -51,32 +51,32 @@ def check_known(uri: str, name: str) -> None:
 
 
 def usual() -> tuple[str, ...]:
-    """Where one is looked for; root has none of its own beside the system's."""
+    """URIs at which contend looks for a libvirt: the system's, then the user's own, which root does not have."""
     return URIS[:1] if os.geteuid() == 0 else URIS
 
 
-def detect(asked: str = "", setting: str = "parameters.uri") -> str:
-    """The libvirt that answers: as asked, else the system's, else the user's own. Raises CannotHonour.
+def detect(chosen: str = "", setting: str = "parameters.uri") -> str:
+    """Find a libvirt that answers: the chosen one, else the system's, else the user's own. Raises CannotHonour.
 
-    The user's own is started by asking; it must not carry the marks of a run, since it outlives that. setting: by
+    The call starts the user's own; it must not carry the marks of a run, since it outlives that. setting: by
     which a user names one, for the hint.
     """
     need_program()
     clean = {name: word for name, word in os.environ.items() if name != procfs.MARKER} | ENGLISH
-    said = []
-    for uri in (asked,) if asked else usual():
+    reasons = []
+    for uri in (chosen,) if chosen else usual():
         done = call((PROGRAM, "--connect", uri, "version"), 20.0, environment=clean)
         if done.code == 0:
             return uri
-        said.append(f"{uri}: {done.why.removeprefix('error: ')}")
+        reasons.append(f"{uri}: {done.why.removeprefix('error: ')}")
     raise CannotHonour(
-        f"no libvirt answers: {'; '.join(said)}",
+        f"no libvirt answers: {'; '.join(reasons)}",
         hint=f"apt-get install libvirt-daemon-system, and be in the group libvirt; or {setting}",
     )
 
 
 def remove(uri: str, name: str, run: str) -> bool:
-    """End a domain of a run; whether it was there. Raises HostFailed."""
+    """End a domain of a run; True if it was there. Raises HostFailed."""
     if not _NAME.fullmatch(name) or not name.startswith(f"{names.PREFIX}-{run}-"):
         raise HostFailed(f"'{name}' is not one of contend's domains", hint="the ledger names a stranger")
     try:
@@ -85,12 +85,12 @@ def remove(uri: str, name: str, run: str) -> bool:
         raise HostFailed(
             f"virsh cannot end {name}: {error}", hint=f"virsh --connect {uri} destroy {name}"
         ) from None
-    if done.code and not _GONE.search(done.said):
+    if done.code and not _GONE.search(done.err):
         raise HostFailed(f"libvirt does not end {name}: {done.why}", hint=f"virsh --connect {uri} list")
     return done.code == 0
 
 
-def put(where: ElementTree.Element, tag: str, text: str = "", **told: str) -> ElementTree.Element:
+def put(where: ElementTree.Element, tag: str, text: str = "", **attributes: str) -> ElementTree.Element:
     """Add an element to a domain's description.
 
     >>> domain = ElementTree.Element("domain")
@@ -98,6 +98,6 @@ def put(where: ElementTree.Element, tag: str, text: str = "", **told: str) -> El
     >>> ElementTree.tostring(domain, encoding="unicode")
     '<domain><memory unit="MiB">64</memory></domain>'
     """
-    made = ElementTree.SubElement(where, tag, told)
+    made = ElementTree.SubElement(where, tag, attributes)
     made.text = text or None
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from contend.studies.cell import COMMAND, COMMAND_METRICS, Cell, Party, escape
+from contend.studies.cell import COMMAND, COMMAND_METRICS, Cell, CellWorkload, escape
 from contend.studies.compare.model import Compare, Variant
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
@@ -21,12 +21,12 @@ def cells(scenario: Compare) -> tuple[Cell, ...]:
             instance = resolve(compared, {**scenario.parameters, **variant.parameters})
         else:
             instance = resolve(_command(scenario, variant), {})
-        party = Party(variant.name, instance)
+        workload = CellWorkload(variant.name, instance)
         factors = {"variant": variant.name, "platform": scenario.platform.kind}
-        made.append(Cell(variant.name, party, (), factors, "" if variant.name == first else first))
+        made.append(Cell(variant.name, workload, (), factors, "" if variant.name == first else first))
         if variant.name == first:
             control = {**factors, "variant": f"{first} (control)"}
-            made.append(Cell(f"{first} (control)", party, (), control, first, control=True))
+            made.append(Cell(f"{first} (control)", workload, (), control, first, control=True))
     return tuple(made)
 
 

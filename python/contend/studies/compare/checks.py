@@ -15,7 +15,7 @@ from contend.workloads.load import load as load_workload
 
 
 def check(scenario: Compare) -> None:
-    """Raises BadInput for a program, a revision or a cloud that is not there."""
+    """Check that programs, revisions and clouds of the comparison exist. Raises BadInput."""
     if scenario.workload:
         _check_cloud(scenario)
     else:
@@ -24,7 +24,7 @@ def check(scenario: Compare) -> None:
 
 
 def fitted(scenario: Compare) -> tuple[Compare, tuple[str, ...]]:
-    """The comparison less the variants of its workload that need what is not here; the baseline stays."""
+    """The comparison without the variants that need something this host lacks; the baseline stays."""
     if not scenario.workload:
         return scenario, ()
     workload = load_workload(scenario.workload)

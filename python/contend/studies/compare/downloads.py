@@ -43,7 +43,7 @@ _VERIFIED = {"none": "not verified", "sha512": "verified by sha512"}
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One variant: what it is called, its parameters, and what it took."""
+    """One variant of a download: its name, its parameters, and the CPU time that its client took."""
 
     variant: str
     parameters: Mapping[str, str]
@@ -62,7 +62,7 @@ class Side:
         return self.level.estimate.value
 
     def with_other(self, name: str, value: str) -> tuple[tuple[str, str], ...]:
-        """Its parameters with one changed: what another side must have to be compared with it."""
+        """The side's parameters with one changed: those that another side must have to be compared with it."""
         return tuple(sorted({**self.parameters, name: value}.items()))
 
 
@@ -72,7 +72,8 @@ Pair = tuple[Side, Side]  # (what it is compared with, what is judged)
 def download_findings(
     scenario: Compare, results: Sequence[CellResult], repeat: str, seed: int
 ) -> tuple[Finding, ...]:
-    """The dearest clients first, then what HTTPS adds, then what verifying adds; without intervals none.
+    """Findings on downloads: the dearest clients first, then what HTTPS adds, then what verifying adds; none without
+    intervals.
 
     repeat: the command line that repeats the run.
     """
@@ -83,40 +84,40 @@ def download_findings(
         _changed(all_sides, "checksum", usual(scenario.workload)),
     )
     pairs = [pair for group in (*clients, *tls, *verified) for pair in group]
-    told = _together(pairs, scenario.measure.level, seed)
-    found = [
-        *(_dearest(group, told, scenario, repeat) for group in clients),
-        *(_added(group, told, scenario, repeat, "https") for group in tls),
-        *(_added(group, told, scenario, repeat, "verification") for group in verified),
+    estimates = _together(pairs, scenario.measure.level, seed)
+    drafts = [
+        *(_dearest(group, estimates, scenario, repeat) for group in clients),
+        *(_added(group, estimates, scenario, repeat, "https") for group in tls),
+        *(_added(group, estimates, scenario, repeat, "verification") for group in verified),
     ]
-    kept = [finding for finding in found if finding is not None]
+    kept = [finding for finding in drafts if finding is not None]
     order = {"dearest-client": 0, "https-cost": 1, "verification-cost": 2}
     kept.sort(key=lambda f: (order[f.kind], -f.estimate.value))
     return tuple(replace(finding, id=f"F{number}") for number, finding in enumerate(kept, start=1))
 
 
 def sides(scenario: Compare, results: Sequence[CellResult]) -> tuple[Side, ...]:
-    """Every variant with what its clients took; none where that was not measured."""
+    """Every variant with the CPU time of its clients; empty where that was not measured."""
     levels = {r.factors["variant"]: r.treatment for r in results if r.metric.name == METRIC}
     base = next((r.baseline for r in results if r.metric.name == METRIC), None)
-    found = []
+    measured = []
     for variant in scenario.variants:
         level = levels.get(variant.name, base if variant.name == scenario.variants[0].name else None)
         if level is None or not level.values or min(level.values) <= 0:
             continue
-        said = {**scenario.parameters, **variant.parameters}
-        parameters = {**usual(scenario.workload), **{name: str(value) for name, value in said.items()}}
-        found.append(Side(variant.name, parameters, level))
-    return tuple(found)
+        given = {**scenario.parameters, **variant.parameters}
+        parameters = {**usual(scenario.workload), **{name: str(value) for name, value in given.items()}}
+        measured.append(Side(variant.name, parameters, level))
+    return tuple(measured)
 
 
 def usual(workload: str) -> dict[str, str]:
-    """The parameters that the workload's file gives: a cloud's Glance is asked as its catalogue says."""
+    """The default parameters of the workload, from its file."""
     return {**_USUAL, "scheme": "cloud"} if workload == GLANCE else _USUAL
 
 
 def answer(findings: Sequence[Finding]) -> str:
-    """The run's answer: what the dearest client takes; "" where there is no such finding."""
+    """The run's answer: the cost of the dearest client; "" where there is no such finding."""
     return next((f.sentence for f in findings if f.kind == "dearest-client"), "")
 
 
@@ -126,12 +127,12 @@ def _clients(all_sides: Sequence[Side]) -> list[list[Pair]]:
     for side in all_sides:
         if side.client != "reader":
             groups.setdefault(side.with_other("client", ""), []).append(side)
-    found = []
+    pair_groups = []
     for group in groups.values():
         least = min(group, key=lambda side: side.takes)
         if len(group) > 1:
-            found.append([(least, side) for side in group if side is not least])
-    return found
+            pair_groups.append([(least, side) for side in group if side is not least])
+    return pair_groups
 
 
 def _changed(all_sides: Sequence[Side], name: str, as_usual: Mapping[str, str]) -> list[list[Pair]]:
@@ -155,12 +156,12 @@ def _together(pairs: Sequence[Pair], at: float, seed: int) -> dict[tuple[str, st
         rows = {name: _by_block(level, blocks) for name, level in series.items()}
         return simultaneous({key: (rows[key[0]], rows[key[1]]) for key in keys}, level=at, seed=seed)
     each = 1 - (1 - at) / max(1, len(pairs))  # several values a block: Bonferroni (Dunn 1961)
-    found = {}
+    estimates = {}
     for key, (base, judged) in zip(keys, pairs, strict=True):
         labels = (base.level.blocks, judged.level.blocks)
         one = compare(base.level.values, judged.level.values, blocks=labels, level=each)
-        found[key] = replace(one, level=at)
-    return found
+        estimates[key] = replace(one, level=at)
+    return estimates
 
 
 def _by_block(level: Level, blocks: Sequence[int]) -> list[float]:
@@ -169,20 +170,20 @@ def _by_block(level: Level, blocks: Sequence[int]) -> list[float]:
 
 
 def _shown(
-    group: Sequence[Pair], told: Mapping[tuple[str, str], Estimate]
+    group: Sequence[Pair], estimates: Mapping[tuple[str, str], Estimate]
 ) -> Iterator[tuple[Side, Side, Estimate]]:
     """Those of the group that take more for certain, the largest ratio first."""
-    found = [(base, side, told[base.variant, side.variant]) for base, side in group]
-    yield from sorted((f for f in found if f[2].verdict == "higher"), key=lambda f: -f[2].value)
+    compared = [(base, side, estimates[base.variant, side.variant]) for base, side in group]
+    yield from sorted((f for f in compared if f[2].verdict == "higher"), key=lambda f: -f[2].value)
 
 
 def _dearest(
-    group: Sequence[Pair], told: Mapping[tuple[str, str], Estimate], scenario: Compare, repeat: str
+    group: Sequence[Pair], estimates: Mapping[tuple[str, str], Estimate], scenario: Compare, repeat: str
 ) -> Finding | None:
-    dearer = list(_shown(group, told))
+    dearer = list(_shown(group, estimates))
     if not dearer:
         return None
-    least, most, ratio = max(dearer, key=lambda found: found[1].takes)
+    least, most, ratio = max(dearer, key=lambda each: each[1].takes)
     sentence = (
         f"{_way(most)}, {most.called} takes most: {format_value(most.takes, 's')} {_PER},"
         f" {words(ratio)} what {least.called} takes ({format_value(least.takes, 's')})."
@@ -203,12 +204,12 @@ def _dearest(
 
 def _added(
     group: Sequence[Pair],
-    told: Mapping[tuple[str, str], Estimate],
+    estimates: Mapping[tuple[str, str], Estimate],
     scenario: Compare,
     repeat: str,
     what: str,
 ) -> Finding | None:
-    dearer = list(_shown(group, told))
+    dearer = list(_shown(group, estimates))
     if not dearer:
         return None
     base, most, ratio = dearer[0]
@@ -242,8 +243,8 @@ def _added(
 
 
 def _way(side: Side) -> str:
-    said = f"By {_scheme(side)}, {_VERIFIED[side.parameters['checksum']]}"
-    return said + _besides(side)
+    text = f"By {_scheme(side)}, {_VERIFIED[side.parameters['checksum']]}"
+    return text + _besides(side)
 
 
 def _scheme(side: Side) -> str:
@@ -267,9 +268,9 @@ def _evidence(of: Sequence[Side]) -> Iterator[Evidence]:
 def _verify(repeat: str, scenario: Compare, *of: Side) -> str:
     """The two alone, as often as the time of all gives."""
     chosen = {side.variant for side in of}
-    told = [
+    variants = [
         f"{{name: {v.name}, parameters: {{{', '.join(f'{k}: {p}' for k, p in v.parameters.items())}}}}}"
         for v in scenario.variants
         if v.name in chosen
     ]
-    return f"{repeat} --set {shlex.quote('variants=[' + ', '.join(told) + ']')}"
+    return f"{repeat} --set {shlex.quote('variants=[' + ', '.join(variants) + ']')}"

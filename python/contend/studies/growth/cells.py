@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from contend.studies.cell import Cell, Party
+from contend.studies.cell import Cell, CellWorkload
 from contend.studies.growth.model import Growth
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
@@ -15,7 +15,7 @@ has less for each kind is refused."""
 
 
 def cells(scenario: Growth) -> tuple[Cell, ...]:
-    """One a kind. They are compared with nothing: each holds its own control, in every visit."""
+    """A cell for each kind of entity. They have no baseline: each has its own control in every visit."""
     workload = load_workload(scenario.workload)
     kinds = tuple(dict.fromkeys(scenario.kinds))
     own: dict[str, Any] = {}
@@ -26,7 +26,7 @@ def cells(scenario: Growth) -> tuple[Cell, ...]:
     made = []
     for kind in kinds:
         own |= {"kind": kind, "modes": ",".join(dict.fromkeys(scenario.modes)), "cloud": scenario.cloud}
-        party = Party(kind, resolve(workload, {**scenario.parameters, **own}))
+        kind_workload = CellWorkload(kind, resolve(workload, {**scenario.parameters, **own}))
         factors = {"variant": kind, "kind": kind, "platform": scenario.platform.kind}
-        made.append(Cell(kind, party, (), factors, ""))
+        made.append(Cell(kind, kind_workload, (), factors, ""))
     return tuple(made)

@@ -13,12 +13,12 @@ EACH = 0.5
 
 
 def findings(growths: Growths, repeat: str) -> tuple[Finding, ...]:
-    """One a flagged call, the largest growth first. repeat: the command line that repeats the run."""
+    """A finding for each flagged call, the largest growth first. repeat: the command line that repeats the run."""
     return tuple(_finding(f"F{number}", call, repeat) for number, call in enumerate(growths.flagged, start=1))
 
 
 def per_entity(call: Call) -> dict[str, float]:
-    """Counts of at least EACH for every entity there is, by what is counted: an N+1."""
+    """Counts that grow by EACH or more with every entity, by what is counted: an N+1."""
     return {
         what: of.slope.value / PER for what, of in call.growing_counts.items() if of.slope.low / PER >= EACH
     }
@@ -30,8 +30,8 @@ def _finding(id_: str, call: Call, repeat: str) -> Finding:
     grows = f"{call.title} takes {1e3 * slope.value:.3g} ms [{1e3 * slope.low:.3g}, {1e3 * slope.high:.3g}] more for every"
     sentence = f"{grows} {PER:g} entities ({latency.shape}; × {latency.growth:.2g} at {latency.largest:.0f})"
     if each:
-        told = " and ".join(f"{number:.2g} {what}" for what, number in each.items())
-        sentence += f", with {told} for each of them: an N+1."
+        counts = " and ".join(f"{number:.2g} {what}" for what, number in each.items())
+        sentence += f", with {counts} for each of them: an N+1."
     elif call.counted and not call.growing_counts:
         sentence += f", with as many {' and '.join(call.counted)} as ever: what it asks for takes longer."
     elif call.growing_counts:
@@ -55,19 +55,19 @@ def _finding(id_: str, call: Call, repeat: str) -> Finding:
 def _evidence(call: Call) -> list[Evidence]:
     latency = call.latency
     where = f"RUN/outputs/*/growth.json, visits of {call.kind}, calls.{call.name}"
-    found = [
+    evidence = [
         Evidence("a typical call with no entities", max(0.0, latency.at(0).value), "s", where),
         Evidence(f"with {latency.largest:.0f}", latency.at(latency.largest).value, "s", where),
     ]
     if call.size is not None and call.size.slope.low > 0:
-        found.append(
+        evidence.append(
             Evidence(f"more in the answer for every {PER:g} entities", call.size.slope.value, "B", where)
         )
-    found += [
+    evidence += [
         Evidence(f"more for every {PER:g} entities", of.slope.value, what, where)
         for what, of in call.growing_counts.items()
     ]
-    return found
+    return evidence
 
 
 def _advice(call: Call, each: bool) -> str:

@@ -12,7 +12,7 @@ from contend.workloads.spec import Duration, Scalar
 
 
 class Growth(Scenario):
-    """Entities of each kind, more and more: what that does to the calls about them.
+    """Entities of each kind, more and more, and the latency of calls about them.
 
     kinds: a cell each; modes: what goes on beside the calls; slo: of a typical call; measure.blocks: passes over each
     kind; measure.budget: shared by them, where no `within` of one is among the parameters.

@@ -15,7 +15,7 @@ _STEPS = 30  # of a band's edge
 
 
 def growth_plots(growths: Growths) -> list[Plot]:
-    """Role: growth; one for each kind that has figures."""
+    """Plots (role: growth) of latency against population, one for each kind that has figures."""
     return [_plot(grown, growths.slo_s) for grown in growths.kinds if grown.calls]
 
 
@@ -71,8 +71,8 @@ def _line(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
 
 def _band(call: Call, end: float, size: float, colour: str, y: Spec) -> Spec:
     def edges(n: float) -> tuple[float, float]:
-        told = call.latency.at(n)
-        return told.low * size, told.high * size
+        estimate = call.latency.at(n)
+        return estimate.low * size, estimate.high * size
 
     return band(edges, _numbers(end), colour, y)
 

@@ -1,4 +1,4 @@
-"""The passes of a run together: of every call how it grows with the population, and when it breaks the SLO.
+"""The results of all passes of a run: how each call grows with the population, and where it misses the SLO.
 
 Made from the documents that the workload left in RUN/outputs/TRIAL/growth.json.
 """
@@ -53,7 +53,7 @@ class Call:
 
     @cached_property
     def together(self) -> Estimate:
-        """The slope, with an interval that holds for all calls of the run together."""
+        """The slope with an interval that holds simultaneously for all calls of the run."""
         return self.latency.slope_at(self.level)
 
     @property
@@ -175,21 +175,21 @@ class Growths(Shape):
 
     @property
     def modes(self) -> list[str]:
-        """Those beside quiet of which there are figures."""
+        """Modes beside `quiet` that have figures."""
         return [mode for mode in MODES if any(mode in call.beside for call in self.calls)]
 
 
 def read(
     run: Path, rows: Iterable[Row], kinds: Sequence[str], slo_s: float, level: float = 0.95
 ) -> Growths | None:
-    """The passes of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
-    found: dict[str, list[tuple[str, Document]]] = {}
+    """Growths of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
+    by_kind: dict[str, list[tuple[str, Document]]] = {}
     in_order = sorted(rows, key=lambda row: (row["block"], row["trial"]))
     for row, document in documents(run, in_order, FILE, wrong_growth):
-        found.setdefault(document["kind"], []).append((str(row["trial"]), document))
-    if not found:
+        by_kind.setdefault(document["kind"], []).append((str(row["trial"]), document))
+    if not by_kind:
         return None
-    ordered = [(kind, found[kind]) for kind in dict.fromkeys((*kinds, *found)) if kind in found]
+    ordered = [(kind, by_kind[kind]) for kind in dict.fromkeys((*kinds, *by_kind)) if kind in by_kind]
     together = sum(len(_names(passes)) for _, passes in ordered)
     controls = sum(1 for _, passes in ordered if _names(passes))
     every = [document for _, passes in ordered for _, document in passes]
@@ -297,7 +297,7 @@ def _trend(visits: Sequence[Visit], unit: str, level: float) -> Trend | None:
 
 def _beside(passes: Passes, name: str, level: float) -> dict[str, Estimate]:
     """Latency under each flood over that in quiet, visit by visit."""
-    found = {}
+    ratios = {}
     for mode in MODES:
         quiet, flooded = [], []
         for _, document in passes:
@@ -310,8 +310,8 @@ def _beside(passes: Passes, name: str, level: float) -> dict[str, Estimate]:
             quiet += [stop[QUIET] for stop in both]
             flooded += [stop[mode] for stop in both]
         if quiet:
-            found[mode] = compare(quiet, flooded, level=level)
-    return found
+            ratios[mode] = compare(quiet, flooded, level=level)
+    return ratios
 
 
 def _flooded(passes: Passes) -> dict[str, float]:
@@ -340,19 +340,19 @@ def answer(growths: Growths) -> str:
     many = f"{len(growths.calls)} calls about {kinds} kind{'s' if kinds != 1 else ''} of entities"
     if flagged:
         worst = flagged[0]
-        said = (
+        text = (
             f"{len(flagged)} of {many} do more work as the cloud fills; {worst.title} most:"
             f" {milliseconds(worst.latency.slope)} ms for every {PER:g} more."
         )
     else:
-        said = f"None of {many} is shown to do more work as the cloud fills."
+        text = f"None of {many} is shown to do more work as the cloud fills."
     reached = [call for call in growths.calls if call.breaks.verdict != "refused"]
     if reached:
         first = min(reached, key=lambda call: call.breaks.value)
         slo = format_duration(1e9 * growths.slo_s)
         at = "from the first entity on" if first.breaks.value == 0 else f"at {broken(first.breaks)}"
-        said += f" {first.title[0].upper()}{first.title[1:]} is the first to miss the SLO of {slo}, {at}."
-    return said
+        text += f" {first.title[0].upper()}{first.title[1:]} is the first to miss the SLO of {slo}, {at}."
+    return text
 
 
 def milliseconds(of: Estimate) -> str:
@@ -373,7 +373,7 @@ def _digits(values: list[float]) -> int:
 
 
 def broken(at: Estimate) -> str:
-    """The population that breaks the SLO.
+    """The population at which the SLO is missed, in words.
 
     >>> broken(Estimate(1240.4, 1190.2, 1302.0, "entities", 20, 0.95, "", "level"))
     '1240 [1190, 1302]'

@@ -14,13 +14,13 @@ QUIET = ("requests",)  # counts that are no trouble
 
 
 def headers(growths: Growths) -> tuple[str, ...]:
-    """Of the table of calls."""
+    """Headers of the table of calls."""
     counts = tuple(f"{what} a call" for what in counted(growths))
     return ("call", "at first", "at last", f"ms per {PER:g} more", "grows", *counts, "misses SLO from")
 
 
 def counted(growths: Growths) -> list[str]:
-    """What the cloud's counters tell of the calls."""
+    """Names of what the cloud's counters count for these calls."""
     return list(dict.fromkeys(what for call in growths.calls for what in call.counted))
 
 
@@ -35,7 +35,7 @@ def row(call: Call, growths: Growths) -> tuple[str, ...]:
 
 
 def _work(of: Trend | None) -> str:
-    """What is counted at the first and the last population.
+    """The work of a call (statements, messages) at the first and the last population.
 
     >>> from contend.stats.trend import Visit, trend
     >>> _work(trend([Visit(n, 5.0 + n) for n in (1, 31, 61, 91, 121)], "SQL"))
@@ -48,7 +48,7 @@ def _work(of: Trend | None) -> str:
 
 
 def about(growths: Growths) -> str:
-    """What the columns are."""
+    """A sentence on what the columns of the table are."""
     level = growths.calls[0].latency.level if growths.calls else 0.95
     slo = format_duration(1e9 * growths.slo_s)
     return (
@@ -58,7 +58,7 @@ def about(growths: Growths) -> str:
 
 
 def populations(growths: Growths) -> str:
-    """How far each kind grew, and why no further."""
+    """A line on how far each kind grew, and why no further."""
     return "; ".join(
         f"{grown.kind} {grown.reached}"
         + (f" ({grown.stopped})" if grown.stopped and grown.stopped != "as many as asked" else "")
@@ -68,15 +68,15 @@ def populations(growths: Growths) -> str:
 
 
 def control(growths: Growths) -> list[tuple[str, bool]]:
-    """Lines, with whether each is an alarm: what the control of each kind changed by, which should be nothing."""
-    told = [
+    """Lines on what the control of each kind changed by (it should be nothing), each with whether it is an alarm."""
+    slopes = [
         f"{grown.kind} {milliseconds(grown.control.slope)}{' ALARM' if grown.alarm else ''}"
         for grown in growths.kinds
         if grown.control is not None
     ]
-    if not told:
+    if not slopes:
         return []
-    lines = [(f"control (a call that looks at no entities), ms per {PER:g} more: {'; '.join(told)}", False)]
+    lines = [(f"control (a call that looks at no entities), ms per {PER:g} more: {'; '.join(slopes)}", False)]
     if any(grown.alarm for grown in growths.kinds):
         alarm = (
             "ALARM: calls that look at no entities changed with the population too, so the service or the host as a"
@@ -87,7 +87,7 @@ def control(growths: Growths) -> list[tuple[str, bool]]:
 
 
 def interference(growths: Growths) -> list[tuple[str, ...]]:
-    """A row a call: the ratio to quiet under each mode there is."""
+    """A row for each call: its ratio to quiet under each mode."""
     return [
         (call.title, *(_ratio(call.beside.get(mode)) for mode in growths.modes))
         for call in growths.calls
@@ -108,25 +108,25 @@ def _ratio(of: Estimate | None) -> str:
 
 
 def floods(growths: Growths) -> str:
-    """How hard the floods were."""
-    told = [
+    """A line on the rates of the floods."""
+    rates = [
         f"{grown.kind} {rate:.1f}/s {MODES[mode]}"
         for grown in growths.kinds
         for mode, rate in grown.flooded_per_s.items()
     ]
-    return f"creations beside the calls: {'; '.join(told)}" if told else ""
+    return f"creations beside the calls: {'; '.join(rates)}" if rates else ""
 
 
 def left_out(growths: Growths) -> list[str]:
-    """Kinds and modes that the cloud did not let us measure, and why."""
-    told = [f"{grown.kind}: {grown.left_out}" for grown in growths.kinds if grown.left_out]
+    """Lines on kinds and modes that the cloud did not allow to be measured, with the reasons."""
+    lines = [f"{grown.kind}: {grown.left_out}" for grown in growths.kinds if grown.left_out]
     for grown in growths.kinds:
-        told += [f"{grown.kind}, {mode}: {why}" for mode, why in grown.modes_left_out.items()]
-    return told
+        lines += [f"{grown.kind}, {mode}: {why}" for mode, why in grown.modes_left_out.items()]
+    return lines
 
 
 def troubles(growths: Growths) -> list[str]:
-    """What went wrong on the way."""
+    """Lines on problems during the run, with their counts."""
     wrong = {what: count for what, count in growths.requests.items() if what not in QUIET}
     total = growths.requests.get("requests", 0)
     return [f"{count} × {what}" for what, count in growths.problems.items()] + [
@@ -135,6 +135,6 @@ def troubles(growths: Growths) -> list[str]:
 
 
 def too_few(growths: Growths) -> list[str]:
-    """The kinds that have no figures though they grew, in a line; empty where there is none."""
+    """A line on kinds that grew but have no figures; empty where there are none."""
     kinds = [grown.kind for grown in growths.kinds if not grown.left_out and not grown.calls]
     return [f"too few steps for a slope: {', '.join(kinds)}; more time, or smaller steps"] if kinds else []

@@ -1,1 +1,1 @@
-"""What another tool measured, as `contend import` read it: it is reported and compared, never run."""
+"""Measurements of another tool, as `contend import` read them: to report and compare, never to run."""

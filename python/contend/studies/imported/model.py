@@ -11,7 +11,7 @@ UNSAID = "the files do not say"
 
 
 class Imported(Scenario):
-    """What another tool measured, as `contend import` read it: it is reported and compared, never run.
+    """Measurements of another tool, as `contend import` read them: to report and compare, never to run.
 
     tool: whose files they were. settings: what all runs were asked for. cells: by their names, the settings in which they
     differ.

@@ -10,10 +10,10 @@ from contend.studies.imported.result import CellLevel, ImportedRuns, headlines
 MOST_CELLS = 24  # more would be a page of their own
 
 
-def imported_plots(found: ImportedRuns) -> list[Plot]:
+def imported_plots(runs: ImportedRuns) -> list[Plot]:
     """One plot a headline metric, with a row a cell."""
     by_metric: dict[tuple[str, str], list[CellLevel]] = {}
-    for level in headlines(found):
+    for level in headlines(runs):
         by_metric.setdefault((level.metric.name, level.metric.unit), []).append(level)
     plots = [_plot(number, levels) for number, levels in enumerate(by_metric.values())]
     return [plot for plot in plots if plot is not None]

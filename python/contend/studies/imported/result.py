@@ -1,4 +1,4 @@
-"""What an imported run says: each cell's own level of each metric, and why two of them are not set against each other."""
+"""Results of an imported run: each cell's level of each metric, and why no two of them are compared."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CellLevel(Shape):
 
 @dataclass(frozen=True, slots=True)
 class ImportedRuns(Shape):
-    """Measurements of another tool. Absent of contend's own runs."""
+    """Measurements of another tool; absent from contend's own runs."""
 
     tool: str
     version: str
@@ -114,12 +114,12 @@ def read(
     )
 
 
-def headlines(found: ImportedRuns) -> list[CellLevel]:
-    return [level for level in found.levels if level.metric.primary]
+def headlines(runs: ImportedRuns) -> list[CellLevel]:
+    return [level for level in runs.levels if level.metric.primary]
 
 
 def needed(level: float) -> int:
-    """Runs that an interval of a level needs.
+    """The number of runs that an interval of this level needs.
 
     >>> needed(0.95)
     6
@@ -127,15 +127,15 @@ def needed(level: float) -> int:
     return next(n for n in range(1, 10_000) if sign_cut(n, level) >= 0)
 
 
-def answer(found: ImportedRuns) -> str:
-    """In one sentence, where there is no ratio."""
-    first = headlines(found)
+def answer(runs: ImportedRuns) -> str:
+    """The answer in one sentence, where there is no ratio."""
+    first = headlines(runs)
     if len(first) == 1:
         return f"{name_of(first[0])}: {first[0].metric.name} {_level(first[0])}."
     parts = [f"{name_of(level)} {_level(level, short=True)}" for level in first[:3]]
     more = f", and {len(first) - 3} more" if len(first) > 3 else ""
     names = list(dict.fromkeys(level.metric.name for level in first))
-    return f"{names[0] if len(names) == 1 else 'Levels'} by {found.tool}: {'; '.join(parts)}{more}."
+    return f"{names[0] if len(names) == 1 else 'Levels'} by {runs.tool}: {'; '.join(parts)}{more}."
 
 
 def name_of(level: CellLevel) -> str:
@@ -148,5 +148,5 @@ def _level(of: CellLevel, *, short: bool = False) -> str:
     runs = f"{e.n} run{'s' if e.n != 1 else ''}"
     if e.verdict == "too few":
         return f"{value} ({runs})" if short else f"{value}, of {runs}: an interval needs {needed(e.level)}"
-    said = f"{value} [{format_value(e.low, e.unit)}, {format_value(e.high, e.unit)}]"
-    return f"{said} ({runs})" if short else f"{said}, the median of {runs}"
+    text = f"{value} [{format_value(e.low, e.unit)}, {format_value(e.high, e.unit)}]"
+    return f"{text} ({runs})" if short else f"{text}, the median of {runs}"

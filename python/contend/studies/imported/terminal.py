@@ -9,21 +9,21 @@ from contend.studies.imported.result import ImportedRuns, headlines
 
 
 def show_imported(
-    found: ImportedRuns,
+    runs: ImportedRuns,
     line: Callable[..., None],
     columns: Callable[[Sequence[str], Sequence[Sequence[str]], int], None],
     *,
     verbose: bool,
 ) -> None:
-    """`line` prints one paragraph, `columns` a table."""
-    everything = verbose or len(found.levels) <= words.MOST_ROWS
+    """Print the levels of an imported run. `line` prints a paragraph, `columns` a table."""
+    everything = verbose or len(runs.levels) <= words.MOST_ROWS
     line()
-    line(f"Levels ({words.files(found)})", "bold")
-    columns(words.short_headers(), words.short_rows(found, everything=everything), 1)
-    hidden = 0 if everything else len(found.levels) - len(headlines(found))
+    line(f"Levels ({words.files(runs)})", "bold")
+    columns(words.short_headers(), words.short_rows(runs, everything=everything), 1)
+    hidden = 0 if everything else len(runs.levels) - len(headlines(runs))
     if hidden:
         line(f"{hidden} levels of other metrics are in the report, or here with -v", "dim", 2, 2)
-    if settings := words.settings(found):
+    if settings := words.settings(runs):
         line(f"asked for: {settings}", "dim", 2, 2)
-    for text in words.about(found):
-        line(text, "yellow" if text in found.refused else "dim", 2, 2)
+    for text in words.about(runs):
+        line(text, "yellow" if text in runs.refused else "dim", 2, 2)

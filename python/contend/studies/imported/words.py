@@ -19,31 +19,31 @@ def headers() -> tuple[str, ...]:
     return "cell", "metric", "level", "interval", "runs", "inside each"
 
 
-def rows(found: ImportedRuns) -> list[tuple[str, ...]]:
-    """A row a cell and metric, whole."""
-    told: list[tuple[str, ...]] = []
-    for of in found.levels:
+def rows(runs: ImportedRuns) -> list[tuple[str, ...]]:
+    """A row for each cell and metric, with all columns."""
+    rows: list[tuple[str, ...]] = []
+    for of in runs.levels:
         low, high = of.samples
         inside = f"{low:,}" if low == high else f"{low:,} – {high:,}"
-        told.append((name_of(of), *_figures(of), "" if (low, high) == (1, 1) else inside))
-    return told
+        rows.append((name_of(of), *_figures(of), "" if (low, high) == (1, 1) else inside))
+    return rows
 
 
 def short_headers() -> tuple[str, ...]:
     return "cell, metric", "level", "interval", "runs"
 
 
-def short_rows(found: ImportedRuns, *, everything: bool) -> list[tuple[str, ...]]:
-    """A line a cell, and one a metric below it, for 80 columns."""
-    told: list[tuple[str, ...]] = []
+def short_rows(runs: ImportedRuns, *, everything: bool) -> list[tuple[str, ...]]:
+    """Rows for 80 columns: a line for each cell, and one for each metric below it."""
+    rows: list[tuple[str, ...]] = []
     last = ""
-    for of in found.levels if everything else headlines(found):
+    for of in runs.levels if everything else headlines(runs):
         if of.cell != last:
-            told.append((name_of(of), "", "", ""))
+            rows.append((name_of(of), "", "", ""))
         metric, *figures = _figures(of)
-        told.append((f"  {metric}", *figures))
+        rows.append((f"  {metric}", *figures))
         last = of.cell
-    return told
+    return rows
 
 
 def _figures(of: CellLevel) -> tuple[str, str, str, str]:
@@ -55,41 +55,41 @@ def _figures(of: CellLevel) -> tuple[str, str, str, str]:
     return f"{of.metric.name}{closed}", format_value(e.value, e.unit), interval, str(e.n)
 
 
-def about(found: ImportedRuns) -> list[str]:
-    """How it was measured, as far as that is known, a line each."""
-    e = next((level.level.estimate for level in found.levels), None)
+def about(runs: ImportedRuns) -> list[str]:
+    """Lines on how the runs were measured, as far as that is known."""
+    e = next((level.level.estimate for level in runs.levels), None)
     level = e.level if e is not None else 0.95
-    told = [
+    lines = [
         f"levels: the median over runs, with its exact {percent(level)} sign-test interval from {needed(level)} runs on;"
         " it holds for these runs, and not for those of another day",
-        f"{found.tool}: {found.about}",
+        f"{runs.tool}: {runs.about}",
     ]
-    if any(x.metric.loop == "closed" for x in found.levels):
-        told.append(
+    if any(x.metric.loop == "closed" for x in runs.levels):
+        lines.append(
             f"{CLOSED} closed loop: the generator waits for each answer, so no such latency is what a user waits"
         )
-    return [*told, *found.refused, *found.notes]
+    return [*lines, *runs.refused, *runs.notes]
 
 
-def settings(found: ImportedRuns) -> str:
-    """What all runs were asked for; "" where nothing is known."""
-    words = [f"{k} {v}" for k, v in found.settings.items() if k != "command"]
+def settings(runs: ImportedRuns) -> str:
+    """The settings that all runs share, in words; "" where none is known."""
+    words = [f"{k} {v}" for k, v in runs.settings.items() if k != "command"]
     more = f", and {len(words) - MOST_SETTINGS} more" if len(words) > MOST_SETTINGS else ""
     return ", ".join(words[:MOST_SETTINGS]) + more
 
 
-def files(found: ImportedRuns) -> str:
+def files(runs: ImportedRuns) -> str:
     """
     >>> files(ImportedRuns("fio", "fio-3.33", 6, "", {}, (), (), ()))
     'fio fio-3.33, imported from 6 files'
     """
-    plural = "s" if found.files != 1 else ""
-    version = f" {found.version}" if found.version not in ("", UNSAID) else ""
-    return f"{found.tool}{version}, imported from {found.files} file{plural}"
+    plural = "s" if runs.files != 1 else ""
+    version = f" {runs.version}" if runs.version not in ("", UNSAID) else ""
+    return f"{runs.tool}{version}, imported from {runs.files} file{plural}"
 
 
 def design(analysis: Analysis) -> str:
-    """In the place of the blocks that contend plans."""
+    """A phrase that replaces the description of contend's blocks."""
     paired = any(cell.estimate.verdict != "refused" for cell in analysis.cells)
     return "made by another tool, in its order; " + (
         "runs that took turns, by their stamps, are paired" if paired else "nothing is set against another"

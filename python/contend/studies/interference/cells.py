@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
+from contend.studies.cell import ALONE, CONTROL, Cell, CellWorkload, cell_workload
 from contend.studies.interference.model import Interference
 
 
 def cells(scenario: Interference) -> tuple[Cell, ...]:
-    victims = [party(ref) for ref in scenario.victims]
-    neighbours = [party(ref) for ref in scenario.neighbours]
+    victims = [cell_workload(ref) for ref in scenario.victims]
+    neighbours = [cell_workload(ref) for ref in scenario.neighbours]
     made: list[Cell] = []
 
     def add(
-        victim: Party,
-        beside: tuple[Party, ...],
+        victim: CellWorkload,
+        beside: tuple[CellWorkload, ...],
         neighbour: str,
         *,
         control: bool = False,
@@ -37,7 +37,7 @@ def cells(scenario: Interference) -> tuple[Cell, ...]:
     pairs = [(v, n) for v in victims for n in neighbours]
     if scenario.directions == "both":
         pairs += [(n, v) for n in neighbours for v in victims]
-    mixes = [[party(ref) for ref in mix] for mix in scenario.mixes]
+    mixes = [[cell_workload(ref) for ref in mix] for mix in scenario.mixes]
     mixed = [member for mix in mixes for member in mix]
     for victim in {v.label: v for v in [*victims, *(v for v, _ in pairs), *mixed]}.values():
         add(victim, (), ALONE)
@@ -56,8 +56,8 @@ def cells(scenario: Interference) -> tuple[Cell, ...]:
     return tuple(made)
 
 
-def rest_of(mix: Sequence[Party], victim: Party) -> tuple[Party, ...] | None:
-    """Who runs beside a member of a mix, each by a name of its own; None for whoever is none."""
+def rest_of(mix: Sequence[CellWorkload], victim: CellWorkload) -> tuple[CellWorkload, ...] | None:
+    """The others of a mix beside one of its members, each with a name of its own; None for a victim that is no member."""
     labels = [member.label for member in mix]
     if victim.label not in labels:
         return None

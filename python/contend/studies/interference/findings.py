@@ -26,12 +26,12 @@ def findings(
     """
     slowed = [r for r in results if r.metric.primary and r.estimate.verdict == "higher"]
     alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
-    found = []
+    made = []
     for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):
-        found.append(
+        made.append(
             _finding(f"F{number}", scenario, result, repeat, alarm=result.factors["victim"] in alarmed)
         )
-    return tuple(found)
+    return tuple(made)
 
 
 def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, *, alarm: bool) -> Finding:
@@ -115,7 +115,7 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
 
 
 def narrowed(repeat: str, scenario: Interference, victim: Application | None) -> str:
-    """The command that repeats the run, for one victim only where that can be said with one more --set."""
+    """The command that repeats the run for one victim only, where one more --set can say that."""
     if victim is None or victim.parameters or victim.limits:
         return repeat
     plain = all(r.workload != victim.workload or not r.parameters for r in scenario.victims)

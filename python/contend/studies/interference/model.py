@@ -16,7 +16,7 @@ Copies = Annotated[
 
 
 class Interference(OnHosts):
-    """Victims alone and beside each neighbour; beside more of themselves; and mixed.
+    """Victims alone and beside each neighbour; beside copies of themselves; and in mixes.
 
     copies: how many of the same at once, the measured one among them. mixes: workloads that run at the same time, each
     measured in its turn.

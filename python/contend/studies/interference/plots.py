@@ -1,4 +1,4 @@
-"""Pictures of crowds: slowdown against how many of the same run at once, beside what CPU time alone would make."""
+"""Plots of copies: slowdown against how many of the same run at once, beside what CPU time alone would make."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 from contend.report import words
 from contend.report.plotkit import COLOUR, Plot, Spec, bounds, chart, dots, marks, quantity
 from contend.report.theme import series_colours
-from contend.studies.interference.crowds import Crowd
+from contend.studies.interference.copies import CopiesCurve
 
 HEIGHT = 260
 
 
-def crowd_plots(crowds: tuple[Crowd, ...]) -> list[Plot]:
-    """Role: crowd; one for all applications, none where nothing was measured in numbers."""
-    crowds = tuple(crowd for crowd in crowds if crowd.points)
-    if not crowds:
+def copies_plots(curves: tuple[CopiesCurve, ...]) -> list[Plot]:
+    """The plot (role: crowd) of slowdown by number of copies, for all applications; none where numbers were not varied."""
+    curves = tuple(curve for curve in curves if curve.points)
+    if not curves:
         return []
-    colours = series_colours([crowd.application for crowd in crowds])
+    colours = series_colours([curve.application for curve in curves])
     values: list[dict[str, Any]] = []
     fair: list[dict[str, Any]] = []
-    for crowd in crowds:
-        colour = colours[crowd.application]
-        values.append({"k": 1, "v": 1.0, "colour": colour, "say": f"{crowd.application} alone"})
-        for point in crowd.points:
+    for curve in curves:
+        colour = colours[curve.application]
+        values.append({"k": 1, "v": 1.0, "colour": colour, "say": f"{curve.application} alone"})
+        for point in curve.points:
             e = point.slowdown
             edges = {"low": e.low, "high": e.high} if math.isfinite(e.high) and e.low > 0 else {}
-            say = f"{point.copies} of {crowd.application}: {words.ratio(e)}"
+            say = f"{point.copies} of {curve.application}: {words.ratio(e)}"
             values.append({"k": point.copies, "v": e.value, "colour": colour, "say": say, **edges})
-        most = max(point.copies for point in crowd.points)
-        if crowd.wants is not None:
-            knee = min(max(1.0, crowd.cpus / crowd.wants), most)
+        most = max(point.copies for point in curve.points)
+        if curve.wants is not None:
+            knee = min(max(1.0, curve.cpus / curve.wants), most)
             ends = [1.0, knee, float(most)]
             fair += [
                 {
                     "k": k,
-                    "v": max(1.0, k * crowd.wants / crowd.cpus),
+                    "v": max(1.0, k * curve.wants / curve.cpus),
                     "colour": colour,
-                    "of": crowd.application,
+                    "of": curve.application,
                 }
                 for k in dict.fromkeys(ends)
             ]
@@ -59,13 +59,13 @@ def crowd_plots(crowds: tuple[Crowd, ...]) -> list[Plot]:
     )
     table = tuple(
         (
-            crowd.application,
+            curve.application,
             str(p.copies),
             words.ratio(p.slowdown),
             "-" if math.isnan(p.fair) else f"{p.fair:.2f}",
         )
-        for crowd in crowds
-        for p in crowd.points
+        for curve in curves
+        for p in curve.points
     )
     headers = ("application", "at once", "slowdown", "by CPU time alone")
     title = "Slowdown of each, by how many there are"

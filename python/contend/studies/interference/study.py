@@ -10,9 +10,9 @@ from contend.advice.finding import Finding
 from contend.errors import CannotHonour
 from contend.studies.base import OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
-from contend.studies.interference import crowds
+from contend.studies.interference import copies
 from contend.studies.interference.cells import cells
-from contend.studies.interference.crowds import Crowd
+from contend.studies.interference.copies import CopiesCurve
 from contend.studies.interference.findings import findings
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario, WorkloadRef
@@ -43,9 +43,9 @@ class InterferenceStudy(Study[Interference]):
 
         changes: dict[str, Any] = {}
         for key in ("victims", "neighbours"):
-            asked = getattr(scenario, key)
-            changes[key] = tuple(ref for ref in asked if is_here(ref, key[:-1]))
-            if asked and not changes[key]:
+            refs = getattr(scenario, key)
+            changes[key] = tuple(ref for ref in refs if is_here(ref, key[:-1]))
+            if refs and not changes[key]:
                 raise CannotHonour(f"none of the {key} can run here", hint="; ".join(left_out))
         changes["mixes"] = tuple(
             mix for mix in scenario.mixes if all(is_here(ref, "mix with") for ref in mix)
@@ -55,54 +55,54 @@ class InterferenceStudy(Study[Interference]):
     def placing(self, scenario: Interference) -> Placing:
         return scenario.placement
 
-    def read(self, scenario: Interference, run: OnRecord) -> tuple[crowds.Crowd, ...]:
+    def read(self, scenario: Interference, run: OnRecord) -> tuple[copies.CopiesCurve, ...]:
         given = [len(row["honoured"]["cpus"]) for row in run.counted if row.get("honoured", {}).get("cpus")]
         cpus = min(given, default=int(run.environment.get("cpus", 1)))
-        return crowds.read(run.primary, cpus)
+        return copies.read(run.primary, cpus)
 
     def answer(
         self,
         scenario: Interference,
         run: OnRecord,
-        result: tuple[crowds.Crowd, ...],
+        result: tuple[copies.CopiesCurve, ...],
         findings: Sequence[Finding],
     ) -> str:
-        """Who suffers most, and beside whom."""
-        if not (told := known(run.shown)):
+        """A sentence on which victim suffers most, and beside which neighbour."""
+        if not (compared := known(run.shown)):
             return ""
-        slowed = [one for one in told if one.estimate.verdict == "higher"]
+        slowed = [one for one in compared if one.estimate.verdict == "higher"]
         if not slowed:
-            pairs = f"{len(told)} pair{'s' if len(told) != 1 else ''}"
+            pairs = f"{len(compared)} pair{'s' if len(compared) != 1 else ''}"
             return f"No victim is detectably slowed by any of these neighbours ({pairs})."
         worst = max(slowed, key=lambda one: abs(math.log(one.estimate.value)))
-        quiet = len(told) - len(slowed)
-        rest = f" {quiet} of {len(told)} pairs show no detectable slowdown." if quiet else ""
+        quiet = len(compared) - len(slowed)
+        rest = f" {quiet} of {len(compared)} pairs show no detectable slowdown." if quiet else ""
         victim, neighbour = worst.factors["victim"], worst.factors["neighbour"]
         return f"{victim} suffers most: {ratio(worst.estimate)} times slower beside {neighbour}.{rest}"
 
     def findings(
-        self, scenario: Interference, run: OnRecord, result: tuple[crowds.Crowd, ...]
+        self, scenario: Interference, run: OnRecord, result: tuple[copies.CopiesCurve, ...]
     ) -> tuple[Finding, ...]:
         return findings(scenario, run.results, run.controls, run.repeat)
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
-        for crowd in report.analysis.result:
+        for curve in report.analysis.result:
             printer.line()
-            printer.line("; ".join(crowds.lines(crowd)) + ".", hang=2)
+            printer.line("; ".join(copies.lines(curve)) + ".", hang=2)
 
     def plots(self, report: ReportInput) -> list[Plot]:
-        from contend.studies.interference.plots import crowd_plots
+        from contend.studies.interference.plots import copies_plots
 
-        return crowd_plots(report.analysis.result)
+        return copies_plots(report.analysis.result)
 
     def result_type(self) -> Any:
-        return tuple[Crowd, ...]
+        return tuple[CopiesCurve, ...]
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("crowd", "More of the same"),)
 
     def values(self, report: ReportInput) -> Mapping[str, Any]:
-        return {"crowds": report.analysis.result, "crowd_lines": crowds.lines}
+        return {"curves": report.analysis.result, "curve_lines": copies.lines}
 
 
 STUDY = InterferenceStudy()

@@ -1,4 +1,4 @@
-"""What a platform costs an application, as findings: pin it or not, how much of the host it needs, its own cost."""
+"""Findings on the cost of a platform: whether to pin it, how much of the host it needs, its own cost."""
 
 from __future__ import annotations
 
@@ -15,48 +15,53 @@ from contend.stats.platform_size import Decomposition, Setting
 from contend.studies.overhead.host_findings import host_findings
 from contend.studies.overhead.network_findings import network_findings
 from contend.studies.overhead.practices import NEGLIGIBLE, direction, fading_words
-from contend.studies.overhead.result import Overheads, place_words
+from contend.studies.overhead.result import Overheads, platform_words
 from contend.studies.overhead.variant_findings import variant_findings, words
-from contend.studies.overhead.variants import host_cpus, is_of, place_of
+from contend.studies.overhead.variants import host_cpus, is_of, platform_of
 from contend.studies.rules import Cause, caused, explain
 
 
-def findings(found: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:
-    """Of every application, the costliest first. cells: headline comparisons; repeat: repeats the run."""
-    drafts = sorted(_drafts(found, cells, repeat), key=lambda draft: -draft.estimate.value)
+def findings(overheads: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:
+    """Findings of every application, the costliest first. cells: headline comparisons; repeat: the command that repeats
+    the run."""
+    drafts = sorted(_drafts(overheads, cells, repeat), key=lambda draft: -draft.estimate.value)
     return tuple(replace(draft, id=f"F{number}") for number, draft in enumerate(drafts, start=1))
 
 
-def _drafts(found: Overheads, cells: Sequence[CellResult], repeat: str) -> Iterator[Finding]:
+def _drafts(overheads: Overheads, cells: Sequence[CellResult], repeat: str) -> Iterator[Finding]:
     for application in dict.fromkeys(cell.factors["victim"] for cell in cells):
         mine = [cell for cell in cells if cell.factors["victim"] == application]
-        ours = [e for e in found.effects if e.over[0].application == application]
-        ours = [e for e in ours if e.over[0].platform not in found.emulated]
+        effects = [e for e in overheads.effects if e.over[0].application == application]
+        effects = [e for e in effects if e.over[0].platform not in overheads.emulated]
         # What is of a smaller host is there to be compared with: the host that is advised on is the whole one.
-        whole = [e for e in ours if e.over[0].host_cpus == found.host_cpus]
+        whole = [e for e in effects if e.over[0].host_cpus == overheads.host_cpus]
         pinning = [e for e in whole if e.kind == "pinning"]
-        plain = not found.applications[application].parameters
+        plain = not overheads.applications[application].parameters
         verify = f"{repeat} --set apps={shlex.quote(application)}" if plain else repeat
         for platform in dict.fromkeys(e.over[0].platform for e in pinning):
             for wanted in ("higher", "lower"):
-                told = [e for e in pinning if e.over[0].platform == platform and direction(e.ratio) == wanted]
-                if told:
-                    yield _pinning(told, mine, verify)
+                same_way = [
+                    e for e in pinning if e.over[0].platform == platform and direction(e.ratio) == wanted
+                ]
+                if same_way:
+                    yield _pinning(same_way, mine, verify)
         for kind in VARIED:
-            yield from variant_findings([e for e in whole if e.kind == kind], mine, verify, found.variants)
-        yield from host_findings(ours, found.hosts, mine, verify)
+            yield from variant_findings(
+                [e for e in whole if e.kind == kind], mine, verify, overheads.variants
+            )
+        yield from host_findings(effects, overheads.hosts, mine, verify)
         yield from network_findings([e for e in whole if e.kind == "network"], repeat)
-        for part in found.decompositions:
-            if part.application != application or part.platform in found.emulated:
+        for part in overheads.decompositions:
+            if part.application != application or part.platform in overheads.emulated:
                 continue
-            if part.host_cpus != found.host_cpus:
+            if part.host_cpus != overheads.host_cpus:
                 continue
             if part.refused:  # what is type and what is size is not known; that it costs is
                 there = [
                     c
                     for c in mine
                     if _of(c) == (part.platform, part.provisioning)
-                    and host_cpus(place_of(c.values), found.host_cpus) == found.host_cpus
+                    and host_cpus(platform_of(c.values), overheads.host_cpus) == overheads.host_cpus
                 ]
                 dear = [c for c in there if direction(c.estimate) == "higher"]
                 if dear:
@@ -78,23 +83,23 @@ def _causes(cells: Sequence[CellResult], setting: Setting) -> list[Cause]:
     return next((explain(cell) for cell in cells if is_of(cell, setting)), [])
 
 
-def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -> Finding:
-    """told: of one application and platform, all to the same side."""
-    helps = direction(told[0].ratio) == "higher"
-    most = max(told, key=lambda e: abs(math.log(e.ratio.value)))
+def _pinning(effects: Sequence[Effect], cells: Sequence[CellResult], verify: str) -> Finding:
+    """A finding on pinning. effects: of one application and platform, all in the same direction."""
+    helps = direction(effects[0].ratio) == "higher"
+    most = max(effects, key=lambda e: abs(math.log(e.ratio.value)))
     vanilla = most.over[0]
-    sizes = ", ".join(f"{words(e.ratio)} at {cpus_label(e.over[0].size)}" for e in told)
+    sizes = ", ".join(f"{words(e.ratio)} at {cpus_label(e.over[0].size)}" for e in effects)
     sentence = (
         f"{vanilla.application} in a {vanilla.platform} under a quota takes {sizes}, of what it takes on a set of"
         f" CPUs{'' if helps else ': pinning costs here'}"
     )
     causes: list[Cause] = []
-    for effect in sorted(told, key=lambda e: -e.ratio.value):
+    for effect in sorted(effects, key=lambda e: -e.ratio.value):
         if causes := _causes(cells, effect.over[0]):
             where = cpus_label(effect.over[0].size)
-            sentence += f"; under the quota of {where} {'; '.join(c.told for c in causes)}"
+            sentence += f"; under the quota of {where} {'; '.join(c.as_clause for c in causes)}"
             break
-    part = any(e.over[0].size != math.ceil(e.over[0].size) for e in told)
+    part = any(e.over[0].size != math.ceil(e.over[0].size) for e in effects)
     return caused(
         causes,
         kind="pin" if helps else "do-not-pin",
@@ -105,7 +110,7 @@ def _pinning(told: Sequence[Effect], cells: Sequence[CellResult], verify: str) -
         + ("; of a part of a CPU, one CPU beside the quota" if part else "")
         if helps
         else "leave it to the scheduler: a quota (--cpus, cpu.max) without a set of CPUs",
-        verify=f"{verify} --set sizes={_yaml([e.over[0].size for e in told])}",
+        verify=f"{verify} --set sizes={_yaml([e.over[0].size for e in effects])}",
     )
 
 
@@ -150,14 +155,14 @@ def _of(cell: CellResult) -> tuple[str, str]:
 
 
 def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
-    cpus = place_of(cell.values).cpus
+    cpus = platform_of(cell.values).cpus
     causes = explain(cell) if cpus == math.ceil(cpus) else []
     sentence = (
-        f"{part.application} takes {words(cell.estimate)} as long in a {place_words(cell)} as on the bare host of"
+        f"{part.application} takes {words(cell.estimate)} as long in a {platform_words(cell)} as on the bare host of"
         " its size"
     )
     if causes:
-        sentence += f"; there {'; '.join(c.told for c in causes)}"
+        sentence += f"; there {'; '.join(c.as_clause for c in causes)}"
     return caused(
         causes,
         kind="platform-cost",
@@ -177,7 +182,7 @@ def _type(part: Decomposition, cells: Sequence[CellResult], verify: str) -> Find
         " host's CPUs as on the bare host: the platform's own cost, which no size takes away"
     )
     if causes:
-        sentence += f"; there {'; '.join(c.told for c in causes)}"
+        sentence += f"; there {'; '.join(c.as_clause for c in causes)}"
     return caused(
         causes,
         kind="platform-type",

@@ -11,7 +11,7 @@ from contend.platforms import hotplug, masks, programs
 from contend.platforms.network import check_pair
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Topology
-from contend.studies import places
+from contend.studies import platform_settings
 from contend.studies.model import WorkloadRef
 from contend.studies.overhead.model import Overhead
 from contend.workloads.instance import resolve
@@ -19,7 +19,7 @@ from contend.workloads.load import load as load_workload
 
 
 def fitted(scenario: Overhead) -> tuple[Overhead, tuple[str, ...]]:
-    """The scenario with what this host gives of it, and what it does not, in words. Raises CannotHonour."""
+    """The scenario fitted to this host, and a line on each thing the host does not offer. Raises CannotHonour."""
     if scenario.app and not scenario.directory:
         scenario = scenario.model_copy(update={"directory": str(Path.cwd())})
     cpus, memory = len(Topology.read().cpus), _memory_bytes()
@@ -40,12 +40,16 @@ def fitted(scenario: Overhead) -> tuple[Overhead, tuple[str, ...]]:
     scenario = scenario.model_copy(update={"sizes": tuple(fits), "apps": apps})
     scenario, unlike = _hosts(scenario)
     skipped += unlike
-    refused = places.cannot(scenario)
-    skipped += places.told(refused)
-    skipped += [f"without: there is no place '{name}'" for name in places.unknown(scenario)]
-    without = dict.fromkeys((*scenario.without, *(place.label for place in refused)))
+    refused = platform_settings.cannot(scenario)
+    skipped += platform_settings.refusal_lines(refused)
+    skipped += [f"without: there is no place '{name}'" for name in platform_settings.unknown(scenario)]
+    without = dict.fromkeys((*scenario.without, *(platform.label for platform in refused)))
     scenario = scenario.model_copy(update={"without": tuple(without)})
-    if not any(places.places(scenario, size, host) for host in places.hosts(scenario) for size in fits):
+    if not any(
+        platform_settings.settings_on(scenario, size, host)
+        for host in platform_settings.hosts(scenario)
+        for size in fits
+    ):
         raise CannotHonour("none of the places can be had on this host", hint="; ".join(skipped))
     return scenario, (*skipped, *shut)
 
@@ -102,10 +106,10 @@ def _memory_bytes() -> int:
 
 
 def check_app(app: str, directory: str) -> None:
-    """The user's own command must be there; one with a slash is looked for where it runs."""
+    """Check that the user's own command exists; one with a slash is looked up in its directory. Raises CannotHonour."""
     program = next(iter(shlex.split(app)), "")
-    found = (Path(directory) / program).exists() if "/" in program else programs.find_command(program)
-    if not found:
+    is_there = (Path(directory) / program).exists() if "/" in program else programs.find_command(program)
+    if not is_there:
         raise CannotHonour(
             f"app cannot run: there is no program '{program}'",
             hint="install it or give its path; what only a shell knows: sh -c '...'",

@@ -18,7 +18,7 @@ from contend.studies.rules import Cause, caused, explain
 def host_findings(
     effects: Sequence[Effect], hosts: Mapping[int, str], cells: Sequence[CellResult], verify: str
 ) -> Iterator[Finding]:
-    """One for each platform and provisioning that the share changes something for, and each way it does.
+    """A finding for each platform, provisioning and direction in which the share of the host matters.
 
     effects: of one application, of all kinds; hosts: by CPUs, how each host came to have so many.
     """
@@ -32,7 +32,7 @@ def host_findings(
 
 
 def _finding(
-    told: Sequence[Effect],
+    effects: Sequence[Effect],
     wanted: str,
     beside: Sequence[Effect],
     crossed: Sequence[Effect],
@@ -41,35 +41,35 @@ def _finding(
     verify: str,
 ) -> Finding:
     extreme = max if wanted == "higher" else min
-    most = extreme(told, key=lambda e: e.ratio.value)
+    most = extreme(effects, key=lambda e: e.ratio.value)
     setting = most.over[0]
     parts = ", ".join(
         f"{words(e.ratio)} at {cpus_label(e.over[0].size)} on a host of {_host(e.over[0])}, of what it takes on one of"
         f" {_host(e.under[0])}"
-        for e in told
+        for e in effects
     )
     sentence = f"{setting.application} in a {setting.provisioning} {setting.platform} takes {parts}"
     causes: list[Cause] = []
     if wanted == "higher":
         causes = next((explain(c) for c in cells if is_of(c, setting)), [])
         if causes:
-            sentence += f"; on the larger {'; '.join(c.told for c in causes)}"
+            sentence += f"; on the larger {'; '.join(c.as_clause for c in causes)}"
     for effect in crossed:
-        if said := _crossed(effect):
-            sentence += f"; {said}"
+        if clause := _crossed(effect):
+            sentence += f"; {clause}"
             break
-    if any(hosts.get(int(e.under[0].host_cpus)) == "confined" for e in told):
+    if any(hosts.get(int(e.under[0].host_cpus)) == "confined" for e in effects):
         sentence += "; the smaller host was confined, not made by taking CPUs offline"
     helps = any(direction(e.ratio) == "higher" for e in crossed)
-    sizes = ",".join(f"{size:g}" for size in sorted({e.over[0].size for e in told}))
-    of = ",".join(f"{n:g}" for n in sorted({s.host_cpus for e in told for s in (*e.over, *e.under)}))
+    sizes = ",".join(f"{size:g}" for size in sorted({e.over[0].size for e in effects}))
+    of = ",".join(f"{n:g}" for n in sorted({s.host_cpus for e in effects for s in (*e.over, *e.under)}))
     return caused(
         causes,
         kind="host-share",
         subject=setting.application,
         sentence=sentence + ".",
         estimate=most.ratio,
-        advice=_least(told, beside, helps=helps)
+        advice=_least(effects, beside, helps=helps)
         if wanted == "higher"
         else "a small share of a large host costs it nothing here: no minimum of CHR is needed",
         verify=f"{verify} --set hosts=[{of}] --set sizes=[{sizes}]",
@@ -82,21 +82,21 @@ def _host(setting: Setting) -> str:
 
 def _crossed(effect: Effect) -> str:
     """A sentence where pinning changes what the share costs; "" where the run cannot say."""
-    said = {
+    text = {
         "higher": "a set of CPUs makes that less",
         "lower": "a set of CPUs makes that more",
         "negligible": f"a set of CPUs makes no difference to that ({words(effect.ratio)})",
     }.get(direction(effect.ratio), "")
-    if not said and effect.ratio.verdict == "no detectable effect":
-        said = (
+    if not text and effect.ratio.verdict == "no detectable effect":
+        text = (
             f"that a set of CPUs changes that was not seen ({effect.detectable:.1%} or more would have been)"
         )
-    return said
+    return text
 
 
-def _least(told: Sequence[Effect], beside: Sequence[Effect], *, helps: bool) -> str:
+def _least(effects: Sequence[Effect], beside: Sequence[Effect], *, helps: bool) -> str:
     """The smallest share measured above the largest that certainly costs. beside: all of this platform, these too."""
-    worst = max(e.over[0].chr for e in told)
+    worst = max(e.over[0].chr for e in effects)
     settings = [s for e in beside for s in (e.over[0], e.under[0])]
     least = min((s for s in settings if s.chr > worst), key=lambda s: s.chr)
     return (

@@ -1,4 +1,4 @@
-"""Findings on a network pair over loopback (the effect network): by itself, and what a platform adds."""
+"""Findings on a network pair compared with loopback (the effect network): by itself, and what a platform adds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE = {
 
 
 def network_findings(effects: Sequence[Effect], repeat: str) -> Iterator[Finding]:
-    """One for each place and each way it goes there, the bare host first.
+    """A finding for each platform setting and direction, the bare host first.
 
     effects: of one application. repeat: repeats the run, with both networks: neither says anything without the other.
     """
@@ -59,8 +59,8 @@ def _bare(application: str, sizes: str) -> str:
     )
 
 
-def _beyond(application: str, place: str, sizes: str) -> str:
+def _beyond(application: str, platform: str, sizes: str) -> str:
     return (
-        f"{application} in a {place} over a network pair takes {sizes}, of what it takes there over loopback, beyond what"
+        f"{application} in a {platform} over a network pair takes {sizes}, of what it takes there over loopback, beyond what"
         " the pair changes on the bare host."
     )

@@ -11,13 +11,13 @@ from contend.report import words
 from contend.report.matrix import platform_name, subject
 from contend.report.plotkit import Plot, Spec, bars_with_intervals, chart, dashed, quantity
 from contend.report.theme import series_colours
-from contend.studies.overhead.variants import place_of
+from contend.studies.overhead.variants import platform_of
 
 HEIGHT = 220
 
 
 def overhead_plots(analysis: Analysis) -> list[Plot]:
-    """Role: overhead; one an application."""
+    """Plots (role: overhead) of ratios by size and platform, one an application."""
     cells = [c for c in analysis.cells if c.metric.primary and math.isfinite(c.estimate.value)]
     names = list(dict.fromkeys(platform_name(c.factors) for c in cells))
     colours = series_colours(names)
@@ -31,7 +31,7 @@ def overhead_plots(analysis: Analysis) -> list[Plot]:
 def _bars(number: int, application: str, cells: list[CellResult], colours: dict[str, str]) -> Plot:
     """Grouped bars as the study's figures have them: a group a size, a bar a platform and provisioning."""
     sizes = list(
-        dict.fromkeys(sized(c.factors) for c in sorted(cells, key=lambda c: place_of(c.values).cpus))
+        dict.fromkeys(sized(c.factors) for c in sorted(cells, key=lambda c: platform_of(c.values).cpus))
     )
     platforms = [name for name in colours if any(platform_name(c.factors) == name for c in cells)]
     values: list[dict[str, Any]] = []

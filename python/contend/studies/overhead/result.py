@@ -1,4 +1,4 @@
-"""What the cells of an overhead study say together: of each application what part of a platform's cost is its size.
+"""Results of an overhead study: for each application the part of a platform's cost that comes from its size.
 
 Ratios of single cells are in the analysis like any other's; here are the quotients of them (`contend.stats.platform_size`,
 `platform_effects`, `platform_curves`).
@@ -23,7 +23,7 @@ from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind, effects
 from contend.stats.platform_size import Decomposition, Setting, SizeCell, decompositions
 from contend.store.cells import NO_VALUES, Application, SizedPlatform, Values
 from contend.studies.overhead.practices import Practice
-from contend.studies.overhead.variants import Variant, pairs, place_of, throttled, variant
+from contend.studies.overhead.variants import Variant, pairs, platform_of, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
 from contend.text.shape import HIDDEN, Count, Finite, Named, Shape, computed
 from contend.units import format_ratio
@@ -127,8 +127,8 @@ class Measured:
     recorded: Values = NO_VALUES
 
     @property
-    def place(self) -> SizedPlatform:
-        return place_of(self.recorded)
+    def platform(self) -> SizedPlatform:
+        return platform_of(self.recorded)
 
 
 def read(
@@ -143,7 +143,7 @@ def read(
     blocks = sorted({block for cell in cells for block in (*cell.blocks, *cell.baseline_blocks)})
     table = []
     applications = {c.factors["victim"]: c.recorded.victim for c in cells if c.recorded.victim is not None}
-    variants = {c.factors["provisioning"]: variant(c.factors["provisioning"], c.place) for c in cells}
+    variants = {c.factors["provisioning"]: variant(c.factors["provisioning"], c.platform) for c in cells}
     for cell in cells:
         values = by_block(cell.values, cell.blocks, blocks)
         baseline = by_block(cell.baseline, cell.baseline_blocks, blocks)
@@ -158,7 +158,7 @@ def read(
         startup_s=_startups(cells),
         notes=tuple(_notes(cells, host_cpus, emulated, libvirts or {})),
         throttled={_setting(cell, host_cpus): cell.throttled for cell in cells if cell.throttled is not None},
-        hosts={c.place.host: c.place.host_by for c in cells if c.place.host is not None},
+        hosts={c.platform.host: c.platform.host_by for c in cells if c.platform.host is not None},
         applications=applications,
         variants=variants,
     )
@@ -171,11 +171,11 @@ def _effects(
     level: float,
     seed: int,
 ) -> tuple[Effect, ...]:
-    """Of every kind. What a network costs by itself is that of the bare host, whose figures have no baseline."""
+    """Effects of every kind. The network's own effect is that on the bare host, whose figures have no baseline."""
     kinds = [kind for kind in KINDS if kind != "network"]
     there = {cell.setting.application for cell in table}
     known = {name: of for name, of in applications.items() if name in there}
-    found = effects(table, pieces=pieces(known), pairs=pairs(variants), kinds=kinds, level=level, seed=seed)
+    plain = effects(table, pieces=pieces(known), pairs=pairs(variants), kinds=kinds, level=level, seed=seed)
     over = networks(known)
     bare: dict[Setting, SizeCell] = {}
     for cell in table if over else ():
@@ -183,11 +183,11 @@ def _effects(
         if np.isfinite(cell.baseline).any():
             bare[of] = SizeCell(of, cell.baseline, np.ones(len(cell.baseline)))
     every = [*bare.values(), *table]
-    return (*found, *effects(every, networks=over, kinds=["network"], level=level, seed=seed))
+    return (*plain, *effects(every, networks=over, kinds=["network"], level=level, seed=seed))
 
 
 def part(cpus: float, loop: str = "") -> float:
-    """Of the CPUs that a cell's baseline has: 1, but for sizes that are no whole number of CPUs.
+    """The part of its baseline's CPUs that a cell has: 1, but for sizes that are no whole number of CPUs.
 
     loop: of the metric. What is asked for at a stated rate is as much on a part of a CPU: its latency is no work done.
 
@@ -200,13 +200,13 @@ def part(cpus: float, loop: str = "") -> float:
 
 
 def measured(result: CellResult) -> Measured:
-    """A comparison's values, lower is better, and as if the platform had its whole CPUs.
+    """The values of a comparison, where lower is better, scaled as if the platform had whole CPUs.
 
     Where it was refused, the baseline's are not known: what needs none, like the effect of pinning, still is.
     """
     turn = -1 if result.metric.better == "higher" else 1
     own, bare = result.treatment, result.baseline
-    scale = part(place_of(result.values).cpus, result.metric.loop)
+    scale = part(platform_of(result.values).cpus, result.metric.loop)
     refused = result.estimate.warnings[0] if result.estimate.method == NO_RATIO else ""
     return Measured(
         result.factors,
@@ -222,11 +222,11 @@ def measured(result: CellResult) -> Measured:
 
 
 def _startups(cells: Sequence[Measured]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    by_platform: dict[str, list[float]] = {}
     for cell in cells:
         if cell.startup_s is not None:
-            found.setdefault(cell.factors["platform"], []).append(cell.startup_s)
-    return {platform: statistics.median(times) for platform, times in found.items()}
+            by_platform.setdefault(cell.factors["platform"], []).append(cell.startup_s)
+    return {platform: statistics.median(times) for platform, times in by_platform.items()}
 
 
 def by_block(values: Sequence[float], blocks: Sequence[int], wanted: Sequence[int]) -> list[float]:
@@ -235,10 +235,10 @@ def by_block(values: Sequence[float], blocks: Sequence[int], wanted: Sequence[in
     >>> by_block([1.0, 4.0, 3.0], [0, 0, 2], [0, 1, 2])
     [2.0, nan, 3.0]
     """
-    found: dict[int, list[float]] = {}
+    grouped: dict[int, list[float]] = {}
     for value, block in zip(values, blocks, strict=True):
-        found.setdefault(block, []).append(value)
-    means = {b: of[0] if len(of) == 1 else statistics.geometric_mean(of) for b, of in found.items()}
+        grouped.setdefault(block, []).append(value)
+    means = {b: of[0] if len(of) == 1 else statistics.geometric_mean(of) for b, of in grouped.items()}
     return [means.get(block, math.nan) for block in wanted]
 
 
@@ -248,8 +248,8 @@ def _setting(cell: Measured, host_cpus: int) -> Setting:
         factors["victim"],
         factors["platform"],
         factors["provisioning"],
-        cell.place.cpus,
-        host_of(cell.place, host_cpus),
+        cell.platform.cpus,
+        host_of(cell.platform, host_cpus),
     )
 
 
@@ -260,12 +260,12 @@ def pieces(applications: Mapping[str, Application]) -> dict[str, str]:
     {'x[pieces=9]': 'x'}
     """
     whole = {_key_of(of): name for name, of in applications.items() if PIECES not in of.parameters}
-    found = {}
+    split = {}
     for name, of in applications.items():
         as_a_whole = _key_of(of.without(PIECES))
         if PIECES in of.parameters and as_a_whole in whole:
-            found[name] = whole[as_a_whole]
-    return found
+            split[name] = whole[as_a_whole]
+    return split
 
 
 def _key_of(application: Application) -> tuple[object, ...]:
@@ -275,18 +275,18 @@ def _key_of(application: Application) -> tuple[object, ...]:
 def _notes(
     cells: Sequence[Measured], host_cpus: int, emulated: Sequence[str], libvirts: Mapping[str, str]
 ) -> list[str]:
-    """What a reader must know of how the figures were made."""
+    """Notes on how the figures were made, which a reader must know."""
     refused = {
         (cell.factors["victim"], sized(cell.factors), cell.refused): None for cell in cells if cell.refused
     }
-    sizes = sorted({cell.place.cpus for cell in cells})
+    sizes = sorted({cell.platform.cpus for cell in cells})
     notes = [f"{victim}, {size}, has no ratio: {why}" for victim, size, why in refused]
     notes += _host_notes(cells, host_cpus)
     parts = [size for size in sizes if size != math.ceil(size)]
     if parts:
-        told = ", ".join(f"{size:g}" for size in parts)
+        text = ", ".join(f"{size:g}" for size in parts)
         notes.append(
-            f"size{'s' if len(parts) > 1 else ''} {told}: compared with what whole CPUs would take if they gave that part of"
+            f"size{'s' if len(parts) > 1 else ''} {text}: compared with what whole CPUs would take if they gave that part of"
             " their time"
         )
     notes += [f"{kind}: emulated, which says nothing of virtualisation" for kind in emulated]
@@ -303,18 +303,18 @@ def networks(applications: Mapping[str, Application]) -> dict[str, str]:
     >>> networks({"http": Application("http"), "http[network=host]": Application("http", {"network": "host"})})
     {'http': 'http[network=host]'}
     """
-    found: dict[tuple[object, ...], dict[bool, str]] = {}
+    sides: dict[tuple[object, ...], dict[bool, str]] = {}
     for name, of in applications.items():
         over_loopback = of.parameters.get(NETWORK) == "host"
-        found.setdefault(_key_of(of.without(NETWORK)), {})[over_loopback] = name
-    return {of[False]: of[True] for of in found.values() if len(of) == 2}
+        sides.setdefault(_key_of(of.without(NETWORK)), {})[over_loopback] = name
+    return {of[False]: of[True] for of in sides.values() if len(of) == 2}
 
 
 def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:
     """How hosts of fewer CPUs were made: those of bare figures, and those that a run varies."""
-    hosts = {host_of(c.place, whole): c.place.host_by for c in cells}
+    hosts = {host_of(c.platform, whole): c.platform.host_by for c in cells}
     for host, by in sorted(hosts.items(), reverse=True):
-        of = {math.ceil(c.place.cpus) for c in cells if host_of(c.place, whole) == host}
+        of = {math.ceil(c.platform.cpus) for c in cells if host_of(c.platform, whole) == host}
         smaller = sorted(n for n in of if n < host)
         if by == "offline":
             yield f"the host of {cpus_label(host)} is this one with the others taken offline"
@@ -324,13 +324,13 @@ def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:
                 f" taken offline; the kernel had all {whole}, and programs may see them"
             )
         if smaller:
-            told = ", ".join(str(n) for n in smaller)
+            text = ", ".join(str(n) for n in smaller)
             where = f"that of {host}" if by else f"this one of {host}: no CPU was taken offline"
-            yield f"the bare host of {told} CPU{'s' if smaller != [1] else ''} is an affinity on {where}"
+            yield f"the bare host of {text} CPU{'s' if smaller != [1] else ''} is an affinity on {where}"
 
 
 def answer(cells: Sequence[CellResult]) -> str:
-    """In one sentence: what costs most, and what costs nothing that could be seen. cells: headline comparisons."""
+    """The answer in one sentence: what costs most, and what has no detectable cost. cells: headline comparisons."""
     known = [c for c in cells if c.estimate.verdict not in ("too few", "refused")]
     if not known:
         return ""
@@ -341,10 +341,10 @@ def answer(cells: Sequence[CellResult]) -> str:
     ratio = format_ratio(worst.estimate.value, worst.estimate.low, worst.estimate.high)
     rest = len(known) - len(slower)
     quiet = f" {rest} of {len(known)} comparisons show no detectable cost." if rest else ""
-    return f"{worst.factors['victim']} pays most: {ratio} times slower in a {place_words(worst)}.{quiet}"
+    return f"{worst.factors['victim']} pays most: {ratio} times slower in a {platform_words(worst)}.{quiet}"
 
 
-def place_words(cell: CellResult) -> str:
+def platform_words(cell: CellResult) -> str:
     """Name the platform of a cell: pinned container of 1 CPU."""
     factors, platform = cell.factors, cell.values.platform
     provisioning = "" if factors["provisioning"] == "none" else f"{factors['provisioning']} "

@@ -18,7 +18,7 @@ from contend.report import scheduling_words
 from contend.report.matrix import platform_name, subject
 from contend.store.cells import Values
 from contend.store.directory import Row
-from contend.studies import places
+from contend.studies import platform_settings
 from contend.studies.base import OnRecord, Study, works
 from contend.studies.cell import Cell
 from contend.studies.model import GUESTS, Scenario
@@ -29,7 +29,7 @@ from contend.studies.overhead.findings import findings
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
 from contend.studies.overhead.result import part
-from contend.studies.overhead.variants import place_of
+from contend.studies.overhead.variants import platform_of
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
@@ -71,13 +71,13 @@ class OverheadStudy(Study[Overhead]):
         return bool(set(scenario.platforms) & set(GUESTS))
 
     def hosts(self, scenario: Overhead) -> dict[int | None, Topology]:
-        return places.wired(scenario, Topology.read())
+        return platform_settings.wired(scenario, Topology.read())
 
     def wiring(self, scenario: Overhead, runs: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {"topology": Topology.read().to_json()}
+        record: dict[str, Any] = {"topology": Topology.read().to_json()}
         if scenario.hosts:
-            found["hosts"] = {str(cpus): list(of.ids) for cpus, of in self.hosts(scenario).items()}
-        return found
+            record["hosts"] = {str(cpus): list(of.ids) for cpus, of in self.hosts(scenario).items()}
+        return record
 
     def timeout_s(self, scenario: Overhead) -> float:
         return scenario.timeout / 1e9
@@ -93,7 +93,7 @@ class OverheadStudy(Study[Overhead]):
         return frozenset(cell for cell, number in left.items() if 2 * number > counts[cell])
 
     def part(self, values: Values, loop: str) -> float:
-        return part(place_of(values).cpus, loop)
+        return part(platform_of(values).cpus, loop)
 
     def read(self, scenario: Overhead, run: OnRecord) -> results.Overheads | None:
         if "cpus" not in run.environment:  # of a damaged run: what is a part of them?
@@ -108,7 +108,7 @@ class OverheadStudy(Study[Overhead]):
             for one in run.primary
             if one.cell not in changed and min(*one.treatment.values, *one.baseline.values) > 0
         ]
-        found = results.read(
+        overheads = results.read(
             [results.measured(one) for one in usable],
             int(run.environment["cpus"]),
             scenario.measure.level,
@@ -119,9 +119,9 @@ class OverheadStudy(Study[Overhead]):
         applications = {
             one.factors["victim"]: one.values.victim for one in run.primary if one.values.victim is not None
         }
-        found = replace(found, applications=applications)
+        overheads = replace(overheads, applications=applications)
         dominant = {name: str(of["dominant"]) for name, of in run.plan["workloads"].items()}
-        return replace(found, practices=judge(found, run.primary, dominant))
+        return replace(overheads, practices=judge(overheads, run.primary, dominant))
 
     def answer(
         self, scenario: Overhead, run: OnRecord, result: results.Overheads | None, findings: Sequence[Finding]
@@ -139,7 +139,7 @@ class OverheadStudy(Study[Overhead]):
             column="",
             beside="",
             baseline="bare",
-            place=lambda cell: (
+            position=lambda cell: (
                 "",
                 f"{subject(cell.factors)}, {sized(cell.factors)}",
                 platform_name(cell.factors),
@@ -174,13 +174,13 @@ class OverheadStudy(Study[Overhead]):
         return "none: no platform is shown to cost more than the bare host by 5 % or more."
 
     def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
-        found: results.Overheads = analysis.result
-        if not found.effects:
+        overheads: results.Overheads = analysis.result
+        if not overheads.effects:
             return None
         from contend.studies.overhead.words import effect_headers, effect_rows
 
-        seen = [effect.ratio.verdict != "no detectable effect" for effect in found.effects]
-        return effect_headers(), list(zip(effect_rows(found), seen, strict=True))
+        seen = [effect.ratio.verdict != "no detectable effect" for effect in overheads.effects]
+        return effect_headers(), list(zip(effect_rows(overheads), seen, strict=True))
 
     def result_type(self) -> Any:
         return results.Overheads

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contend.report import cpu_map, scheduling_words
 from contend.report.model import ReportInput
 from contend.stats.platform_effects import KINDS, VARIED, Kind
-from contend.studies.overhead import words as told
+from contend.studies.overhead import words as wording
 from contend.studies.overhead.result import Overheads
 
 FIRST: tuple[Kind, ...] = (
@@ -35,25 +35,25 @@ def show_overhead(
     terminal, in columns.
     """
     analysis = report.analysis
-    found: Overheads = analysis.result
-    for note in told.notes(found):
+    overheads: Overheads = analysis.result
+    for note in wording.notes(overheads):
         line(note, "dim", 2, 2)
     line()
     line("What is the platform's (PTO), and what is its size's (PSO)", "bold")
-    if rows := told.decomposition_rows(found):
-        columns(told.decomposition_headers(), rows, 5)
-    for refused in told.refusals(found):
+    if rows := wording.decomposition_rows(overheads):
+        columns(wording.decomposition_headers(), rows, 5)
+    for refused in wording.refusals(overheads):
         line(refused, "", 2, 2)
-    if told.has_descriptions(found):
+    if wording.has_descriptions(overheads):
         line("* a description: the decomposition is claimed of vanilla containers only", "dim", 2, 2)
     kinds = KINDS if verbose else FIRST
-    if rows := told.effect_rows(found, kinds):
+    if rows := wording.effect_rows(overheads, kinds):
         line()
         line("Effects", "bold")
-        columns(told.effect_headers(), rows, 2)
-        for meaning in told.meanings(found, kinds):
+        columns(wording.effect_headers(), rows, 2)
+        for meaning in wording.meanings(overheads, kinds):
             line(meaning, "dim", 2, 2)
-        for seen in told.throttling(found, kinds):
+        for seen in wording.throttling(overheads, kinds):
             line(seen, "", 2, 2)
     if (cpus := cpu_map.cpu_map(report)) is not None:
         line()
@@ -61,10 +61,10 @@ def show_overhead(
         columns(*cpu_map.terminal_rows(cpus, width - 2), 3)
         if any(cpu_map.TAKEN in row[-1] for row in cpu_map.terminal_rows(cpus, width - 2)[1]):
             line("a mark a CPU, those of a core together; | between caches, || between nodes", "dim", 2, 2)
-    if verbose and (rows := told.prediction_rows(found)):
+    if verbose and (rows := wording.prediction_rows(overheads)):
         line()
         line("Sizes left out and predicted from the others", "bold")
-        columns(told.prediction_headers(), rows, 3)
+        columns(wording.prediction_headers(), rows, 3)
     if verbose and (rows := scheduling_words.rows(analysis)):
         line()
         line("What the scheduler did", "bold")
@@ -77,7 +77,7 @@ def show_overhead(
         line(scheduling_words.WAITS_ABOUT, "dim", 2, 2)
     line()
     line("What others advise (Ghatrehsamani et al., ICPP 2020), on this host", "bold")
-    for practice in found.practices:
+    for practice in overheads.practices:
         line(f"{practice.verdict}: {practice.claim}", "", 2, 2)
-        for said in practice.said:
-            line(said, "dim", 4, 2)
+        for text in practice.answers:
+            line(text, "dim", 4, 2)

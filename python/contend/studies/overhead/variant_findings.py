@@ -1,4 +1,4 @@
-"""What the period and burst of a quota and the choice of a set's CPUs change, as findings, with what was seen."""
+"""Findings on the period and burst of a quota and on the choice of a set's CPUs, with what was observed."""
 
 from __future__ import annotations
 
@@ -39,42 +39,44 @@ def words(of: Estimate) -> str:
 def variant_findings(
     effects: Sequence[Effect], cells: Sequence[CellResult], verify: str, variants: Mapping[str, Variant]
 ) -> Iterator[Finding]:
-    """One for each pair of provisionings that differ. effects: of one application and kind; cells: of that application;
-    variants: by the provisioning's name."""
-    told: dict[tuple[str, str, str, str], list[Effect]] = {}
+    """A finding for each pair of provisionings that differ. effects: of one application and kind; cells: of that
+    application; variants: by the provisioning's name."""
+    groups: dict[tuple[str, str, str, str], list[Effect]] = {}
     for effect in effects:
         wanted = direction(effect.ratio)
         if wanted in ("higher", "lower"):
             over, under = effect.over[0], effect.under[0]
-            told.setdefault((over.platform, over.provisioning, under.provisioning, wanted), []).append(effect)
-    for (_, _, _, wanted), same in told.items():
+            groups.setdefault((over.platform, over.provisioning, under.provisioning, wanted), []).append(
+                effect
+            )
+    for (_, _, _, wanted), same in groups.items():
         yield _finding(same, wanted, cells, verify, variants)
 
 
 def _finding(
-    told: Sequence[Effect],
+    effects: Sequence[Effect],
     wanted: str,
     cells: Sequence[CellResult],
     verify: str,
     variants: Mapping[str, Variant],
 ) -> Finding:
-    kind = told[0].kind
-    most = max(told, key=lambda e: max(e.ratio.value, 1 / e.ratio.value))
+    kind = effects[0].kind
+    most = max(effects, key=lambda e: max(e.ratio.value, 1 / e.ratio.value))
     slow, fast = (most.over[0], most.under[0]) if wanted == "higher" else (most.under[0], most.over[0])
     slower, faster = variants[slow.provisioning], variants[fast.provisioning]
-    sizes = ", ".join(f"{words(_slower(e.ratio))} at {cpus_label(e.over[0].size)}" for e in told)
+    sizes = ", ".join(f"{words(_slower(e.ratio))} at {cpus_label(e.over[0].size)}" for e in effects)
     sentence = (
         f"{slow.application} in a {slow.platform} {_where(slower, kind)} takes {sizes}, of what it takes "
     )
     sentence += _where(faster, kind)
     causes: list[Cause] = []
-    for effect in sorted(told, key=lambda e: -_slower(e.ratio).value):
+    for effect in sorted(effects, key=lambda e: -_slower(e.ratio).value):
         if causes := _causes(effect, cells):
             where = cpus_label(effect.over[0].size)
-            sentence += f"; at {where} {'; '.join(c.told for c in causes)}"
+            sentence += f"; at {where} {'; '.join(c.as_clause for c in causes)}"
             break
     varied = f"{kind}s=[{_value(slower, kind)},{_value(faster, kind)}]"
-    sizes_of = ",".join(f"{e.over[0].size:g}" for e in told)
+    sizes_of = ",".join(f"{e.over[0].size:g}" for e in effects)
     return caused(
         causes,
         kind=_NAMES[kind],
@@ -103,10 +105,10 @@ def _slower(of: Estimate) -> Estimate:
 
 def _causes(effect: Effect, cells: Sequence[CellResult]) -> list[Cause]:
     """Why the slower side is slower than the other one, as far as was seen: the baseline has no part in it."""
-    found = of_setting(cells, effect)
-    if found is None:
+    sides = of_setting(cells, effect)
+    if sides is None:
         return []
-    slow, fast = found if effect.ratio.value >= 1 else reversed(found)
+    slow, fast = sides if effect.ratio.value >= 1 else reversed(sides)
     against = replace(slow, estimate=_slower(effect.ratio), baseline=fast.treatment)
     return explain(replace(against, baseline_evidence=fast.evidence))
 

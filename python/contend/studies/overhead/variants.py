@@ -1,4 +1,4 @@
-"""Which provisionings of an overhead study differ in one thing only: what effects of that thing are made of."""
+"""Pairs of provisionings of an overhead study that differ in one thing only: their ratios are the effects of that thing."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def pairs(variants: Iterable[Variant]) -> Pairs:
     every = list(dict.fromkeys(variants))
     vanilla = [v for v in every if v.provisioning == VANILLA]
     pinned = [v for v in every if v.provisioning == PINNED]
-    found: dict[Kind, tuple[tuple[str, str], ...]] = {}
-    found["period"] = tuple(
+    by_kind: dict[Kind, tuple[tuple[str, str], ...]] = {}
+    by_kind["period"] = tuple(
         (one.name, other.name) if one.period_us < other.period_us else (other.name, one.name)
         for one, other in _against_usual(_groups(vanilla, "burst_us"))
     )
-    found["burst"] = tuple(
+    by_kind["burst"] = tuple(
         (one.name, other.name) for one, other in _against_usual(_groups(vanilla, "period_us"))
     )
-    found["placement"] = tuple(
+    by_kind["placement"] = tuple(
         (one.name, other.name)
         for one, other in itertools.permutations(pinned, 2)
         if (one.placement, other.placement) == ("packed", "spread")
     )
     if vanilla and pinned:
         usual_set = min(pinned, key=lambda v: v.placement != "packed")
-        found["pinning"] = ((min(vanilla, key=_unusual).name, usual_set.name),)
-    return found
+        by_kind["pinning"] = ((min(vanilla, key=_unusual).name, usual_set.name),)
+    return by_kind
 
 
 def _unusual(of: Variant) -> tuple[bool, int, int]:
@@ -77,20 +77,21 @@ def _against_usual(groups: Iterable[Sequence[Variant]]) -> Iterator[tuple[Varian
 
 def _groups(of: Sequence[Variant], key: str) -> list[list[Variant]]:
     """Those that are the same in it, and so differ in the other."""
-    found: dict[int, list[Variant]] = {}
+    groups: dict[int, list[Variant]] = {}
     for each in of:
-        found.setdefault(getattr(each, key), []).append(each)
-    return list(found.values())
+        groups.setdefault(getattr(each, key), []).append(each)
+    return list(groups.values())
 
 
 def throttled(cell: CellResult) -> float | None:
-    """Seconds that it was throttled of each second that it ran, over all its CPUs; None where that was not seen."""
+    """Seconds of throttling for each second that the cell ran, over all its CPUs; None where that was not recorded."""
     seconds, wall = cell.evidence.value(Observed.THROTTLED), cell.evidence.value(Observed.WALL)
     return None if seconds is None or not wall else seconds / wall
 
 
-def place_of(values: Values) -> SizedPlatform:
-    """The platform that a cell of this study was measured on: each has one, which is checked where its plan is read."""
+def platform_of(values: Values) -> SizedPlatform:
+    """The platform that a cell of this study was measured on: every cell has one, which is checked where its plan is
+    read."""
     assert values.platform is not None
     return values.platform
 
@@ -103,17 +104,17 @@ def host_cpus(of: SizedPlatform, whole: int) -> int:
 def is_of(cell: CellResult, setting: Setting) -> bool:
     """True if a cell is the setting's."""
     wanted = setting.application, setting.platform, setting.provisioning
-    found = tuple(cell.factors[key] for key in ("victim", "platform", "provisioning"))
-    place = place_of(cell.values)
-    return found == wanted and place.cpus == setting.size and place.host in (None, setting.host_cpus)
+    actual = tuple(cell.factors[key] for key in ("victim", "platform", "provisioning"))
+    platform = platform_of(cell.values)
+    return actual == wanted and platform.cpus == setting.size and platform.host in (None, setting.host_cpus)
 
 
 def of_setting(cells: Iterable[CellResult], effect: Effect) -> tuple[CellResult, CellResult] | None:
     """The cells of both sides of an effect of one setting over another."""
-    found = []
+    sides = []
     for setting in (effect.over[0], effect.under[0]):
         cell = next((c for c in cells if is_of(c, setting)), None)
         if cell is None:
             return None
-        found.append(cell)
-    return found[0], found[1]
+        sides.append(cell)
+    return sides[0], sides[1]

@@ -1,4 +1,4 @@
-"""Cells of where instances stand: each place, by protocol, message and pairs, against the same host and subnet."""
+"""Cells of a placement study: each route, by protocol, message and pairs, against that within one host and subnet."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from contend.clouds.instances.before import creation_lines
 from contend.clouds.instances.topology import Spot, Topology, read
-from contend.studies.cell import Cell, Party
-from contend.studies.placement.conditions import condition_words, place_words
+from contend.studies.cell import Cell, CellWorkload
+from contend.studies.placement.conditions import condition_words, route_words
 from contend.studies.placement.model import NetworkPlacement
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
@@ -22,33 +22,33 @@ def cells(scenario: NetworkPlacement) -> tuple[Cell, ...]:
     of_run = _of_run(scenario)
     made: list[Cell] = []
 
-    def add(place: dict[str, str], of: dict[str, str | int], baseline: str, *, control: bool = False) -> str:
+    def add(route: dict[str, str], of: dict[str, str | int], baseline: str, *, control: bool = False) -> str:
         conditions = condition_words(str(of["protocol"]), int(of["message"]), int(of["pairs"]))
-        where = place_words(place["host"], place["subnet"], place["encapsulation"])
+        where = route_words(route["host"], route["subnet"], route["encapsulation"])
         name = f"{where}{CONTROL if control else ''} | {conditions}"
         # The control is its baseline again, in the same namespaces.
-        factor = {key: value for key, value in place.items() if key in workload.parameters}
-        party = Party(
+        factor = {key: value for key, value in route.items() if key in workload.parameters}
+        measured = CellWorkload(
             f"{where} | {conditions}", resolve(workload, {**scenario.parameters, **of_run, **factor, **of})
         )
         factors = {
             "variant": where + (CONTROL if control else ""),
-            **place,
+            **route,
             **{key: str(value) for key, value in of.items()},
             "ends": ENDS[scenario.ends],
             **({"cloud": scenario.cloud} if scenario.cloud else {}),
             "platform": scenario.platform.kind,
         }
         numbers = {key: value for key, value in of.items() if isinstance(value, int)}
-        made.append(Cell(name, party, (), factors, baseline, control, numbers=numbers))
+        made.append(Cell(name, measured, (), factors, baseline, control, numbers=numbers))
         return name
 
     for of in _conditions(scenario):
-        first, *others = _places(scenario)
+        first, *others = _routes(scenario)
         baseline = add(first, of, "")
         add(first, of, baseline, control=True)
-        for place in others:
-            add(place, of, baseline)
+        for route in others:
+            add(route, of, baseline)
     return tuple(made)
 
 
@@ -63,7 +63,7 @@ def _conditions(scenario: NetworkPlacement) -> Iterator[dict[str, str | int]]:
         yield {"protocol": scenario.protocols[0], "message": scenario.messages[0], "pairs": pairs}
 
 
-def _places(scenario: NetworkPlacement) -> Iterator[dict[str, str]]:
+def _routes(scenario: NetworkPlacement) -> Iterator[dict[str, str]]:
     """The baseline first. Within a host nothing is encapsulated."""
     for host in sorted(set(scenario.hosts), key=("same", "different").index):
         inside = host == "same" or scenario.cloud  # what is between its hosts is the cloud's own
@@ -77,7 +77,7 @@ def _of_run(scenario: NetworkPlacement) -> dict[str, str | int]:
     """Settings that every cell on a cloud needs of the others: the instances of all are made at once."""
     if not scenario.cloud:
         return {}
-    spots = dict.fromkeys(Spot.read(p["host"][0] + p["subnet"][0]).short for p in _places(scenario))
+    spots = dict.fromkeys(Spot.read(p["host"][0] + p["subnet"][0]).short for p in _routes(scenario))
     return {"cloud": scenario.cloud, "places": ",".join(spots), "most": max(scenario.pairs)}
 
 

@@ -11,7 +11,8 @@ from contend.testbed.placement import ovs
 
 
 def check(scenario: NetworkPlacement) -> None:
-    """Namespaces take root; instances a cloud that is described, and a topology that holds together."""
+    """Check that this host or cloud can make the pairs: namespaces need root; a cloud must be described. Raises BadInput,
+    CannotHonour."""
     if not scenario.cloud:
         check_rights("hosts made of network namespaces of this machine need")
         return
@@ -20,11 +21,11 @@ def check(scenario: NetworkPlacement) -> None:
 
 
 def fitted(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...]]:
-    """The placement study less the ways between hosts that need what is not here."""
+    """The scenario without the ways between hosts that need something this host lacks."""
     if scenario.cloud:
         own = tuple(way for way in scenario.encapsulation if way != "none")
-        told = f"encapsulation {', '.join(own)}: what is between a cloud's hosts is the cloud's own"
-        return scenario.model_copy(update={"encapsulation": ("none",)}), (told,) if own else ()
+        left_out_way = f"encapsulation {', '.join(own)}: what is between a cloud's hosts is the cloud's own"
+        return scenario.model_copy(update={"encapsulation": ("none",)}), (left_out_way,) if own else ()
     why = ovs.missing() if "ovs" in scenario.encapsulation and "different" in scenario.hosts else ""
     if not why:
         return scenario, ()

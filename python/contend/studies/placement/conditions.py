@@ -1,11 +1,11 @@
-"""How places and what is sent between them are called."""
+"""Words for the routes of a placement study, and for what is sent over them."""
 
 from __future__ import annotations
 
 
-def place_words(host: str, subnet: str, encapsulation: str) -> str:
+def route_words(host: str, subnet: str, encapsulation: str) -> str:
     """
-    >>> place_words("same", "different", "none"), place_words("different", "same", "vxlan")
+    >>> route_words("same", "different", "none"), route_words("different", "same", "vxlan")
     ('same host, different subnet', 'different host, same subnet, vxlan')
     """
     return f"{host} host, {subnet} subnet" + (f", {encapsulation}" if encapsulation != "none" else "")

@@ -1,4 +1,4 @@
-"""Effects of a placement study's cells together: what a host, a subnet and an encapsulation between two ends change.
+"""Effects of a placement study: what a host, a subnet and an encapsulation between two ends change.
 
 Effects are ratios of geometric means over the other factor, formed within every block of the 2 × 2:
 
@@ -40,16 +40,16 @@ from contend.studies.placement.result import (
     Route,
     Values,
     conditions_of,
-    place_of,
+    route_of,
 )
 
 
 def read(cells: Sequence[CellResult], level: float, seed: int) -> Placements | None:
-    """From the comparisons of a run; None where there is none."""
+    """The result of a placement study from the comparisons of a run; None where there is none."""
     measured = list(_measured(cells))
     if not measured:
         return None
-    by = {(m.conditions, m.place, m.metric): m.by_block for m in measured}
+    by = {(m.conditions, m.route, m.metric): m.by_block for m in measured}
     return Placements(
         str(cells[0].factors["ends"]),
         tuple(measured),
@@ -67,7 +67,7 @@ def _measured(cells: Sequence[CellResult]) -> Iterator[Measured]:
         if (conditions, metric) not in seen:
             seen.add((conditions, metric))
             yield Measured(conditions, BASELINE, metric, cell.baseline, None)
-        yield Measured(conditions, place_of(cell.factors), metric, cell.treatment, cell.estimate)
+        yield Measured(conditions, route_of(cell.factors), metric, cell.treatment, cell.estimate)
 
 
 Table = Mapping[tuple[Conditions, Route, str], Values]
@@ -92,8 +92,8 @@ def _effects(by: Table, level: float, seed: int) -> Iterator[Effect]:
             arm = _product(under, blocks), _product(over, blocks)
             if not all(math.isnan(value) for value in arm[1]):
                 arms[kind, conditions, encapsulation] = arm
-        found = simultaneous(arms, level=level, seed=seed) if arms else {}
-        for (kind, conditions, encapsulation), ratio in found.items():
+        ratios = simultaneous(arms, level=level, seed=seed) if arms else {}
+        for (kind, conditions, encapsulation), ratio in ratios.items():
             yield Effect(kind, metric, conditions, encapsulation, ratio)
 
 
@@ -102,10 +102,10 @@ Side = Sequence[tuple[Values, float]]
 
 def _contrasts(by: Table, metric: str) -> Iterator[tuple[Kind, Conditions, str, Side, Side]]:
     for conditions in dict.fromkeys(key[0] for key in by if key[2] == metric):
-        at = {place: values for (c, place, m), values in by.items() if (c, m) == (conditions, metric)}
+        at = {route: values for (c, route, m), values in by.items() if (c, m) == (conditions, metric)}
         within = [at.get(Route("same", subnet, "none")) for subnet in ("same", "different")]
         plain = [at.get(Route("different", subnet, "none")) for subnet in ("same", "different")]
-        if all(place.host == "same" for place in at):
+        if all(route.host == "same" for route in at):
             yield from _of_square(conditions, "none", within, [None, None])
         for encapsulation in dict.fromkeys(p.encapsulation for p in at if p.host == "different"):
             across = [at.get(Route("different", subnet, encapsulation)) for subnet in ("same", "different")]
@@ -143,7 +143,7 @@ def _mean(
 def _added(by: Table, level: float, seed: int) -> Iterator[Added]:
     """Effects of routing, another host and an encapsulation, where both sides were measured. All intervals hold together
     (Bonferroni)."""
-    found = [
+    steps = [
         (
             what,
             conditions,
@@ -155,25 +155,25 @@ def _added(by: Table, level: float, seed: int) -> Iterator[Added]:
         for conditions in dict.fromkeys(key[0] for key in by)
         for what, over, under in _steps({p for c, p, m in by if (c, m) == (conditions, "cpu_per_gb")})
     ]
-    for what, conditions, over, under, one, other in found:
+    for what, conditions, over, under, one, other in steps:
         yield Added(
-            what, conditions, over, under, difference(one, other, 1 - (1 - level) / len(found), level, seed)
+            what, conditions, over, under, difference(one, other, 1 - (1 - level) / len(steps), level, seed)
         )
 
 
-def _steps(places: set[Route]) -> Iterator[tuple[str, Route, Route]]:
+def _steps(routes: set[Route]) -> Iterator[tuple[str, Route, Route]]:
     """(what, over, under): places that differ in one thing."""
     for over in sorted(
-        places, key=lambda p: (p.host != "same", p.encapsulation != "none", p.subnet != "same")
+        routes, key=lambda p: (p.host != "same", p.encapsulation != "none", p.subnet != "same")
     ):
         if over.subnet == "different":
             under = Route(over.host, "same", over.encapsulation)
             what = "routing" + (f" ({over.encapsulation})" if over.encapsulation != "none" else "")
-            if under in places:
+            if under in routes:
                 yield f"{what}, {over.host} host", over, under
         elif over.host == "different":
             under = BASELINE if over.encapsulation == "none" else Route("different", "same", "none")
-            if under in places:
+            if under in routes:
                 yield "another host" if over.encapsulation == "none" else over.encapsulation, over, under
 
 
@@ -204,23 +204,23 @@ def _aggregates(measured: Sequence[Measured], by: Table, level: float) -> Iterat
     """Aggregates of each way that several numbers of pairs were measured in, with the traffic of the measurement."""
     rates = [m for m in measured if m.metric == "throughput"]
     many = {
-        (m.conditions.traffic, m.place)
+        (m.conditions.traffic, m.route)
         for m in rates
         if m.conditions.pairs > min(r.conditions.pairs for r in rates)
     }
     jobs = []
-    for traffic, place in dict.fromkeys((m.conditions.traffic, m.place) for m in rates):
-        if (traffic, place) in many:
-            of = {m.conditions.pairs: m for m in rates if (m.conditions.traffic, m.place) == (traffic, place)}
-            jobs.append((place, dict(sorted(of.items()))))
+    for traffic, route in dict.fromkeys((m.conditions.traffic, m.route) for m in rates):
+        if (traffic, route) in many:
+            of = {m.conditions.pairs: m for m in rates if (m.conditions.traffic, m.route) == (traffic, route)}
+            jobs.append((route, dict(sorted(of.items()))))
     comparisons = sum(2 * len(of) - 2 for _, of in jobs)
     own = 1 - (1 - level) / max(1, comparisons)
-    for place, of in jobs:
+    for route, of in jobs:
         numbers = list(of)
         least = numbers[0]
         values = {n: of[n].by_block for n in numbers}
         yield Aggregate(
-            place,
+            route,
             {n: of[n].level for n in numbers},
             {n: _over(values[n], values[least], own) for n in numbers[1:]},
             {b: _over(values[b], values[a], own) for a, b in itertools.pairwise(numbers)},

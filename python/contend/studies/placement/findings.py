@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.studies.overhead.practices import direction
-from contend.studies.placement.conditions import place_words
+from contend.studies.placement.conditions import route_words
 from contend.studies.placement.result import Added, Effect, Kind, Placements, change, seconds
 
 _ADVICE: dict[Kind, str] = {
@@ -31,27 +31,27 @@ _UNITS = {
 }
 
 
-def findings(found: Placements, repeat: str) -> tuple[Finding, ...]:
+def findings(placements: Placements, repeat: str) -> tuple[Finding, ...]:
     """Find what is worse beyond the interval at the first conditions, the largest loss of throughput first.
 
     repeat: the command that repeats the run.
     """
-    drafts = sorted(_drafts(found, repeat), key=lambda draft: draft.estimate.value)
+    drafts = sorted(_drafts(placements, repeat), key=lambda draft: draft.estimate.value)
     return tuple(replace(draft, id=f"F{number}") for number, draft in enumerate(drafts, start=1))
 
 
-def _drafts(found: Placements, repeat: str) -> Iterator[Finding]:
-    ours = [e for e in found.effects if e.conditions == found.first]
-    for effect in ours:
+def _drafts(placements: Placements, repeat: str) -> Iterator[Finding]:
+    effects = [e for e in placements.effects if e.conditions == placements.first]
+    for effect in effects:
         if effect.metric == "throughput" and direction(effect.ratio) == "lower":
-            yield _finding(found, effect, ours, repeat)
-    for added in found.added:
+            yield _finding(placements, effect, effects, repeat)
+    for added in placements.added:
         if (
-            added.conditions == found.first
+            added.conditions == placements.first
             and added.seconds.verdict == "higher"
-            and not _is_slower(ours, added)
+            and not _is_slower(effects, added)
         ):
-            yield _dearer(found, added, repeat)
+            yield _dearer(placements, added, repeat)
 
 
 def _is_slower(effects: list[Effect], added: Added) -> bool:
@@ -61,7 +61,7 @@ def _is_slower(effects: list[Effect], added: Added) -> bool:
     )
 
 
-def _finding(found: Placements, effect: Effect, beside: list[Effect], repeat: str) -> Finding:
+def _finding(placements: Placements, effect: Effect, beside: list[Effect], repeat: str) -> Finding:
     way = f" ({effect.encapsulation})" if effect.encapsulation != "none" else ""
     also = [
         e
@@ -70,11 +70,11 @@ def _finding(found: Placements, effect: Effect, beside: list[Effect], repeat: st
         and e.metric != "throughput"
         and e.ratio.verdict == "higher"
     ]
-    sentence = f"{_SUBJECT[effect.kind]}{way}: throughput {change(effect.ratio)} ({found.first.label})"
+    sentence = f"{_SUBJECT[effect.kind]}{way}: throughput {change(effect.ratio)} ({placements.first.label})"
     if effect.kind == "interaction":
         sentence = (
             f"a different subnet costs more between hosts{way} than within one: throughput {change(effect.ratio)} beyond it"
-            f" ({found.first.label})"
+            f" ({placements.first.label})"
         )
     sentence += "".join(f"; {_UNITS[e.metric]} {change(e.ratio)}" for e in also)
     return Finding(
@@ -90,13 +90,14 @@ def _finding(found: Placements, effect: Effect, beside: list[Effect], repeat: st
             for e in (effect, *also)
         ),
         advice=_ADVICE[effect.kind],
-        verify=f"{repeat} --set protocols={found.first.protocol} --set messages={found.first.message} --set pairs=1",
+        verify=f"{repeat} --set protocols={placements.first.protocol} --set messages={placements.first.message}"
+        " --set pairs=1",
     )
 
 
-def _dearer(found: Placements, added: Added, repeat: str) -> Finding:
+def _dearer(placements: Placements, added: Added, repeat: str) -> Finding:
     kind = added.kind
-    over = place_words(added.over.host, added.over.subnet, added.over.encapsulation)
+    over = route_words(added.over.host, added.over.subnet, added.over.encapsulation)
     return Finding(
         id="",
         kind=f"placement-{kind}-cpu",
@@ -104,11 +105,12 @@ def _dearer(found: Placements, added: Added, repeat: str) -> Finding:
         resource="cpu",
         sentence=(
             f"{over[0].upper()}{over[1:]}: {added.what} takes {seconds(added.seconds)} s more CPU time for 10^9 bytes"
-            f" ({found.first.label})."
+            f" ({placements.first.label})."
         ),
         share=None,
         estimate=added.seconds,
         evidence=(Evidence(f"CPU time of {added.what}", added.seconds.value, "s/GB", "placement.added"),),
         advice=_ADVICE[kind],
-        verify=f"{repeat} --set protocols={found.first.protocol} --set messages={found.first.message} --set pairs=1",
+        verify=f"{repeat} --set protocols={placements.first.protocol} --set messages={placements.first.message}"
+        " --set pairs=1",
     )

@@ -1,4 +1,4 @@
-"""The hosts and subnets of a placement study drawn, with the way that packets take in each place."""
+"""Drawings of the hosts and subnets of a placement study, with the way that packets take on each route."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ _AT = {
 }
 
 
-def pictures(found: Placements) -> list[tuple[Route, str, str]]:
+def pictures(placements: Placements) -> list[tuple[Route, str, str]]:
     """Pictures of each way: itself, in words, and drawn. Colours are those of the plots. None of a cloud's: what its hosts
     have of switches and routers is not known here."""
-    if found.ends != NAMESPACES:
+    if placements.ends != NAMESPACES:
         return []
-    colours = series_colours([place.short for place in found.places])
-    return [(place, " → ".join(path(place)), _svg(place, colours[place.short])) for place in found.places]
+    colours = series_colours([route.short for route in placements.routes])
+    return [
+        (route, " → ".join(path(route)), _svg(route, colours[route.short])) for route in placements.routes
+    ]
 
 
-def _svg(place: Route, colour: str) -> str:
-    said = f"{place.label}: {' to '.join(path(place))}"
-    bridge = "switch" if place.encapsulation == "ovs" else "bridge"
+def _svg(route: Route, colour: str) -> str:
+    label = f"{route.label}: {' to '.join(path(route))}"
+    bridge = "switch" if route.encapsulation == "ovs" else "bridge"
     parts = [
         _box(8, 8, 144, 108, "host a"),
         _box(168, 8, 144, 108, "host b"),
-        _link(place),
-        *_wires(place),
-        f'<polyline points="{_way(place)}" fill="none" stroke="{escape(colour)}" stroke-width="3"'
+        _link(route),
+        *_wires(route),
+        f'<polyline points="{_way(route)}" fill="none" stroke="{escape(colour)}" stroke-width="3"'
         ' stroke-linejoin="round" stroke-linecap="round"/>',
         _node("client", "client"),
-        _node("far" if place.host == "different" else "near", "server"),
+        _node("far" if route.host == "different" else "near", "server"),
         _node("a", bridge, wide=54),
         _node("b", bridge, wide=54),
         _node("router", "router", wide=54),
     ]
-    return f'<svg class="placement" viewBox="0 0 {_W} {_H}" role="img" aria-label="{escape(said)}">{"".join(parts)}</svg>'
+    return f'<svg class="placement" viewBox="0 0 {_W} {_H}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
 
 
-def _way(place: Route) -> str:
+def _way(route: Route) -> str:
     """Corners of the way; there and back from the router lie side by side."""
     at = [_AT["client"]]
     a = _AT["a"]
-    if place.subnet == "different":
+    if route.subnet == "different":
         router = _AT["router"]
         at += [(a[0] - 5, a[1]), (router[0] - 5, router[1]), (router[0] + 5, router[1]), (a[0] + 5, a[1])]
     else:
         at.append(a)
-    at += [_AT["b"], _AT["far"]] if place.host == "different" else [_AT["near"]]
+    at += [_AT["b"], _AT["far"]] if route.host == "different" else [_AT["near"]]
     return " ".join(f"{x},{y}" for x, y in at)
 
 
@@ -68,8 +70,8 @@ def _box(x: int, y: int, width: int, height: int, name: str) -> str:
     )
 
 
-def _link(place: Route) -> str:
-    name = {"none": "veth", "vxlan": "vxlan", "ovs": "veth"}[place.encapsulation]
+def _link(route: Route) -> str:
+    name = {"none": "veth", "vxlan": "vxlan", "ovs": "veth"}[route.encapsulation]
     (ax, ay), (bx, by) = _AT["a"], _AT["b"]
     return (
         f'<line x1="{ax}" y1="{ay}" x2="{bx}" y2="{by}" stroke="var(--line)" stroke-width="1.5"/>'
@@ -77,8 +79,8 @@ def _link(place: Route) -> str:
     )
 
 
-def _wires(place: Route) -> list[str]:
-    server = ("b", "far") if place.host == "different" else ("a", "near")
+def _wires(route: Route) -> list[str]:
+    server = ("b", "far") if route.host == "different" else ("a", "near")
     return [
         f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="var(--line)" stroke-width="1.5"/>'
         for (x1, y1), (x2, y2) in ((_AT[a], _AT[b]) for a, b in (("client", "a"), server, ("a", "router")))

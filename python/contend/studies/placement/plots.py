@@ -33,28 +33,28 @@ _SHOWN = {
 }
 
 
-def placement_plots(found: Placements) -> list[Plot]:
-    """Roles: placement, placement-pairs."""
-    colours = series_colours([place.short for place in found.places])
+def placement_plots(placements: Placements) -> list[Plot]:
+    """Plots (roles: placement, placement-pairs) of throughput, latency and CPU time by route, and by number of pairs."""
+    colours = series_colours([route.short for route in placements.routes])
     made = []
     for metric in _SHOWN:
         of = [
             m
-            for m in found.measured
+            for m in placements.measured
             if m.metric == metric
-            and m.conditions.pairs == found.first.pairs
+            and m.conditions.pairs == placements.first.pairs
             and math.isfinite(m.level.estimate.value)
         ]
         if of:
             made.append(_bars(metric, of, colours))
-    return made + ([_pairs(found, colours)] if found.aggregates else [])
+    return made + ([_pairs(placements, colours)] if placements.aggregates else [])
 
 
 def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
     """A group a traffic, a bar a place."""
     title, unit, scale = _SHOWN[metric]
     groups = list(dict.fromkeys(_traffic(m) for m in of))
-    places = list(dict.fromkeys(m.place.short for m in of))
+    route_names = list(dict.fromkeys(m.route.short for m in of))
     values: list[dict[str, Any]] = []
     for m in of:
         estimate = m.level.estimate
@@ -62,12 +62,12 @@ def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
         values.append(
             {
                 "traffic": _traffic(m),
-                "place": m.place.short,
+                "place": m.route.short,
                 "value": estimate.value * scale,
                 "low": (estimate.low if known else estimate.value) * scale,
                 "high": (estimate.high if known else estimate.value) * scale,
-                "colour": colours[m.place.short],
-                "say": f"{_traffic(m)}, {m.place.short}: {format_value(estimate.value, estimate.unit)}",
+                "colour": colours[m.route.short],
+                "say": f"{_traffic(m)}, {m.route.short}: {format_value(estimate.value, estimate.unit)}",
             }
         )
     y = quantity("value", unit, ticks(5, [v["high"] for v in values]))
@@ -77,10 +77,10 @@ def _bars(metric: str, of: list[Measured], colours: dict[str, str]) -> Plot:
         title,
         "Bars are medians over trials, thin lines their intervals. Places are compared by the changes in the table, within"
         " blocks, not by these.",
-        chart(HEIGHT, bars_with_intervals(("traffic", groups), ("place", places), y), values),
-        {name: colours[name] for name in places},
+        chart(HEIGHT, bars_with_intervals(("traffic", groups), ("place", route_names), y), values),
+        {name: colours[name] for name in route_names},
         ("traffic", "ends on, in", title),
-        tuple((_traffic(m), m.place.short, _told(m)) for m in of),
+        tuple((_traffic(m), m.route.short, _level_text(m)) for m in of),
     )
 
 
@@ -88,15 +88,15 @@ def _traffic(of: Measured) -> str:
     return f"{of.conditions.protocol.upper()} {of.conditions.message} B"
 
 
-def _told(of: Measured) -> str:
+def _level_text(of: Measured) -> str:
     e = of.level.estimate
     return f"{format_value(e.value, e.unit)} [{format_value(e.low, e.unit)}, {format_value(e.high, e.unit)}]"
 
 
-def _pairs(found: Placements, colours: dict[str, str]) -> Plot:
+def _pairs(placements: Placements, colours: dict[str, str]) -> Plot:
     """Lines by the number of pairs; dashed, in proportion to the baseline's fewest."""
     points: list[dict[str, Any]] = []
-    for of in found.aggregates:
+    for of in placements.aggregates:
         for number, level in of.levels.items():
             e = level.estimate
             known = math.isfinite(e.low) and math.isfinite(e.high) and e.verdict != "too few"
@@ -106,9 +106,9 @@ def _pairs(found: Placements, colours: dict[str, str]) -> Plot:
                     "v": e.value,
                     "low": e.low if known else e.value,
                     "high": e.high if known else e.value,
-                    "place": of.place.short,
-                    "colour": colours[of.place.short],
-                    "say": f"{of.place.short}, {number} pairs: {format_value(e.value, e.unit)}",
+                    "place": of.route.short,
+                    "colour": colours[of.route.short],
+                    "say": f"{of.route.short}, {number} pairs: {format_value(e.value, e.unit)}",
                 }
             )
     most = max(p["high"] for p in points)
@@ -120,16 +120,16 @@ def _pairs(found: Placements, colours: dict[str, str]) -> Plot:
         marks("line", {"strokeWidth": 2}, x=x, y=y, color=COLOUR, detail="place"),
         marks("rule", {"strokeWidth": 1.5}, x=x, **bounds(y), color=COLOUR),
         dots(50, x=x, y=y),
-        _proportion(found.aggregates[0], most, x, y),
+        _proportion(placements.aggregates[0], most, x, y),
     ]
-    places = [of.place.short for of in found.aggregates]
+    route_names = [of.route.short for of in placements.aggregates]
     numbers_ = tuple(str(n) for n in numbers)
     table = tuple(
         (
-            of.place.short,
+            of.route.short,
             *(format_value(of.levels[n].estimate.value) if n in of.levels else "" for n in numbers),
         )
-        for of in found.aggregates
+        for of in placements.aggregates
     )
     return Plot(
         "placement-pairs",
@@ -138,7 +138,7 @@ def _pairs(found: Placements, colours: dict[str, str]) -> Plot:
         "Throughput of all pairs together, medians over trials with their intervals. Dashed: in proportion to what the first"
         " place has with the fewest pairs.",
         chart(HEIGHT, layers, points),
-        {name: colours[name] for name in dict.fromkeys(places)},
+        {name: colours[name] for name in dict.fromkeys(route_names)},
         ("MB/s of all pairs", *(f"{n} pairs" for n in numbers_)),
         table,
     )

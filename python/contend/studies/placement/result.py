@@ -1,4 +1,4 @@
-"""What the cells of a placement study say together, as values: places, effects, what adds CPU time, the aggregate by pairs.
+"""Results of a placement study as values: effects, what adds CPU time, and the aggregate by number of pairs.
 
 `contend.studies.placement.effects` makes them.
 """
@@ -16,7 +16,7 @@ from contend.document import CellResult, Control, Level
 from contend.stats.estimate import Estimate
 from contend.stats.sustained import Usl
 from contend.studies.overhead.practices import Practice
-from contend.studies.placement.conditions import condition_words, place_words
+from contend.studies.placement.conditions import condition_words, route_words
 from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 
 Kind = Literal["host", "subnet", "interaction", "encapsulation"]
@@ -58,7 +58,7 @@ class Route:
 
     @property
     def label(self) -> str:
-        return place_words(self.host, self.subnet, self.encapsulation)
+        return route_words(self.host, self.subnet, self.encapsulation)
 
     @property
     def short(self) -> str:
@@ -74,7 +74,7 @@ class Route:
 BASELINE = Route("same", "same", "none")
 
 
-def place_of(factors: Mapping[str, str]) -> Route:
+def route_of(factors: Mapping[str, str]) -> Route:
     return Route(factors["host"], factors["subnet"], factors["encapsulation"])
 
 
@@ -85,10 +85,10 @@ def conditions_of(cell: CellResult | Control) -> Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One metric in one place under some conditions. ratio: to the baseline, None of the baseline itself."""
+    """One metric on one route under some conditions. ratio: to the baseline, None for the baseline itself."""
 
     conditions: Conditions
-    place: Route
+    route: Route
     metric: str
     level: Level
     ratio: Estimate | None
@@ -96,11 +96,11 @@ class Measured:
     @property
     def by_block(self) -> dict[int, float]:
         """One value a block: the geometric mean where a block has several."""
-        found: dict[int, list[float]] = {}
+        grouped: dict[int, list[float]] = {}
         for block, value in zip(self.level.blocks, self.level.values, strict=True):
             if value > 0:
-                found.setdefault(block, []).append(value)
-        return {block: math.exp(statistics.fmean(map(math.log, of))) for block, of in found.items()}
+                grouped.setdefault(block, []).append(value)
+        return {block: math.exp(statistics.fmean(map(math.log, of))) for block, of in grouped.items()}
 
 
 def _label(of: Conditions | Route) -> str:
@@ -129,7 +129,7 @@ class Effect(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Added(Shape):
-    """CPU time of the whole machine for 10^9 bytes that one place takes beyond another."""
+    """CPU time of the whole machine for 10^9 bytes that one route takes beyond another."""
 
     what: Annotated[str, "routing, another host, vxlan …"]
     conditions: Annotated[Conditions, Through(_label)]
@@ -139,7 +139,7 @@ class Added(Shape):
 
     @property
     def kind(self) -> Kind:
-        """In what its two places differ."""
+        """The factor in which its two routes differ."""
         if self.over.subnet != self.under.subnet:
             return "subnet"
         return "host" if self.over.host != self.under.host else "encapsulation"
@@ -147,9 +147,9 @@ class Added(Shape):
 
 @dataclass(frozen=True)
 class Aggregate(Shape):
-    """Throughput of all pairs together in one place, by their number."""
+    """Throughput of all pairs together on one route, by their number."""
 
-    place: Annotated[Route, Through(_label)]
+    route: Annotated[Route, Named("place"), Through(_label)]
     levels: Annotated[Mapping[int, Level], Through(_estimates)]
     over_one: Annotated[Mapping[int, Estimate], Named("over_least"), "over that of the fewest pairs"]
     steps: Annotated[Mapping[int, Estimate], "over that of the next fewer pairs"]
@@ -198,7 +198,7 @@ class Placements(Shape):
 
     @property
     def metrics(self) -> list[str]:
-        """Of METRICS, those that were measured."""
+        """Those of METRICS that were measured."""
         return [name for name in METRICS if any(m.metric == name for m in self.measured)]
 
     @property
@@ -206,12 +206,12 @@ class Placements(Shape):
         return list(dict.fromkeys(m.conditions for m in self.measured))
 
     @property
-    def places(self) -> list[Route]:
-        return list(dict.fromkeys(m.place for m in self.measured))
+    def routes(self) -> list[Route]:
+        return list(dict.fromkeys(m.route for m in self.measured))
 
-    def of(self, conditions: Conditions, place: Route, metric: str) -> Measured | None:
+    def of(self, conditions: Conditions, route: Route, metric: str) -> Measured | None:
         return next(
-            (m for m in self.measured if (m.conditions, m.place, m.metric) == (conditions, place, metric)),
+            (m for m in self.measured if (m.conditions, m.route, m.metric) == (conditions, route, metric)),
             None,
         )
 
@@ -221,24 +221,24 @@ class Placements(Shape):
         return self.conditions[0]
 
 
-def answer(found: Placements) -> str:
+def answer(placements: Placements) -> str:
     """The run's answer in a sentence or two: what the subnet and the host cost at the first conditions."""
-    ours = [e for e in found.effects if e.conditions == found.first and e.metric == "throughput"]
-    plain = [e for e in ours if e.kind in ("host", "subnet") and e.encapsulation == "none"]
+    effects = [e for e in placements.effects if e.conditions == placements.first and e.metric == "throughput"]
+    plain = [e for e in effects if e.kind in ("host", "subnet") and e.encapsulation == "none"]
     known = [e for e in plain if e.ratio.verdict not in ("too few", "refused")]
     if not known:
         return "No answer yet: too few complete blocks for an interval."
-    said = [f"{_NAMES[e.kind]} {change(e.ratio)}" for e in known]
-    told = f"Throughput of {found.first.label}: {'; '.join(said)}."
+    changes = [f"{_NAMES[e.kind]} {change(e.ratio)}" for e in known]
+    text = f"Throughput of {placements.first.label}: {'; '.join(changes)}."
     dear = [
         a
-        for a in found.added
-        if a.conditions == found.first and a.seconds.verdict == "higher" and a.kind == "subnet"
+        for a in placements.added
+        if a.conditions == placements.first and a.seconds.verdict == "higher" and a.kind == "subnet"
     ]
     if dear:
         most = max(dear, key=lambda a: a.seconds.value)
-        told += f" Routing costs up to {seconds(most.seconds)} CPU s/GB more ({most.over.label})."
-    return told
+        text += f" Routing costs up to {seconds(most.seconds)} CPU s/GB more ({most.over.label})."
+    return text
 
 
 _NAMES: Mapping[str, str] = {"host": "on different hosts", "subnet": "in different subnets"}
@@ -255,12 +255,12 @@ def change(of: Estimate) -> str:
     'no detectable difference (+1.0 % [-5.0, +7.0])'
     """
 
-    told = change_figures(of)
-    return f"no detectable difference ({told})" if of.verdict == "no detectable effect" else told
+    figures = change_figures(of)
+    return f"no detectable difference ({figures})" if of.verdict == "no detectable effect" else figures
 
 
 def change_figures(of: Estimate) -> str:
-    """The same without its verdict."""
+    """A ratio as a change in percent with its interval, without the verdict."""
 
     def signed(ratio: float) -> str:
         if not math.isfinite(ratio):

@@ -43,8 +43,8 @@ class PlacementStudy(Study[NetworkPlacement]):
 
     def read(self, scenario: NetworkPlacement, run: OnRecord) -> results.Placements | None:
         level = scenario.measure.level
-        found = effects.read(run.results, level, run.seed)
-        return None if found is None else replace(found, claims=judge(found, level))
+        placements = effects.read(run.results, level, run.seed)
+        return None if placements is None else replace(placements, claims=judge(placements, level))
 
     def answer(
         self,
@@ -64,7 +64,7 @@ class PlacementStudy(Study[NetworkPlacement]):
         return replace(
             VARIANTS,
             column="",
-            place=lambda cell: (_conditions(cell), cell.metric.name, cell.factors["variant"]),
+            position=lambda cell: (_conditions(cell), cell.metric.name, cell.factors["variant"]),
             compared=frozenset({"host", "subnet", "encapsulation"}),
             control=_conditions if result is not None else None,  # one for each kind of traffic
             forest=result is None,

@@ -41,15 +41,15 @@ _CPU_ABOUT = (
 )
 
 
-def cpu_about(found: Placements) -> str:
-    """What CPU s/GB is."""
-    return _GUESTS_ABOUT if GUESTS_CPU in found.metrics else _CPU_ABOUT
+def cpu_about(placements: Placements) -> str:
+    """A sentence that defines CPU s/GB."""
+    return _GUESTS_ABOUT if GUESTS_CPU in placements.metrics else _CPU_ABOUT
 
 
-def label(found: Placements) -> str:
-    """What the hosts are, and so what is not to be expected."""
-    if found.ends != NAMESPACES:
-        return f"ends are {found.ends}; which share a host was read back, and what is between hosts is the cloud's own"
+def label(placements: Placements) -> str:
+    """A sentence on what the hosts are, and so what the figures cannot show."""
+    if placements.ends != NAMESPACES:
+        return f"ends are {placements.ends}; which share a host was read back, and what is between hosts is the cloud's own"
     return (
         f"hosts here are {NAMESPACES}: they share its CPUs and no network card is between them, so a throughput between"
         " hosts is one of CPUs; what holds elsewhere too is the CPU time that routing and encapsulation take"
@@ -60,13 +60,13 @@ BUSY = 0.2
 """CPUs that a machine may be busy without load before what is measured beyond that is a lower bound."""
 
 
-def notes(found: Placements) -> list[str]:
-    """What is to be known of how it was measured."""
-    return [*_emulated(found), *_busy(found)]
+def notes(placements: Placements) -> list[str]:
+    """Notes on how it was measured, which a reader must know."""
+    return [*_emulated(placements), *_busy(placements)]
 
 
-def _emulated(found: Placements) -> list[str]:
-    seen = [m.level.estimate.value for m in found.measured if m.metric == "emulated"]
+def _emulated(placements: Placements) -> list[str]:
+    seen = [m.level.estimate.value for m in placements.measured if m.metric == "emulated"]
     if not any(seen):
         return []
     return [
@@ -74,9 +74,9 @@ def _emulated(found: Placements) -> list[str]:
     ]
 
 
-def _busy(found: Placements) -> list[str]:
-    machine = "the machine was" if found.ends == NAMESPACES else "guests were, together,"
-    before = [m.level.estimate.value for m in found.measured if m.metric == "busy_before"]
+def _busy(placements: Placements) -> list[str]:
+    machine = "the machine was" if placements.ends == NAMESPACES else "guests were, together,"
+    before = [m.level.estimate.value for m in placements.measured if m.metric == "busy_before"]
     if not before or (busy := statistics.median(before)) <= BUSY:
         return []
     return [
@@ -85,21 +85,21 @@ def _busy(found: Placements) -> list[str]:
     ]
 
 
-def headers(found: Placements, conditions: Conditions, *, wide: bool = True) -> tuple[str, ...]:
-    """Of the table of places under some conditions; wide: with all columns."""
+def headers(placements: Placements, conditions: Conditions, *, wide: bool = True) -> tuple[str, ...]:
+    """Headers of the table of routes under some conditions; wide: with all columns."""
     rest = ("p99", "dropped") if conditions.protocol == "udp" else ("p99",)
     return ("ends on, in", "MB/s", "change", "CPU s/GB", "p50", *(rest if wide else ()))
 
 
-def rows(found: Placements, conditions: Conditions, *, wide: bool = True) -> list[tuple[str, ...]]:
-    """A row a place."""
-    told = []
-    for place in found.places:
-        of = {m.metric: m for m in found.measured if (m.conditions, m.place) == (conditions, place)}
+def rows(placements: Placements, conditions: Conditions, *, wide: bool = True) -> list[tuple[str, ...]]:
+    """A row for each route."""
+    rows = []
+    for route in placements.routes:
+        of = {m.metric: m for m in placements.measured if (m.conditions, m.route) == (conditions, route)}
         if "throughput" not in of:
             continue
         row = [
-            place.short,
+            route.short,
             _level(of.get("throughput")),
             _change(of["throughput"]),
             _cpu(of.get("cpu_per_gb") or of.get(GUESTS_CPU)),
@@ -108,8 +108,8 @@ def rows(found: Placements, conditions: Conditions, *, wide: bool = True) -> lis
         if wide:
             row += [_level(of.get("latency_p99"))]
             row += [_dropped(of.get("delivered"))] if conditions.protocol == "udp" else []
-        told.append(tuple(row))
-    return told
+        rows.append(tuple(row))
+    return rows
 
 
 def _level(of: Measured | None) -> str:
@@ -138,21 +138,21 @@ def _marked(ratio: Estimate) -> str:
     )
 
 
-def effect_headers(found: Placements, *, wide: bool = True) -> tuple[str, ...]:
-    return "effect of", *(_SHORT[metric] for metric in _metrics(found, wide))
+def effect_headers(placements: Placements, *, wide: bool = True) -> tuple[str, ...]:
+    return "effect of", *(_SHORT[metric] for metric in _metrics(placements, wide))
 
 
-def _metrics(found: Placements, wide: bool) -> list[str]:
-    return found.metrics if wide else found.metrics[:3]
+def _metrics(placements: Placements, wide: bool) -> list[str]:
+    return placements.metrics if wide else placements.metrics[:3]
 
 
 def effect_rows(
-    found: Placements, conditions: Collection[Conditions] | None = None, *, wide: bool = True
+    placements: Placements, conditions: Collection[Conditions] | None = None, *, wide: bool = True
 ) -> list[tuple[str, ...]]:
     """A row a kind of effect, its encapsulation and conditions; a column a metric."""
-    wanted = found.conditions if conditions is None else conditions
+    wanted = placements.conditions if conditions is None else conditions
     by: dict[tuple[str, str], dict[str, Effect]] = {}
-    for effect in found.effects:
+    for effect in placements.effects:
         if effect.conditions in wanted:
             way = f" ({effect.encapsulation})" if effect.encapsulation != "none" else ""
             name = effect.kind if effect.kind != "encapsulation" else effect.encapsulation
@@ -162,7 +162,7 @@ def effect_rows(
     return [
         (
             f"{name}: {conditions_}" if many else name,
-            *(_effect(of.get(metric)) for metric in _metrics(found, wide)),
+            *(_effect(of.get(metric)) for metric in _metrics(placements, wide)),
         )
         for (name, conditions_), of in by.items()
     ]
@@ -172,30 +172,30 @@ def _effect(of: Effect | None) -> str:
     return "" if of is None else _marked(of.ratio)
 
 
-def meanings(found: Placements) -> list[str]:
-    """What each kind of effect is, a line each."""
-    return [f"{kind}: {MEANINGS[kind]}" for kind in dict.fromkeys(e.kind for e in found.effects)]
+def meanings(placements: Placements) -> list[str]:
+    """A line for each kind of effect that explains it."""
+    return [f"{kind}: {MEANINGS[kind]}" for kind in dict.fromkeys(e.kind for e in placements.effects)]
 
 
 def added_headers() -> tuple[str, ...]:
     return "what", "over", "CPU s/GB more"
 
 
-def added_rows(found: Placements, conditions: Conditions) -> list[tuple[str, ...]]:
-    """A row a thing that adds CPU time."""
+def added_rows(placements: Placements, conditions: Conditions) -> list[tuple[str, ...]]:
+    """A row for each thing that adds CPU time."""
     return [
         (
             a.what,
             a.under.short,
             seconds(a.seconds) + (" ·" if a.seconds.verdict == "no detectable effect" else ""),
         )
-        for a in found.added
+        for a in placements.added
         if a.conditions == conditions
     ]
 
 
-def aggregate_headers(found: Placements) -> tuple[str, ...]:
-    numbers = sorted({n for a in found.aggregates for n in a.levels})
+def aggregate_headers(placements: Placements) -> tuple[str, ...]:
+    numbers = sorted({n for a in placements.aggregates for n in a.levels})
     return (
         "MB/s of all pairs",
         *(f"{n} pair{'s' if n != 1 else ''}" for n in numbers),
@@ -204,17 +204,17 @@ def aggregate_headers(found: Placements) -> tuple[str, ...]:
     )
 
 
-def aggregate_rows(found: Placements) -> list[tuple[str, ...]]:
-    """A row a place."""
-    numbers = sorted({n for a in found.aggregates for n in a.levels})
+def aggregate_rows(placements: Placements) -> list[tuple[str, ...]]:
+    """A row for each route."""
+    numbers = sorted({n for a in placements.aggregates for n in a.levels})
     return [
         (
-            of.place.short,
+            of.route.short,
             *(_value(of, n) for n in numbers),
             _times(of),
             "none reached" if of.knee is None else f"{of.knee}",
         )
-        for of in found.aggregates
+        for of in placements.aggregates
     ]
 
 
@@ -231,20 +231,20 @@ def _times(of: Aggregate) -> str:
     return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
-def scaling(found: Placements) -> list[str]:
-    """What a knee is; and in the words of sustained load, a line a place whose law is determined."""
-    said = ["knee: pairs from which on more certainly add less than 5 %"]
-    for of in found.aggregates:
+def scaling(placements: Placements) -> list[str]:
+    """A line that defines the knee, and one for each route whose scalability law is determined."""
+    lines = ["knee: pairs from which on more certainly add less than 5 %"]
+    for of in placements.aggregates:
         if (law := of.law) is not None:
             part = law.contention
-            told = f"{of.place.short}: contention {part.value:.2g} [{part.low:.2g}, {part.high:.2g}] per pair"
+            text = f"{of.route.short}: contention {part.value:.2g} [{part.low:.2g}, {part.high:.2g}] per pair"
             peak = law.peak
-            said.append(told + ("" if peak.verdict == "refused" else f", most at {peak.value:.0f} pairs"))
-    return said
+            lines.append(text + ("" if peak.verdict == "refused" else f", most at {peak.value:.0f} pairs"))
+    return lines
 
 
-def path(place: Route, ends: str = NAMESPACES) -> tuple[str, ...]:
-    """What a packet passes from client to server; on a cloud, what it has to pass at least.
+def path(route: Route, ends: str = NAMESPACES) -> tuple[str, ...]:
+    """The bridges and links that a packet passes from client to server; on a cloud, those it has to pass at least.
 
     >>> " ".join(path(Route("same", "same", "none")))
     'client bridge a server'
@@ -254,14 +254,14 @@ def path(place: Route, ends: str = NAMESPACES) -> tuple[str, ...]:
     'client network between hosts server'
     """
     if ends != NAMESPACES:
-        between = ("network between hosts",) if place.host == "different" else ("switch of the host",)
-        return ("client", *(("router",) if place.subnet == "different" else ()), *between, "server")
-    way = {"none": "veth", "vxlan": "vxlan over veth", "ovs": "veth"}[place.encapsulation]
-    bridge = "switch" if place.encapsulation == "ovs" else "bridge"
+        between = ("network between hosts",) if route.host == "different" else ("switch of the host",)
+        return ("client", *(("router",) if route.subnet == "different" else ()), *between, "server")
+    way = {"none": "veth", "vxlan": "vxlan over veth", "ovs": "veth"}[route.encapsulation]
+    bridge = "switch" if route.encapsulation == "ovs" else "bridge"
     steps = ["client", f"{bridge} a"]
-    if place.subnet == "different":
+    if route.subnet == "different":
         steps += ["router", f"{bridge} a"]
-    if place.host == "different":
+    if route.host == "different":
         steps += [way, f"{bridge} b"]
     return (*steps, "server")
 
@@ -270,5 +270,5 @@ def claim_headers() -> tuple[str, ...]:
     return "claim", "here", "figures"
 
 
-def claim_rows(found: Placements) -> list[tuple[str, ...]]:
-    return [(claim.claim, claim.verdict, "; ".join(claim.said)) for claim in found.claims]
+def claim_rows(placements: Placements) -> list[tuple[str, ...]]:
+    return [(claim.claim, claim.verdict, "; ".join(claim.answers)) for claim in placements.claims]

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 
 from contend.errors import ScenarioError
-from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
+from contend.studies.cell import ALONE, CONTROL, Cell, CellWorkload, cell_workload
 from contend.studies.model import WorkloadRef
 from contend.studies.sensitivity.model import Sensitivity
 
@@ -20,18 +20,18 @@ LEAST_HELD_OUT = 6  # as many pairs as a signed-rank interval needs at 95 %
 
 
 def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
-    workloads = list({(p := party(ref)).label: p for ref in scenario.workloads}.values())
+    workloads = list({(p := cell_workload(ref)).label: p for ref in scenario.workloads}.values())
     injectors = {
         (resource, level): _injector(ref, level)
         for resource, ref in scenario.injectors.items()
         for level in scenario.intensities
     }
-    probes = {party(probe(resource)).label: resource for resource in scenario.injectors}
+    probes = {cell_workload(probe(resource)).label: resource for resource in scenario.injectors}
     made: list[Cell] = []
 
     def add(
-        victim: Party,
-        beside: tuple[Party, ...],
+        victim: CellWorkload,
+        beside: tuple[CellWorkload, ...],
         name: str,
         role: str,
         *,
@@ -52,19 +52,19 @@ def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
             Cell(f"{victim.label}|{name}", victim, beside, every, baseline, control, numbers=numbers or {})
         )
 
-    for victim in [*workloads, *(party(probe(resource)) for resource in scenario.injectors)]:
+    for victim in [*workloads, *(cell_workload(probe(resource)) for resource in scenario.injectors)]:
         own: dict[str, str] = {"probe": probes[victim.label]} if victim.label in probes else {}
         add(victim, (), ALONE, "alone", factors=own)
         add(victim, (), CONTROL, "alone", control=True, factors=own)
         for (resource, level), injector in injectors.items():
-            said: dict[str, str] = {"resource": resource, "intensity": str(level), **own}
+            level_factors: dict[str, str] = {"resource": resource, "intensity": str(level), **own}
             name = f"{resource} at {level} %"
             add(
                 victim,
                 (injector,),
                 name,
                 "calibration" if own else "curve",
-                factors=said,
+                factors=level_factors,
                 numbers={"intensity": level},
             )
         for neighbour in workloads:
@@ -73,23 +73,23 @@ def cells(scenario: Sensitivity) -> tuple[Cell, ...]:
 
 
 def probe(resource: str) -> WorkloadRef:
-    """The small victim of a resource."""
+    """The probe of a resource: a small victim that feels pressure on it."""
     return WorkloadRef(workload=PROBE, parameters={"resource": resource})
 
 
-def _injector(ref: WorkloadRef, level: int) -> Party:
+def _injector(ref: WorkloadRef, level: int) -> CellWorkload:
     """Raises ScenarioError for a workload without a dial."""
-    dial = party(ref).instance.workload.neighbour.intensity
+    dial = cell_workload(ref).instance.workload.neighbour.intensity
     if not dial:
         raise ScenarioError(
             f"injector '{ref.workload}' has no intensity",
             hint="its file says which parameter that is: `neighbour: {intensity: NAME}`",
         )
-    return party(ref.model_copy(update={"parameters": {**ref.parameters, dial: level}}))
+    return cell_workload(ref.model_copy(update={"parameters": {**ref.parameters, dial: level}}))
 
 
 def held_out(cells: tuple[Cell, ...], share: float, seed: int) -> tuple[str, ...]:
-    """Ids of the pairs that nothing is fitted to, drawn at random, in the order of the cells.
+    """Ids of the pairs that the forecast is not fitted to, drawn at random, in the order of the cells.
 
     Every workload keeps half of its pairs, as a victim and as a neighbour: the baseline needs its row and its column.
     """

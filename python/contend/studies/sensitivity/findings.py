@@ -1,4 +1,5 @@
-"""Where to put workloads, by their forecast: which together, which apart, with the command that checks each claim."""
+"""Advice on where to put workloads, by their forecast: which together, which apart, with the command that checks each
+claim."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import yaml
 from contend.advice.document import MeasuredMeans, PlacementDocument, PredictedMeans
 from contend.advice.finding import Evidence, Finding
 from contend.errors import BadInput
-from contend.studies.cell import party
+from contend.studies.cell import cell_workload
 from contend.studies.sensitivity.assignment import Aim, Assignment, assign, slowdowns
 from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import Pair, Sensitivities
@@ -26,8 +27,8 @@ MOST_APART = 3  # of the pairs told to be kept apart, the worst
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An assignment, and what the pairs that this run measured say of it: mean slowdowns of a workload, NaN where the
-    measured table has gaps. best: the assignment that the measured table by itself would choose."""
+    """An assignment, and the mean slowdowns of a workload in it by the measured pairs, NaN where some are missing. best:
+    the assignment that the measured pairs alone would choose."""
 
     hosts: int
     aim: Aim
@@ -38,11 +39,11 @@ class Placed:
 
     @property
     def extrapolated(self) -> bool:
-        """Whether some host has more than two workloads, which nobody measured together."""
+        """True if some host has more than two workloads, a combination that was not measured."""
         return any(len(group) > 2 for group in self.assignment.groups)
 
     def document(self, workloads: Sequence[str]) -> PlacementDocument:
-        """Write it with the workloads' names."""
+        """The assignment as a document, with the workloads' names."""
 
         def named(groups: Sequence[Sequence[int]]) -> list[list[str]]:
             return [[workloads[i] for i in group] for group in groups]
@@ -65,14 +66,14 @@ class Placed:
 
 
 def findings(of: Sensitivities, scenario: Sensitivity) -> tuple[Finding, ...]:
-    """What the advisor says of two workloads a host; nothing where the forecast is refused, or has a gap."""
+    """Findings for two workloads a host; none where the forecast is refused or incomplete."""
     if of.refused or unpredicted(of):
         return ()
-    return claims(of, scenario, place(of, two_a_host(of)))
+    return claims(of, scenario, best_placement(of, two_a_host(of)))
 
 
 def unpredicted(of: Sensitivities) -> str:
-    """Which workloads cannot be placed, since a pair of theirs has no prediction, and why; "" none."""
+    """A phrase on workloads that cannot be placed, because a pair of theirs has no prediction; "" for none."""
     gaps = np.isnan(of.logs()) & ~np.eye(len(of.workloads), dtype=bool)
     silent = [name for j, name in enumerate(of.workloads) if gaps[:, j].any()]
     if not silent:
@@ -86,8 +87,8 @@ def two_a_host(of: Sensitivities) -> int:
     return -(-len(of.workloads) // 2)
 
 
-def place(of: Sensitivities, hosts: int, aim: Aim = "total") -> Placed:
-    """The assignment with the least predicted slowdown. Raises BadInput for a number of hosts that makes no sense, and for a
+def best_placement(of: Sensitivities, hosts: int, aim: Aim = "total") -> Placed:
+    """The assignment with the least predicted slowdown. Raises BadInput for an impossible number of hosts, and for a
     forecast with gaps (`unpredicted`)."""
     n = len(of.workloads)
     if not 1 <= hosts <= n:
@@ -123,15 +124,15 @@ def claims(of: Sensitivities, scenario: Sensitivity, placed: Placed) -> tuple[Fi
         (two for two in every if two not in together and _worse(of, *two).predicted.low > 1),
         key=lambda two: -_worse(of, *two).predicted.value,
     )[:MOST_APART]
-    told = [("together", two) for two in together] + [("apart", two) for two in apart]
+    kept = [("together", two) for two in together] + [("apart", two) for two in apart]
     return tuple(
         _claim(f"F{number}", kind, of, scenario, two, refs)
-        for number, (kind, two) in enumerate(told, start=1)
+        for number, (kind, two) in enumerate(kept, start=1)
     )
 
 
 def _worse(of: Sensitivities, a: str, b: str) -> Pair:
-    """Of the two directions the one that is predicted to be slowed more."""
+    """The one of a pair's two directions with the larger predicted slowdown."""
     return max(of.pair(a, b), of.pair(b, a), key=lambda p: p.predicted.value)
 
 
@@ -147,8 +148,8 @@ def _claim(
     other = of.pair(worse.neighbour, worse.victim)
     lead = "Together" if kind == "together" else "Apart"
     sentence = (
-        f"{lead}: {two[0]} and {two[1]}. {worse.victim} is predicted to be slowed {told(worse)} beside {worse.neighbour},"
-        f" {other.victim} {told(other)} beside {other.neighbour}"
+        f"{lead}: {two[0]} and {two[1]}. {worse.victim} is predicted to be slowed {factor(worse)} beside {worse.neighbour},"
+        f" {other.victim} {factor(other)} beside {other.neighbour}"
     )
     if kind == "apart" and worse.resource:
         sentence += f"; most of it is the {worse.resource}"
@@ -183,10 +184,11 @@ def _claim(
     )
 
 
-def told(pair: Pair) -> str:
-    """
+def factor(pair: Pair) -> str:
+    """The predicted slowdown in words.
+
     >>> from contend.stats.estimate import Estimate
-    >>> told(Pair("a", "b", "a|b", Estimate(1.5, 1.4, 1.6, "ratio", 9, 0.95, "", "higher"), 1, None, False, False, {}))
+    >>> factor(Pair("a", "b", "a|b", Estimate(1.5, 1.4, 1.6, "ratio", 9, 0.95, "", "higher"), 1, None, False, False, {}))
     '1.50× [1.40, 1.60]'
     """
     e = pair.predicted
@@ -194,28 +196,28 @@ def told(pair: Pair) -> str:
 
 
 def settings(scenario: Sensitivity) -> dict[str, str]:
-    """Each workload's label, and how `--set victims=` names it."""
-    found = {}
+    """Labels of workloads, with how `--set victims=` names each."""
+    texts = {}
     for ref in scenario.workloads:
         text = ref.workload
         if ref.parameters:
-            asked: Any = {ref.workload: dict(ref.parameters)}
-            text = yaml.safe_dump(asked, default_flow_style=True, width=1000).strip()
-        found[party(ref).label] = text
-    return found
+            named: Any = {ref.workload: dict(ref.parameters)}
+            text = yaml.safe_dump(named, default_flow_style=True, width=1000).strip()
+        texts[cell_workload(ref).label] = text
+    return texts
 
 
 def verify(scenario: Sensitivity, victim: str, neighbour: str) -> str:
     """The command that measures two workloads beside each other, both ways."""
     words = ["contend", "run", "noisy-neighbour"]
-    asked = [
+    settings = [
         f"victims={victim}",
         f"neighbours={neighbour}",
         "directions=both",
         f"placement={scenario.placement}",
     ]
     if scenario.platform.kind != "bare":
-        asked.append(f"platform={scenario.platform.kind}")
-    for setting in asked:
+        settings.append(f"platform={scenario.platform.kind}")
+    for setting in settings:
         words += ["--set", setting]
     return shlex.join(words)

@@ -19,7 +19,7 @@ Intensities = Annotated[
 
 
 class Sensitivity(Scenario):
-    """Each workload as a victim of injectors, one a resource, and as a neighbour of small probes; and the pairs themselves.
+    """Each workload as a victim of injectors, one a resource, and as a neighbour of small probes; and pairs of workloads.
 
     injectors: by resource, a workload whose file says which parameter is its intensity (`neighbour.intensity`).
     intensities: in %. held_out: share of the pairs, drawn by the seed, that the forecast is judged on and that nothing is

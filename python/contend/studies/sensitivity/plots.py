@@ -8,7 +8,7 @@ from typing import Any
 from contend.report.plotkit import COLOUR, Plot, Spec, bounds, chart, dashed, dots, marks, quantity
 from contend.report.theme import series_colours, var
 from contend.stats.estimate import Estimate
-from contend.studies.sensitivity import words as told
+from contend.studies.sensitivity import words as wording
 from contend.studies.sensitivity.result import Pair, Sensitivities
 
 HEIGHT = 220
@@ -16,11 +16,11 @@ PAIRS_HEIGHT = 340
 
 
 def forecast_plots(of: Sensitivities) -> list[Plot]:
-    """Roles: curves, one a workload; pairs, one."""
+    """Plots of a forecast (roles: curves, one a workload; pairs, one)."""
     colours = series_colours(of.resources)
-    found = [_curves(number, name, of, colours) for number, name in enumerate(of.workloads)]
+    plots = [_curves(number, name, of, colours) for number, name in enumerate(of.workloads)]
     both = [p for p in of.pairs if p.measured is not None and _finite(p.measured.value, p.predicted.value)]
-    return found + ([_pairs(both)] if both else [])
+    return plots + ([_pairs(both)] if both else [])
 
 
 def _finite(*values: float) -> bool:
@@ -44,7 +44,7 @@ def _curves(number: int, name: str, of: Sensitivities, colours: dict[str, str]) 
         dashed([{"v": 1}], y=y),
     ]
     rows = tuple(
-        (resource, f"{level:g} %", told.estimate(estimate))
+        (resource, f"{level:g} %", wording.estimate(estimate))
         for resource in of.resources
         for level, estimate in zip(of.intensities, of.curves.get((name, resource), ()), strict=False)
     )
@@ -71,7 +71,7 @@ def _point(level: float, estimate: Estimate | None, resource: str, name: str, co
         "low": low,
         "high": high,
         "colour": colour,
-        "say": f"{name}, {resource} at {level:g} %: {told.estimate(estimate)}",
+        "say": f"{name}, {resource} at {level:g} %: {wording.estimate(estimate)}",
     }
 
 
@@ -95,8 +95,8 @@ def _pairs(pairs: list[Pair]) -> Plot:
                 "low": low,
                 "high": high,
                 "colour": legend["held out" if pair.held_out else "not held out"],
-                "say": f"{pair.victim} beside {pair.neighbour}: predicted {told.estimate(pair.predicted)}, measured"
-                f" {told.estimate(pair.measured)}",
+                "say": f"{pair.victim} beside {pair.neighbour}: predicted {wording.estimate(pair.predicted)}, measured"
+                f" {wording.estimate(pair.measured)}",
             }
         )
     every = [v for value in values for v in (value["m"], value["low"], value["high"])]
@@ -120,8 +120,8 @@ def _pairs(pairs: list[Pair]) -> Plot:
         (
             p.victim,
             p.neighbour,
-            told.estimate(p.predicted),
-            told.estimate(p.measured),
+            wording.estimate(p.predicted),
+            wording.estimate(p.measured),
             "held out" if p.held_out else "",
         )
         for p in pairs

@@ -1,4 +1,4 @@
-"""The cells of a forecast together: curves, pressures, and the table of pairs, predicted beside measured.
+"""Results of a forecast: curves, pressures, and the table of pairs, predicted beside measured.
 
 The arithmetic is `contend.stats.sensitivity`'s; here are a run's comparisons put into its arrays, and its figures into words
 that reports and the advisor share.
@@ -198,7 +198,7 @@ def read(
                 pairs[workloads.index(of["victim"]), beside] = values
                 judged[workloads.index(of["victim"]), beside] = cell.cell in held_out
                 measured[of["victim"], of["neighbour"]] = cell
-    found = forecast(
+    fitted = forecast(
         Measured(workloads, resources, intensities, curves, calibration, pressure, pairs, judged),
         level=level,
         seed=seed,
@@ -208,9 +208,9 @@ def read(
         resources,
         intensities,
         by_role["curve"][0].factors["placement"],
-        found,
+        fitted,
         tuple(
-            _of_pair(found, workloads, resources, v, n, measured, judged, len(blocks), level)
+            _of_pair(fitted, workloads, resources, v, n, measured, judged, len(blocks), level)
             for v in range(w)
             for n in range(w)
         ),
@@ -221,11 +221,11 @@ def read(
             if probe == resource
         },
         {
-            (name, resource): float(found.intensity[i, j])
+            (name, resource): float(fitted.intensity[i, j])
             for i, name in enumerate(workloads)
             for j, resource in enumerate(resources)
         },
-        tuple(_notes(found, workloads, resources)),
+        tuple(_notes(fitted, workloads, resources)),
     )
 
 
@@ -237,17 +237,17 @@ def _logs(cell: CellResult, blocks: Sequence[int]) -> list[float]:
 
 
 def _series(cells: Sequence[CellResult], of: str) -> dict[tuple[str, str], tuple[Estimate, ...]]:
-    found: dict[tuple[str, str], list[CellResult]] = {}
+    groups: dict[tuple[str, str], list[CellResult]] = {}
     for cell in cells:
-        found.setdefault((cell.factors[of], cell.factors["resource"]), []).append(cell)
+        groups.setdefault((cell.factors[of], cell.factors["resource"]), []).append(cell)
     return {
         key: tuple(c.estimate for c in sorted(series, key=lambda c: c.values.numbers["intensity"]))
-        for key, series in found.items()
+        for key, series in groups.items()
     }
 
 
 def _of_pair(
-    found: Forecast,
+    fitted: Forecast,
     workloads: tuple[str, ...],
     resources: tuple[str, ...],
     v: int,
@@ -257,9 +257,9 @@ def _of_pair(
     blocks: int,
     level: float,
 ) -> Pair:
-    value, low, high = (math.exp(x[v, n]) for x in (found.predicted, found.low, found.high))
+    value, low, high = (math.exp(x[v, n]) for x in (fitted.predicted, fitted.low, fitted.high))
     predicted = Estimate(
-        value, low, high, "ratio", blocks, found.level or level, METHOD if found.level else NO_PAIRS,
+        value, low, high, "ratio", blocks, fitted.level or level, METHOD if fitted.level else NO_PAIRS,
         verdict_of(low, high),
     )  # fmt: skip
     names = workloads[v], workloads[n]
@@ -268,27 +268,27 @@ def _of_pair(
         *names,
         f"{names[0]}|{names[1]}",
         predicted,
-        math.exp(found.baseline[v, n]),
+        math.exp(fitted.baseline[v, n]),
         None if cell is None else cell.estimate,
         bool(judged[v, n]),
-        bool(found.beyond[v, n]),
+        bool(fitted.beyond[v, n]),
         {
-            resource: math.exp(found.parts[v, n, i])
+            resource: math.exp(fitted.parts[v, n, i])
             for i, resource in enumerate(resources)
-            if found.model.usable[i]
+            if fitted.model.usable[i]
         },
     )
 
 
-def _notes(found: Forecast, workloads: tuple[str, ...], resources: tuple[str, ...]) -> list[str]:
-    flat = [name for name, usable in zip(resources, found.model.usable, strict=True) if not usable]
+def _notes(fitted: Forecast, workloads: tuple[str, ...], resources: tuple[str, ...]) -> list[str]:
+    flat = [name for name, usable in zip(resources, fitted.model.usable, strict=True) if not usable]
     notes = [
         f"{name}: its injector does not slow its own probe by 2 % here, so there is no scale and it explains nothing"
         for name in flat
     ]
-    pairs = int(found.beyond.sum())
+    pairs = int(fitted.beyond.sum())
     if pairs:
-        who = [name for j, name in enumerate(workloads) if found.beyond[:, j].any()]
+        who = [name for j, name in enumerate(workloads) if fitted.beyond[:, j].any()]
         notes.append(
             f"{pairs} pair{'s are' if pairs > 1 else ' is'} an extrapolation: {', '.join(who)} press"
             f"{'es' if len(who) == 1 else ''} harder on a resource than its injector at full intensity"
@@ -297,30 +297,30 @@ def _notes(found: Forecast, workloads: tuple[str, ...], resources: tuple[str, ..
 
 
 def covers(of: Sensitivities) -> str:
-    """A sentence on what the predicted intervals hold."""
+    """A sentence on what the predicted intervals cover."""
     level = of.forecast.level
     if not level:
         return "the doubt of resampled blocks only: no pair was measured that could tell how far off the curves are"
     inside = [pair.inside for pair in of.held_out if pair.inside is not None]
-    told = f"the slowdown that this run would measure for a pair like its others, in {100 * level:.0f} % of pairs"
-    return told + (f"; {sum(inside)} of {len(inside)} held-out pairs are inside" if inside else "")
+    text = f"the slowdown that this run would measure for a pair like its others, in {100 * level:.0f} % of pairs"
+    return text + (f"; {sum(inside)} of {len(inside)} held-out pairs are inside" if inside else "")
 
 
 def answer(of: Sensitivities) -> str:
-    """In a sentence or two."""
-    ours, theirs = of.forecast.model_errors, of.forecast.baseline_errors
-    said = ""
-    if ours is not None and theirs is not None:
-        said = (
-            f" Median error on {len(of.held_out)} held-out pairs {ours.median_points:.1f} points; of a row and a column"
+    """The answer in a sentence or two."""
+    own, theirs = of.forecast.model_errors, of.forecast.baseline_errors
+    note = ""
+    if own is not None and theirs is not None:
+        note = (
+            f" Median error on {len(of.held_out)} held-out pairs {own.median_points:.1f} points; of a row and a column"
             f" effect {theirs.median_points:.1f}."
         )
     if of.refused:
-        return f"No forecast, only a description: {of.refused}.{said}"
+        return f"No forecast, only a description: {of.refused}.{note}"
     known = [pair for pair in of.pairs if math.isfinite(pair.predicted.value)]
     worst = max(known, key=lambda p: p.predicted.value)
     best = min(known, key=lambda p: p.predicted.value)
     return (
         f"Pairs can be forecast from curves and probes. Worst: {worst.victim} beside {worst.neighbour},"
-        f" {worst.predicted.value:.2f} times; best: {best.victim} beside {best.neighbour}, {best.predicted.value:.2f}.{said}"
+        f" {worst.predicted.value:.2f} times; best: {best.victim} beside {best.neighbour}, {best.predicted.value:.2f}.{note}"
     )

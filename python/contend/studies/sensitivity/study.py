@@ -27,7 +27,7 @@ class SensitivityStudy(Study[Sensitivity]):
     scenario = Sensitivity
     key = "sensitivity"
     below = True
-    places = True
+    advises_placement = True
 
     def cells(self, scenario: Sensitivity) -> tuple[Cell, ...]:
         return cells(scenario)
@@ -38,7 +38,7 @@ class SensitivityStudy(Study[Sensitivity]):
     def without_missing(
         self, scenario: Sensitivity, check: Callable[[Scenario], None]
     ) -> tuple[Sensitivity, tuple[str, ...]]:
-        """Workloads and injectors by themselves."""
+        """The scenario without workloads and injectors that cannot run here, and a line on each."""
         left_out: list[str] = []
 
         def is_here(what: str, **only: Any) -> bool:
@@ -83,7 +83,7 @@ class SensitivityStudy(Study[Sensitivity]):
         return () if result is None else placing.findings(result, scenario)
 
     def lines(self, scenario: Sensitivity, plan: Plan) -> Iterator[str]:
-        """Lines of how many there are of each kind, where there are hundreds."""
+        """Lines on how many cells there are of each kind, as there are hundreds."""
         from contend.studies.sensitivity.words import cells_lines
 
         yield from cells_lines(plan)
@@ -97,7 +97,7 @@ class SensitivityStudy(Study[Sensitivity]):
             return Advice(analysis.findings, refused=why)
         from contend.studies.sensitivity import words
 
-        placed = placing.place(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
+        placed = placing.best_placement(of, hosts or placing.two_a_host(of), "worst" if worst else "total")
         return Advice(
             placing.claims(of, scenario, placed),
             placement=placed.document(of.workloads),

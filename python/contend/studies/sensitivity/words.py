@@ -21,7 +21,7 @@ CURVES = "How each workload is slowed by each injector, and how hard it presses"
 
 
 def cells_lines(plan: Plan) -> list[str]:
-    """How many cells a plan has of each kind, and which pairs are held out."""
+    """Lines on how many cells a plan has of each kind, and which pairs are held out."""
     roles = Counter(cell.factors["role"] for cell in plan.cells)
     kinds = {
         "alone": "a workload or a probe alone, and again as its control",
@@ -31,8 +31,8 @@ def cells_lines(plan: Plan) -> list[str]:
         "pair": "a workload beside a workload",
     }
     lines = [f"{roles[role]:>4} {what}" for role, what in kinds.items()]
-    told = (plan.cell(cell).label for cell in plan.held_out)
-    return [*lines, f"held out, to judge the forecast by: {'; '.join(told)}"]
+    labels = (plan.cell(cell).label for cell in plan.held_out)
+    return [*lines, f"held out, to judge the forecast by: {'; '.join(labels)}"]
 
 
 def title(of: Sensitivities) -> str:
@@ -40,15 +40,15 @@ def title(of: Sensitivities) -> str:
 
 
 def verdict(of: Sensitivities) -> str:
-    """A sentence on whether it may be called a forecast, and by how much it is nearer."""
+    """A sentence on whether this is a forecast, and by how much it is nearer than the baseline model."""
     advantage = of.forecast.advantage
-    told = "of the pairs held out, which nothing was fitted to"
+    text = "of the pairs held out, which nothing was fitted to"
     if math.isfinite(advantage.value):
         gap = f"{advantage.value:+.3f} [{_bound(advantage.low)}, {_bound(advantage.high)}]"
-        told = f"|log error| less the baseline's, {told}: {gap} ({advantage.n} pairs; below 0 is nearer)"
+        text = f"|log error| less the baseline's, {text}: {gap} ({advantage.n} pairs; below 0 is nearer)"
     if of.refused:
-        return f"Refused as a forecast: {of.refused}. {told[0].upper()}{told[1:]}."
-    return f"Its errors are smaller than a row and column effect's. {told[0].upper()}{told[1:]}."
+        return f"Refused as a forecast: {of.refused}. {text[0].upper()}{text[1:]}."
+    return f"Its errors are smaller than a row and column effect's. {text[0].upper()}{text[1:]}."
 
 
 def _bound(value: float) -> str:
@@ -60,11 +60,11 @@ def error_headers() -> tuple[str, ...]:
 
 
 def error_rows(of: Sensitivities) -> list[tuple[str, ...]]:
-    """The forecast's and the baseline's, side by side; none where no held-out pair was measured."""
-    ours, theirs = of.forecast.model_errors, of.forecast.baseline_errors
-    if ours is None or theirs is None:
+    """Rows of the forecast's and the baseline's errors; none where no held-out pair was measured."""
+    own, theirs = of.forecast.model_errors, of.forecast.baseline_errors
+    if own is None or theirs is None:
         return []
-    return [_error("curves × probes", ours), _error("row + column effect", theirs)]
+    return [_error("curves × probes", own), _error("row + column effect", theirs)]
 
 
 def _error(name: str, of: Errors) -> tuple[str, ...]:
@@ -140,22 +140,22 @@ def placed_lines(of: Sensitivities, placed: Placed) -> list[str]:
 
 
 def placed_about(placed: Placed) -> list[str]:
-    """How good it is, and how that is known."""
+    """Lines on how good the assignment is, and how that is known."""
     assignment = placed.assignment
     looked = (
         "every assignment was looked at"
         if assignment.exact
         else "the best that a search found, not all were looked at"
     )
-    said = [
+    lines = [
         f"predicted: a workload is slowed {assignment.mean:.2f}× on average, the worst {assignment.worst:.2f}×; placed at"
         f" random {assignment.random:.2f}× on average ({looked})"
     ]
     if placed.best is not None:
-        said.append(
+        lines.append(
             f"by the pairs that were measured: {placed.measured:.2f}× on average, at random {placed.measured_random:.2f}×,"
             f" the best that they know {placed.best.mean:.2f}×"
         )
     if placed.extrapolated:
-        said.append("more than two on a host: pairs' slowdowns multiplied, which nobody measured")
-    return said
+        lines.append("more than two on a host: pairs' slowdowns multiplied, which nobody measured")
+    return lines

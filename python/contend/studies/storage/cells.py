@@ -1,4 +1,4 @@
-"""Cells of a storage sweep: each point on each pool alone, beside its neighbour, and where intervals are asked for again."""
+"""Cells of a storage sweep: each point on each pool alone, beside its neighbour, and again in blocks for intervals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from contend.errors import ScenarioError
-from contend.studies.cell import ALONE, CONTROL, Cell, Party, party
+from contend.studies.cell import ALONE, CONTROL, Cell, CellWorkload, cell_workload
 from contend.studies.storage import cloud_cells as storage_cloud
 from contend.studies.storage import fio_words
 from contend.studies.storage.fio_words import LOAD
@@ -21,7 +21,7 @@ BURNING = 20e3  # bytes a second: a disk of spinning platters under small reques
 
 
 def cells(scenario: Storage) -> tuple[Cell, ...]:
-    """Those of the table, which are measured whatever the screening says."""
+    """Cells of the table, which are measured whatever the screening finds."""
     return tuple(
         cell
         for pool in scenario.named
@@ -31,28 +31,28 @@ def cells(scenario: Storage) -> tuple[Cell, ...]:
 
 
 def pair(scenario: Storage, pool: Pool, point: Point) -> tuple[Cell, Cell]:
-    """Alone, and beside the neighbour."""
+    """Two cells of a point: alone, and beside the neighbour."""
     alone, _, beside = trio(scenario, pool, point)
     return alone, beside
 
 
 def trio(scenario: Storage, pool: Pool, point: Point) -> tuple[Cell, Cell, Cell]:
-    """Alone, alone again as the control, and beside the neighbour."""
-    victim, neighbour = _party(scenario, pool, point), _neighbour(scenario, pool, point)
+    """Three cells of a point: alone, alone again as the control, and beside the neighbour."""
+    victim, neighbour = _measured_workload(scenario, pool, point), _neighbour(scenario, pool, point)
     name = victim.label
     beside = SAME if scenario.neighbour is None else neighbour.label
 
-    def cell(by: str, parties: tuple[Party, ...] = (), *, control: bool = False) -> Cell:
+    def cell(by: str, neighbours: tuple[CellWorkload, ...] = (), *, control: bool = False) -> Cell:
         cloud = {"cloud": scenario.cloud} if scenario.cloud else {}
         factors = {"victim": name, "neighbour": by, "pool": pool.name, **point.factors, **cloud}
         baseline = "" if by == ALONE else f"{name}|{ALONE}"
-        return Cell(f"{name}|{by}", victim, parties, factors, baseline, control)
+        return Cell(f"{name}|{by}", victim, neighbours, factors, baseline, control)
 
     return cell(ALONE), cell(CONTROL, control=True), cell(beside, (neighbour,))
 
 
 def by_label(scenario: Storage) -> Mapping[str, tuple[Pool, Point]]:
-    """Every point of every pool by the victim's name that its cells have."""
+    """Pool and point of every victim, by the name that its cells have."""
     return {
         f"{pool.name} {point.label}": (pool, point)
         for pool in scenario.named
@@ -66,15 +66,15 @@ def focused(scenario: Storage, labels: Iterable[str]) -> tuple[Cell, ...]:
     return tuple(cell for label in labels for cell in trio(scenario, *known[label]))
 
 
-def _party(scenario: Storage, pool: Pool, point: Point) -> Party:
+def _measured_workload(scenario: Storage, pool: Pool, point: Point) -> CellWorkload:
     instance = resolve(_made(scenario, pool), _parameters(scenario, pool, point, first=True))
-    return Party(f"{pool.name} {point.label}", instance, group=pool.name)
+    return CellWorkload(f"{pool.name} {point.label}", instance, group=pool.name)
 
 
-def _neighbour(scenario: Storage, pool: Pool, point: Point) -> Party:
+def _neighbour(scenario: Storage, pool: Pool, point: Point) -> CellWorkload:
     ref = scenario.neighbour
     if ref is not None and ref.workload != "fio":
-        return party(ref)
+        return cell_workload(ref)
     beside = neighbours_point(scenario, point)
     if pool.read_only and beside.read != 100:
         raise ScenarioError(
@@ -82,7 +82,7 @@ def _neighbour(scenario: Storage, pool: Pool, point: Point) -> Party:
             hint="neighbour={fio: {read: 100}}; or `destroy: true` with the pool's name, which destroys what is on it",
         )
     instance = resolve(_made(scenario, pool), _parameters(scenario, pool, beside, first=False))
-    return Party(f"{pool.name} {beside.label}", instance, group=pool.name)
+    return CellWorkload(f"{pool.name} {beside.label}", instance, group=pool.name)
 
 
 def _parameters(scenario: Storage, pool: Pool, point: Point, *, first: bool) -> dict[str, Scalar]:

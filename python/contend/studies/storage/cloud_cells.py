@@ -34,7 +34,7 @@ _ABOUT = {
 
 
 def parameters(scenario: Storage, pool: Pool, *, first: bool) -> dict[str, Scalar]:
-    """What a party has besides its fio: which instance's it is, and what every party has to know of all."""
+    """Parameters of a workload besides its fio's: its own instance and pool, and what it must know of all instances."""
     return {
         **scenario.parameters,
         "cloud": scenario.cloud,
@@ -122,13 +122,13 @@ def _settings(scenario: Storage) -> Mapping[str, Any]:
 
 
 def check(scenario: Storage) -> None:
-    """Whether the cloud is described and what is asked holds together. Asks nobody. Raises BadInput."""
+    """Check that the cloud is described and the scenario fits it, without a request to the cloud. Raises BadInput."""
     _, of = topology_of(scenario)
     check_cloud(scenario.cloud, of)
 
 
 def instance_lines(scenario: Storage) -> Iterator[str]:
-    """What a run makes on the cloud, and the template where Heat makes it. Raises BadInput."""
+    """Lines on what a run makes on the cloud, and the template where Heat makes it. Raises BadInput."""
     topology, of = topology_of(scenario)
     volumes = topology.volumes()
     by_type = ", ".join(

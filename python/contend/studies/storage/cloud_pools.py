@@ -38,19 +38,19 @@ def fitted(scenario: Storage) -> Storage:
 def _types(cloud: str) -> Sequence[str]:
     api = Api(login(cloud, services=("block-storage",)))
     try:
-        found = [name for name in volumes.types(api) if name != _DEFAULT]
+        names = [name for name in volumes.types(api) if name != _DEFAULT]
     finally:
         api.close()
-    if not found:
+    if not names:
         raise BadInput(
             f"cloud '{cloud}' has no volume type that is for everybody", hint="--set pools=[TYPE,OTHER]"
         )
-    if len(found) > MOST:
+    if len(names) > MOST:
         raise BadInput(
-            f"cloud '{cloud}' has {len(found)} volume types, and {MOST} are the most that are compared",
-            hint=f"--set pools=[{','.join(found[:2])}]; it has {', '.join(found)}",
+            f"cloud '{cloud}' has {len(names)} volume types, and {MOST} are the most that are compared",
+            hint=f"--set pools=[{','.join(names[:2])}]; it has {', '.join(names)}",
         )
-    return found
+    return names
 
 
 def facts(scenario: Storage) -> dict[str, Any]:
@@ -69,18 +69,18 @@ def facts(scenario: Storage) -> dict[str, Any]:
     }
 
 
-def stood(work: Path, scenario: Storage) -> dict[str, Any]:
+def instances_record(work: Path, scenario: Storage) -> dict[str, Any]:
     """Where a run's instances and volumes were, for its record: hosts by role, whether emulated, the backend of each pool
     where the cloud tells it (it does to administrators), and that of the neighbour's volume where that is another."""
     from contend.workloads.generators.on_cloud import STATE, State
 
     state = State.read(work / "instances" / STATE)
     backends: dict[str, dict[str, str]] = {MEASURED: {}, NEIGHBOUR: {}}
-    for role, found in backends.items():
+    for role, by_pool in backends.items():
         for pool in scenario.named:
             held = state.volumes.get(f"{role}-{pool.name}")
             if held is not None and held.backend:
-                found[pool.name] = held.backend
+                by_pool[pool.name] = held.backend
     return {
         "hosts": {role: of.where for role, of in state.guests.items()},
         "emulated": any(of.emulated for of in state.guests.values()),
@@ -93,47 +93,47 @@ def stood(work: Path, scenario: Storage) -> dict[str, Any]:
     }
 
 
-def shared(stood: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def shared(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Backends under more than one pool.
 
     >>> list(shared({"backends": {"ssd": "cinder@lvm#lvm", "hdd": "cinder@lvm#lvm", "ceph": "cinder@rbd#rbd"}}))
     [('cinder@lvm#lvm', ('ssd', 'hdd'))]
     """
     under: dict[str, list[str]] = {}
-    for name, backend in stood.get("backends", {}).items():
+    for name, backend in record.get("backends", {}).items():
         under.setdefault(backend, []).append(name)
     yield from ((backend, tuple(names)) for backend, names in under.items() if len(names) > 1)
 
 
-def told(stood: Mapping[str, Any]) -> list[str]:
-    """Where it all stood, and what was not seen, in words.
+def record_lines(record: Mapping[str, Any]) -> list[str]:
+    """Lines on where instances and volumes were, and what was not observed.
 
-    >>> told({"hosts": {"measured": "a", "neighbour": "a"}, "emulated": False, "backends": {"ssd": "c@lvm#lvm"}})[0]
+    >>> record_lines({"hosts": {"measured": "a", "neighbour": "a"}, "emulated": False, "backends": {"ssd": "c@lvm#lvm"}})[0]
     'both instances on one host (a); backends: ssd on c@lvm#lvm'
     """
-    hosts = list(dict.fromkeys(stood.get("hosts", {}).values()))
+    hosts = list(dict.fromkeys(record.get("hosts", {}).values()))
     where = (
         f"both instances on one host ({hosts[0]})"
         if len(hosts) == 1
         else f"instances on {' and '.join(hosts)}"
     )
-    backends = ", ".join(f"{name} on {backend}" for name, backend in stood.get("backends", {}).items())
-    found = [
+    backends = ", ".join(f"{name} on {backend}" for name, backend in record.get("backends", {}).items())
+    lines = [
         f"{where}; {f'backends: {backends}' if backends else 'the cloud does not tell this user of backends'}"
     ]
-    found += [
+    lines += [
         f"{name}: the neighbour's volume is on another backend ({backend}): what it costs there is not of one backend"
-        for name, backend in stood.get("apart", {}).items()
+        for name, backend in record.get("apart", {}).items()
     ]
-    if stood.get("emulated"):
-        found.append("CPUs of instances are emulated: these are no figures of a cloud's")
-    found.append(
+    if record.get("emulated"):
+        lines.append("CPUs of instances are emulated: these are no figures of a cloud's")
+    lines.append(
         "what the backends' devices did, and their networks, was not seen: who else loads them is in the figures"
     )
-    return found
+    return lines
 
 
-def read_stood(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Read what `stood` gave, from the run's ledger; the last one of a run that was resumed."""
+def read_record(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Read what `instances_record` gave, from the run's ledger; the last one of a run that was resumed."""
     event = next((e for e in reversed(events) if e["event"] == "instances"), None)
     return {} if event is None else {key: event[key] for key in ("hosts", "emulated", "backends", "apart")}

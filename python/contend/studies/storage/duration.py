@@ -1,4 +1,4 @@
-"""The size of a storage sweep to come: how many points, how many bytes, how long."""
+"""The size of a storage sweep before it runs: how many points, how many bytes, how long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAYOUT_BYTES_PER_S = 200e6  # of a plain disk, in sequence
 
 
 def needs(scenario: Storage, plan: Plan) -> Needs:
-    """Reckon what a sweep takes: laying the files out, the screening, a block of the cells that it will choose."""
+    """Estimate the times of a sweep: laying out the files, the screening, a block of the cells that it will choose."""
     focus = sum(len(table(scenario, pool)) for pool in scenario.named) + scenario.focus * len(scenario.pools)
     each_s = pools.pair_s(scenario)
     written = sum(2 * scenario.size * scenario.passes for pool in scenario.named if not pool.read_only)
@@ -33,7 +33,7 @@ def needs(scenario: Storage, plan: Plan) -> Needs:
 
 
 def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
-    """For people, before anything is made. Raises CannotHonour where a pool has no room."""
+    """Lines on the sweep for people, before anything is made. Raises CannotHonour where a pool has no room."""
     pools.check(scenario, runs)
     every = sum(2 * len(full(scenario, pool)) for pool in scenario.named)
     screening = [trial for trial in plan.trials if trial.phase == "screening"]
@@ -50,23 +50,23 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
         f" pool{'s' if len(scenario.pools) > 1 else ''}, alone and beside a neighbour"
     )
     rounds = plan.screening["rounds"]
-    told = [
+    lines = [
         f"{every:,} points in the full factorial: {levels}",
         f"1. screening: {len(screening)} trials in {rounds} rounds, about {format_duration(screening_s * 1e9)}",
     ]
-    told += [
+    lines += [
         f"   {name}: {design['points']} points, D-efficiency {design['d_efficiency']:.2f},"
         f" aliasing {design['largest_aliasing']:.2f}"
         for name, design in designs.items()
     ]
-    told.append(
+    lines.append(
         f"2. blocks: {focus} cells (the table's, and {scenario.focus} of each pool that the screening chooses), each"
         f" alone, alone again and beside: about {format_duration(block_s * 1e9)} a block,"
         f" {measure.planned_blocks} blocks at most"
     )
     if scenario.cloud:
-        told += instance_lines(scenario)
-    told.append(
+        lines += instance_lines(scenario)
+    lines.append(
         f"laid out first: {pools.size_words(scenario)}"
         + (f", {size_text(written)} written" if scenario.passes > 1 else "")
         + (f", about {format_duration(of.preparing_s * 1e9)} at 200 MB/s" if written else "")
@@ -75,12 +75,12 @@ def lines(scenario: Storage, plan: Plan, runs: Path) -> list[str]:
     for name, pool in pools.facts(scenario, runs).items():
         how = "written" if pool["written"] else "only read"
         direct = "yes" if pool["direct"] else "no"
-        told.append(
+        lines.append(
             f"   {name}: {pool['path']}, {pool['kind']} on {pool['device']}, {how}, O_DIRECT {direct}"
         )
     within = f"at most {format_duration(of.whole_s * 1e9)}"
     if measure.budget is not None and of.whole_s * 1e9 > measure.budget:
         fit = of.blocks_within(measure.budget / 1e9)
         within = f"{fit} blocks in the budget of {format_duration(measure.budget)}"
-    told.append(f"estimated: {within}")
-    return told
+    lines.append(f"estimated: {within}")
+    return lines

@@ -19,7 +19,7 @@ LEAST_PART = 0.2  # of a trial: with less of it under both, what they add is los
 
 
 def findings(sweep: Sweep, controls: Sequence[Control], repeat: str) -> tuple[Finding, ...]:
-    """One a pool that is slowed beyond the interval, at the cell that is slowed most; the largest first."""
+    """A finding for each pool that is slowed beyond the interval, at its most slowed cell; the largest first."""
     slowed = [m for m in sweep.measured if m.iops.estimate.verdict == "higher"]
     alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
     worst = [
@@ -62,7 +62,7 @@ def _why(
     """Causes by this host's counters, in words, and those counters."""
     causes = tuple(explain(of.iops))
     explained = min(1.0, sum(c.share for c in causes))
-    words = "; ".join(c.told for c in causes) if causes else "no direct evidence says why"
+    words = "; ".join(c.as_clause for c in causes) if causes else "no direct evidence says why"
     ceiling, counted = _at_ceiling(pool, of, trial_s)
     evidence = tuple(e for c in causes for e in c.evidence) + counted + _pressure(of)
     return causes, f"{words}; unexplained {percent(1 - explained)}.{ceiling}", evidence
@@ -105,12 +105,12 @@ def _at_ceiling(pool: PoolSweep, of: Measured, trial_s: float) -> tuple[str, tup
 
 def _pressure(of: Measured) -> tuple[Evidence, ...]:
     """Time in which tasks waited for the disk, beside and alone."""
-    found = []
+    waits = []
     for evidence, where in ((of.iops.evidence, "beside"), (of.iops.baseline_evidence, "alone")):
         for name, what in ((Observed.PSI_IO, "host"), (Observed.OWN_PSI_IO, "measured party")):
             if name in evidence:
                 value, unit = evidence[name]
-                found.append(
+                waits.append(
                     Evidence(
                         f"time in which some task of the {what} waited for I/O, {where}",
                         value,
@@ -118,7 +118,7 @@ def _pressure(of: Measured) -> tuple[Evidence, ...]:
                         f"evidence {name}",
                     )
                 )
-    return tuple(found)
+    return tuple(waits)
 
 
 def _advice(sweep: Sweep, of: Measured, causes: Sequence[Cause]) -> str:
@@ -129,17 +129,17 @@ def _advice(sweep: Sweep, of: Measured, causes: Sequence[Cause]) -> str:
         or (b.first == of.pool and b.suffers.verdict == "lower")
     ]
     own = "volumes of another backend" if sweep.cloud else "a pool of its own"
-    said = f"give what must not be disturbed {own}"
+    separate = f"give what must not be disturbed {own}"
     if calmer:
-        said += f" (of these {max(set(calmer), key=calmer.count)} suffers less)"
+        separate += f" (of these {max(set(calmer), key=calmer.count)} suffers less)"
     if sweep.cloud:
-        told = f"limit IOPS by a QoS of the volume type (total_iops_sec), or {said}"
-        if len(set(sweep.stood.get("hosts", {}).values())) == 1:
-            told += (
+        limited = f"limit IOPS by a QoS of the volume type (total_iops_sec), or {separate}"
+        if len(set(sweep.instances.get("hosts", {}).values())) == 1:
+            limited += (
                 "; both instances are on one host, whose CPUs and network they share too:"
                 " --set parameters.neighbour_host=different tells that apart"
             )
-        return told
+        return limited
     disk = any(c.resource == "disk queue" for c in causes)
     limit = "limit the neighbour's IOPS (io.max of cgroup v2, blkio.throttle of v1, a volume type's QoS)"
-    return f"{limit}, or {said}" if disk or not causes else said
+    return f"{limit}, or {separate}" if disk or not causes else separate

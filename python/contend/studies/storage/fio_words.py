@@ -1,4 +1,4 @@
-"""fio's command lines of a storage sweep, whatever they run on: braces are placeholders and parameters of its workload."""
+"""Command lines of fio for a storage sweep, on any platform: braces are placeholders and parameters of its workload."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOAD: Mapping[str, Parameter] = {
 
 
 def layout(filename: str, size: int, passes: int, direct: bool) -> str:
-    """Writes all of what is measured later, from its beginning."""
+    """The command that writes all data that is measured later, in sequence."""
     return (
         f"fio --name=prepare --filename={filename} --offset={{offset}} --size={size} --rw=write --bs=1M"
         f" --ioengine=psync --direct={direct:d} --end_fsync=1 --loops={passes} --output-format=json"
@@ -28,13 +28,13 @@ def layout(filename: str, size: int, passes: int, direct: bool) -> str:
 
 
 def trial(filename: str, direct: bool, *, read_only: bool = False) -> str:
-    """For the time of a trial."""
+    """The command of a measured trial, which runs for the length of the trial."""
     load = _load(filename, direct, read_only)
     return f"fio --name=trial {load} --runtime={{step_ms}}ms --unified_rw_reporting=1 --output-format=json"
 
 
 def neighbour(filename: str, direct: bool, *, read_only: bool = False) -> str:
-    """Until it is ended."""
+    """The command of a neighbour, which runs until it is stopped."""
     return f"fio --name=neighbour {_load(filename, direct, read_only)} --runtime=30d"
 
 

@@ -20,7 +20,7 @@ def _many(value: Any) -> Any:
 
 
 class Pool(Strict):
-    """Where data lies: a directory, or a block device. path: "" for the run's own directory.
+    """A pool of storage: a directory, or a block device. path: "" for the run's own directory.
 
     destroy: a block device may be written to, and is, from its beginning; without it, it is only read. direct: past the
     page cache; null: where the file system can. memory: the file system is in memory; found out, not asked. volume_type: on
@@ -181,12 +181,12 @@ class Storage(Scenario):
     @property
     def named(self) -> tuple[Pool, ...]:
         """The pools, each with a name: its own, or the last part of its path."""
-        found: list[Pool] = []
+        pools: list[Pool] = []
         for pool in self.pools:
-            told = pool.volume_type or Path(pool.path).name
-            name = pool.name or (_safe(told) if told or pool.path else OWN)
-            found.append(pool.model_copy(update={"name": name}))
-        return tuple(found)
+            last = pool.volume_type or Path(pool.path).name
+            name = pool.name or (_safe(last) if last or pool.path else OWN)
+            pools.append(pool.model_copy(update={"name": name}))
+        return tuple(pools)
 
 
 def _safe(name: str) -> str:

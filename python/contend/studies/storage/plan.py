@@ -56,7 +56,7 @@ def fits(scenario: Storage, rows: Iterable[Row]) -> tuple[Fits, ...]:
     """The surfaces of every pool from the screening's rows; None where there are too few points."""
     measured = _measured(rows)
     known = by_label(scenario)
-    found = []
+    fitted = []
     for pool in scenario.named:
         coding = Coding(scenario, pool)
         mine = [
@@ -70,7 +70,7 @@ def fits(scenario: Storage, rows: Iterable[Row]) -> tuple[Fits, ...]:
             (p, *v.get("alone", (math.nan, math.nan)), v.get("beside", (math.nan, math.nan))[0])
             for p, v in mine
         )
-        found.append(
+        fitted.append(
             Fits(
                 pool,
                 coding,
@@ -80,12 +80,12 @@ def fits(scenario: Storage, rows: Iterable[Row]) -> tuple[Fits, ...]:
                 points,
             )
         )
-    return tuple(found)
+    return tuple(fitted)
 
 
 def _measured(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:
     """IOPS and p99 by victim, alone and beside."""
-    found: dict[str, dict[str, tuple[float, float]]] = {}
+    by_victim: dict[str, dict[str, tuple[float, float]]] = {}
     for row in rows:
         if row["phase"] != "screening" or row["status"] != "ok":
             continue
@@ -93,11 +93,11 @@ def _measured(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:
         side = "alone" if row["factors"]["neighbour"] == ALONE else "beside"
         if values.get("iops", 0) > 0:
             latency = values.get("latency_p99", math.nan)
-            found.setdefault(row["factors"]["victim"], {})[side] = (
+            by_victim.setdefault(row["factors"]["victim"], {})[side] = (
                 values["iops"],
                 latency if latency > 0 else math.nan,
             )
-    return found
+    return by_victim
 
 
 def _fit(values: Sequence[tuple[Sequence[float], float]]) -> Surface | None:
@@ -108,15 +108,16 @@ def _fit(values: Sequence[tuple[Sequence[float], float]]) -> Surface | None:
 
 
 def choose(scenario: Storage, rows: Iterable[Row]) -> dict[str, str]:
-    """The victims whose cells are measured in blocks, and why: the table's, and what the screening's fit points at.
+    """The victims whose cells are measured in blocks, with the reason: those of the table, and those that the screening's
+    fit points at.
 
     Of each pool, half of `focus` are where the fit has the largest effect of the neighbour, half where it is least certain
     of it. Each is apart from those chosen before. The same rows give the same choice.
     """
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for of in fits(scenario, rows):
         mine = table(scenario, of.pool)
-        found |= {f"{of.pool.name} {point.label}": TABLE for point in mine}
+        chosen |= {f"{of.pool.name} {point.label}": TABLE for point in mine}
         if of.slowdown is None:
             continue
         candidates = [(p, of.slowdown.at(of.coding.at(p))) for p in full(scenario, of.pool)]
@@ -126,8 +127,8 @@ def choose(scenario: Storage, rows: Iterable[Row]) -> dict[str, str]:
         taken = [of.coding.at(p) for p in mine]
         for why, ordered in ((EFFECT, by_effect), (UNSURE, by_doubt)):
             for point in _apart((p for p, _ in ordered), of.coding, taken, wanted[why]):
-                found[f"{of.pool.name} {point.label}"] = why
-    return found
+                chosen[f"{of.pool.name} {point.label}"] = why
+    return chosen
 
 
 def _apart(

@@ -7,7 +7,7 @@ from typing import Any
 
 from contend.report.plotkit import Plot, Spec, chart, marks
 from contend.report.theme import var
-from contend.studies.storage import words as told
+from contend.studies.storage import words as wording
 from contend.studies.storage.points import size_text
 from contend.studies.storage.result import IOPS, LATENCY, PoolSweep, Spot, Sweep
 from contend.units import format_value
@@ -16,7 +16,7 @@ ROW_HEIGHT = 28
 
 
 def sweep_plots(sweep: Sweep) -> list[Plot]:
-    """Role: surface; one a pool, mix and metric."""
+    """Plots (role: surface), one a pool, mix and metric."""
     return [
         _plot(f"surface-{number}-{at}-{metric}", pool, metric, mix, spots)
         for number, pool in enumerate(sweep.pools)
@@ -27,7 +27,7 @@ def sweep_plots(sweep: Sweep) -> list[Plot]:
 
 
 def _plot(id_: str, pool: PoolSweep, metric: str, mix: str, spots: list[Spot]) -> Plot:
-    unit = told.UNITS[metric]
+    unit = wording.UNITS[metric]
     # The shade is of the pool's whole range, so that its mixes can be held against each other.
     every = [math.log(s.value) for m in pool.mixes for s in pool.surface(metric, m)]
     low, high = min(every), max(every)
@@ -38,7 +38,7 @@ def _plot(id_: str, pool: PoolSweep, metric: str, mix: str, spots: list[Spot]) -
             "row": f"{s.point.engine} {size_text(s.point.block)}",
             "depth": str(s.point.depth),
             "shade": 0.06 + 0.5 * ((math.log(s.value) - low) / (high - low) if high > low else 0.5),
-            "text": told.short(s, metric).rstrip("*"),
+            "text": wording.short(s, metric).rstrip("*"),
             "measured": math.isfinite(s.measured),
             "say": f"{s.point.label}: {_interval(s, unit)}"
             + (f"; measured {format_value(s.measured, unit)}" if math.isfinite(s.measured) else ""),
@@ -80,7 +80,7 @@ def _plot(id_: str, pool: PoolSweep, metric: str, mix: str, spots: list[Spot]) -
     return Plot(
         id_,
         "surface",
-        f"{pool.name}, {mix}: {told.NAMES[metric]}",
+        f"{pool.name}, {mix}: {wording.NAMES[metric]}",
         "By the fit, alone: a description, no verdict. Dots stand where the screening measured.",
         chart(ROW_HEIGHT * len(rows), layers, values),
         {},

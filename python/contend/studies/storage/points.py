@@ -1,4 +1,4 @@
-"""The points of a storage sweep: what a request can be, all of it, and the part that the screening measures."""
+"""The points of a storage sweep: all kinds of requests, and the part of them that the screening measures."""
 
 from __future__ import annotations
 
@@ -179,18 +179,18 @@ def screened(scenario: Storage, seed: int) -> Screened:
     return Screened(tuple(rounds), designs)
 
 
-def asked_s(scenario: Storage) -> float:
-    """For how long a trial sends requests, in s."""
+def sending_s(scenario: Storage) -> float:
+    """Seconds for which a trial sends requests."""
     return (scenario.measure.trial or 10**9) / 1e9
 
 
 def least_points(scenario: Storage) -> int:
-    """So many points tell every coefficient of the screening's model apart."""
+    """The least number of points that determine every coefficient of the screening's model."""
     return max(terms([len(of) for of in Coding(scenario, pool).levels]) for pool in scenario.named)
 
 
 def neighbours_point(scenario: Storage, point: Point) -> Point:
-    """The neighbour's work beside a point, where it is fio too: the same, less what `neighbour` says otherwise."""
+    """The neighbour's load beside a point, where it is fio too: the same as the point, with what `neighbour` overrides."""
     ref = scenario.neighbour
     if ref is None or ref.workload != "fio":
         return point

@@ -31,8 +31,8 @@ from contend.studies.storage.points import (
     DEFAULT_POINTS,
     MOST_POINTS,
     SHARE_OF_BUDGET,
-    asked_s,
     least_points,
+    sending_s,
     size_text,
 )
 
@@ -61,13 +61,13 @@ def fitted(scenario: Storage, runs: Path) -> tuple[Storage, tuple[str, ...]]:
     notes: list[str] = []
     pools = []
     for pool in scenario.named:
-        pool, said = _pool(pool, runs)
+        pool, more = _pool(pool, runs)
         pools.append(pool)
-        notes += said
+        notes += more
     changes: dict[str, Any] = {"pools": tuple(pools)}
     if scenario.async_engine == "auto":
-        changes["async_engine"], said = _engine()
-        notes += said
+        changes["async_engine"], more = _engine()
+        notes += more
     scenario = scenario.model_copy(update=changes)
     if scenario.points is None:
         scenario = scenario.model_copy(update={"points": _points(scenario)})
@@ -77,14 +77,14 @@ def fitted(scenario: Storage, runs: Path) -> tuple[Storage, tuple[str, ...]]:
 def _pool(pool: Pool, runs: Path) -> tuple[Pool, list[str]]:
     where = Path(pool.path).expanduser().absolute() if pool.path else _existing(runs)
     if pool.path and where.is_block_device():
-        said = (
+        warnings = (
             []
             if pool.destroy
             else [
                 f"pool {pool.name}: writes, since {where} is a block device that is only read without `destroy: true`"
             ]
         )
-        return pool.model_copy(update={"path": str(where), "direct": pool.direct is not False}), said
+        return pool.model_copy(update={"path": str(where), "direct": pool.direct is not False}), warnings
     if not where.is_dir():
         raise CannotHonour(
             f"pool {pool.name}: {where} is no directory and no block device",
@@ -119,7 +119,7 @@ def _existing(path: Path) -> Path:
 
 
 def takes_direct(directory: Path) -> bool:
-    """True if a file there can be opened past the page cache. By a file without a name: nothing is left of it."""
+    """True if a file there can be opened with O_DIRECT. Tried with a file without a name, which leaves nothing behind."""
     try:
         os.close(os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600))
         return True
@@ -138,7 +138,7 @@ def takes_direct(directory: Path) -> bool:
 
 
 def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount:
-    """The mount that holds a path: proc(5), mountinfo; the last one of several on one place."""
+    """The mount that holds a path (proc(5), mountinfo); the last one where several share a mount point."""
     path = path.resolve()
     best, depth = Mount("unknown", "", ""), -1
     # A mount point may hold what Unicode has for line ends.
@@ -154,12 +154,12 @@ def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount:
 def _engine() -> tuple[str, list[str]]:
     """How fio keeps requests outstanding here: Linux's own asynchronous I/O, else io_uring."""
     try:
-        told = subprocess.run(
+        engines = subprocess.run(
             ["fio", "--enghelp"], capture_output=True, text=True, timeout=20, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return "libaio", []  # without fio there is a better error later
-    known = told.split()
+    known = engines.split()
     if "libaio" in known:
         return "libaio", []
     refused = Path("/proc/sys/kernel/io_uring_disabled")
@@ -181,11 +181,12 @@ def _points(scenario: Storage) -> int:
 def pair_s(scenario: Storage) -> float:
     """Expected seconds of one point on one pool, alone and beside."""
     around_s = 3 * AROUND_S if scenario.cloud else 0.8  # two trials and a neighbour
-    return 2.5 * asked_s(scenario) + around_s + scenario.measure.washout / 1e9
+    return 2.5 * sending_s(scenario) + around_s + scenario.measure.washout / 1e9
 
 
 def check(scenario: Storage, runs: Path | None = None) -> None:
-    """Check that the pools take what is asked. Raises CannotHonour; makes nothing. runs: where an own pool would be."""
+    """Check that the pools can be used as requested. Raises CannotHonour; makes nothing. runs: where an own pool would
+    be."""
     if scenario.cloud:
         check_cloud(scenario)
         return
@@ -263,30 +264,30 @@ def lay_out(
             continue
         base = Path(pool.path) if pool.path else run
         # One directory may be named as two pools (limits differ, say): their files are not the same.
-        place = base / f"contend-{run_id}-{pool.name}"
-        ledger.intend("directory", str(place), pool=pool.name, files=2 * scenario.size)
+        folder = base / f"contend-{run_id}-{pool.name}"
+        ledger.intend("directory", str(folder), pool=pool.name, files=2 * scenario.size)
         try:
-            place.mkdir(mode=0o700)
+            folder.mkdir(mode=0o700)
         except OSError as error:
-            raise HostFailed(f"cannot make {place}: {error.strerror}", hint="name another pool") from error
-        later(lambda place=place: _remove(place, ledger))  # type: ignore[misc]
-        devices[pool.name] = device_of(place)
-        data |= {(role, pool.name): place / role for role in FILES}
+            raise HostFailed(f"cannot make {folder}: {error.strerror}", hint="name another pool") from error
+        later(lambda folder=folder: _remove(folder, ledger))  # type: ignore[misc]
+        devices[pool.name] = device_of(folder)
+        data |= {(role, pool.name): folder / role for role in FILES}
     return Laid(data, devices)
 
 
-def _remove(place: Path, ledger: Ledger) -> None:
+def _remove(folder: Path, ledger: Ledger) -> None:
     """Remove what is the run's there: the two files, and their directory. What cannot be removed stays in the ledger."""
     for role in FILES:
         with suppress(OSError):
-            (place / role).unlink(missing_ok=True)
+            (folder / role).unlink(missing_ok=True)
     try:
-        place.rmdir()
+        folder.rmdir()
     except FileNotFoundError:
         pass
     except OSError:
         return
-    ledger.removed("directory", str(place))
+    ledger.removed("directory", str(folder))
 
 
 def whole_device(path: Path) -> str | None:
@@ -303,29 +304,29 @@ def whole_device(path: Path) -> str | None:
 
 def preconditioned(work: Path) -> Iterator[dict[str, Any]]:
     """Costs of laying out each file: bytes written and seconds, as fio has it."""
-    for told in sorted(work.glob("*/prepare.json")):
+    for report in sorted(work.glob("*/prepare.json")):
         try:
-            text = told.read_text(encoding="utf-8")
+            text = report.read_text(encoding="utf-8")
             job = json.loads(text[text.index("{") :])["jobs"][0]
         except (OSError, ValueError, KeyError, IndexError):
             continue
         yield {
-            "file": told.parent.name,
+            "file": report.parent.name,
             "written_bytes": int(job["write"]["io_bytes"]),
             "seconds": round(int(job["write"]["runtime"]) / 1e3, 3),
         }
 
 
 def facts(scenario: Storage, runs: Path) -> dict[str, Any]:
-    """Each pool for the run's record: file system, device, what the kernel says of that."""
+    """Facts of each pool for the run's record: file system, device, and the kernel's own facts of that."""
     if scenario.cloud:
         return cloud_pools.facts(scenario)
-    found: dict[str, Any] = {}
+    by_pool: dict[str, Any] = {}
     for pool in scenario.named:
         where = Path(pool.path) if pool.path else _existing(runs)
         device = whole_device(where.resolve()) if pool.device else device_of(where)
         mount = Mount("block device", str(where), "") if pool.device else mount_of(where)
-        found[pool.name] = {
+        by_pool[pool.name] = {
             "path": pool.path or "the run's own directory",
             "kind": mount.kind,
             "source": mount.source,
@@ -336,7 +337,7 @@ def facts(scenario: Storage, runs: Path) -> dict[str, Any]:
             "written": not pool.read_only,
             **(_queue(device) if device else {}),
         }
-    return found
+    return by_pool
 
 
 def _queue(device: str) -> dict[str, str]:
@@ -349,17 +350,17 @@ def _queue(device: str) -> dict[str, str]:
         "write_cache": "queue/write_cache",
         "model": "device/model",
     }
-    found = {}
+    values = {}
     for name, at in names.items():
         with suppress(OSError):
-            found[name] = (base / at).read_text(encoding="utf-8", errors="replace").strip()
-    return found
+            values[name] = (base / at).read_text(encoding="utf-8", errors="replace").strip()
+    return values
 
 
-def shared(found: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Devices under more than one pool: what is compared there is no two devices."""
+def shared(pools: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Devices that several pools share: a comparison of these pools compares no two devices."""
     under: dict[str, list[str]] = {}
-    for name, of in found.items():
+    for name, of in pools.items():
         if of["device"] != "none" and "cloud" not in of:
             under.setdefault(str(of["device"]), []).append(name)
     return [(device, tuple(names)) for device, names in under.items() if len(names) > 1]

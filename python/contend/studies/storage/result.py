@@ -1,4 +1,4 @@
-"""What a storage sweep's figures say together: surfaces of the screening, and verdicts of the cells measured in blocks."""
+"""Results of a storage sweep: surfaces of the screening, and verdicts of the cells measured in blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from contend.studies.storage import cloud_pools
 from contend.studies.storage.cells import by_label
 from contend.studies.storage.model import Pool, Storage
 from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, Fits, fits
-from contend.studies.storage.points import Point, asked_s, full, table
+from contend.studies.storage.points import Point, full, sending_s, table
 from contend.studies.storage.pools import shared
 from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Named, Shape, Through, computed
 
@@ -81,7 +81,7 @@ class Measured(Shape):
 
     @property
     def change(self) -> tuple[float, float, float]:
-        """Of IOPS, beside over alone less 1, with its interval."""
+        """The change of IOPS (beside over alone, less 1) with the ends of its interval."""
         e = self.iops.estimate
         return 1 / e.value - 1, 1 / e.high - 1, 1 / e.low - 1 if e.low > 0 else math.inf
 
@@ -205,18 +205,20 @@ class PoolSweep(Shape):
 
     @cached_property
     def _surfaces(self) -> dict[tuple[str, str], list[Spot]]:
-        found: dict[tuple[str, str], list[Spot]] = {}
+        surfaces: dict[tuple[str, str], list[Spot]] = {}
         for metric, fit in ((IOPS, self.fits.iops), (LATENCY, self.fits.latency)):
             if fit is None:
                 continue
             seen = {p: (iops if metric == IOPS else latency) for p, iops, latency, _ in self.fits.points}
             for point in self.every:
-                found.setdefault((metric, point.mix), []).append(self._spot(fit, point, seen))
-        return found
+                surfaces.setdefault((metric, point.mix), []).append(self._spot(fit, point, seen))
+        return surfaces
 
     def _spot(self, fit: Surface, point: Point, seen: Mapping[Point, float]) -> Spot:
-        told = fit.at(self.fits.coding.at(point), self.level)
-        value, low, high = (math.exp(min(log, 700.0)) for log in (told.value, told.low, told.high))
+        estimate = fit.at(self.fits.coding.at(point), self.level)
+        value, low, high = (
+            math.exp(min(log, 700.0)) for log in (estimate.value, estimate.low, estimate.high)
+        )
         return Spot(point, value, low, high, seen.get(point, math.nan))
 
     def worst(self) -> Spot | None:
@@ -294,14 +296,14 @@ class Sweep(Shape):
     """For how long each trial sends requests."""
     cloud: Annotated[str, HIDDEN] = ""
     """Whose volumes the pools are; "" for pools of this host."""
-    stood: Annotated[Mapping[str, Any], HIDDEN] = field(default_factory=dict)
+    instances: Annotated[Mapping[str, Any], HIDDEN] = field(default_factory=dict)
     """Where its instances were."""
 
     @property
     @computed
     def where(self) -> Annotated[CloudDocument | None, Named("cloud")]:
         """whose volumes the pools are; null: pools of the host"""
-        return CloudDocument(self.cloud, **self.stood) if self.cloud else None
+        return CloudDocument(self.cloud, **self.instances) if self.cloud else None
 
     @property
     def table(self) -> list[Measured]:
@@ -319,18 +321,18 @@ def read(
     environment: Mapping[str, Any],
     events: Sequence[Mapping[str, Any]],
 ) -> Sweep:
-    """What the rows of a run say. results: of its cells in blocks, IOPS and p99."""
-    stood = cloud_pools.read_stood(events)
+    """The sweep from the rows of a run. results: of its cells in blocks, IOPS and p99."""
+    instances = cloud_pools.read_record(events)
     planned = by_id(plan)
-    level, trial_s = scenario.measure.level, asked_s(scenario)
+    level, trial_s = scenario.measure.level, sending_s(scenario)
     known = by_label(scenario)
     facts = dict(environment.get("pools", {}))
     focus: Mapping[str, str] = plan.get("focus") or {}
     designs = plan["screening"]["designs"]
-    found = []
+    sweeps = []
     for of in fits(scenario, rows):
         ceiling, most_bytes = _ceiling(rows, of.pool.name, known, planned, trial_s)
-        found.append(
+        sweeps.append(
             PoolSweep(
                 of.pool.name,
                 facts.get(of.pool.name, {}),
@@ -361,15 +363,15 @@ def read(
         table(scenario, scenario.named[0])[0].mix,
         (len({row["block"] for row in screening}), int(plan["screening"]["rounds"])),
         _neighbour_words(scenario),
-        tuple(found),
+        tuple(sweeps),
         tuple(measured),
         tuple(_between(scenario, rows, planned, int(plan["seed"]))),
         tuple({k: e[k] for k in ("file", "written_bytes", "seconds")} for e in events if e["event"] == "preconditioned"),
         statistics.median(washed) if washed else 0.0,
-        (*(shared(facts) if facts else ()), *cloud_pools.shared(stood)),
+        (*(shared(facts) if facts else ()), *cloud_pools.shared(instances)),
         trial_s,
         scenario.cloud,
-        stood,
+        instances,
     )  # fmt: skip
 
 
@@ -439,9 +441,9 @@ def _between(
                     arms[a.name, b.name, point, kind] = (pair[0], pair[1])
     if not arms:
         return
-    found = simultaneous(arms, level=scenario.measure.level, seed=seed)
-    for (first, second, point, kind), serves in found.items():
-        suffers = found.get((first, second, point, "suffers"))
+    ratios = simultaneous(arms, level=scenario.measure.level, seed=seed)
+    for (first, second, point, kind), serves in ratios.items():
+        suffers = ratios.get((first, second, point, "suffers"))
         if kind == "serves" and suffers is not None:
             yield Between(first, second, point, serves, suffers)
 
@@ -450,7 +452,7 @@ def _by_block(
     rows: Iterable[Row], planned: Mapping[str, PlannedCell]
 ) -> dict[tuple[str, bool], dict[int, float]]:
     """IOPS by victim and whether beside a neighbour, the median of each block."""
-    found: dict[tuple[str, bool], dict[int, list[float]]] = {}
+    by_victim: dict[tuple[str, bool], dict[int, list[float]]] = {}
     for row in rows:
         cell = planned[row["cell"]]
         if row["phase"] != "counted" or row["status"] != "ok" or cell.control:
@@ -458,5 +460,5 @@ def _by_block(
         value = next((float(m["value"]) for m in row["metrics"] if m["name"] == IOPS), 0.0)
         if value > 0:
             key = (row["factors"]["victim"], bool(cell.values.neighbours))
-            found.setdefault(key, {}).setdefault(int(row["block"]), []).append(value)
-    return {key: {n: statistics.median(v) for n, v in by.items()} for key, by in found.items()}
+            by_victim.setdefault(key, {}).setdefault(int(row["block"]), []).append(value)
+    return {key: {n: statistics.median(v) for n, v in by.items()} for key, by in by_victim.items()}

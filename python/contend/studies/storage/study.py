@@ -16,7 +16,7 @@ from contend.studies.storage import plan as plans
 from contend.studies.storage import pools, verdicts
 from contend.studies.storage import result as results
 from contend.studies.storage.cells import cells, focused
-from contend.studies.storage.cloud_pools import stood
+from contend.studies.storage.cloud_pools import instances_record
 from contend.studies.storage.findings import findings
 from contend.studies.storage.model import Storage
 
@@ -64,10 +64,10 @@ class StorageStudy(Study[Storage]):
         return pools.lay_out(scenario, run, run_id, ledger, later)
 
     def prepared(self, scenario: Storage, work: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for told in pools.preconditioned(work):
-            yield "preconditioned", told
+        for cost in pools.preconditioned(work):
+            yield "preconditioned", cost
         if scenario.cloud:
-            yield "instances", stood(work, scenario)
+            yield "instances", instances_record(work, scenario)
 
     def needs(self, scenario: Storage, plan: Plan) -> Needs:
         from contend.studies.storage.duration import needs
@@ -105,8 +105,8 @@ class StorageStudy(Study[Storage]):
         return sweep_plots(report.analysis.result)
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        told = "none: no pool is detectably slowed by a neighbour on it."
-        return told if known else super().nothing_found(analysis, known=known)
+        sentence = "none: no pool is detectably slowed by a neighbour on it."
+        return sentence if known else super().nothing_found(analysis, known=known)
 
     def result_type(self) -> Any:
         return results.Sweep

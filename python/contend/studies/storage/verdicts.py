@@ -12,9 +12,9 @@ from contend.units import format_ratio, format_value
 
 
 def answer(sweep: Sweep) -> str:
-    """The run's answer: what a neighbour takes, and which pool is the one for random work."""
-    told = sweep.table
-    known = [m for m in told if m.iops.estimate.verdict not in ("too few", "refused")]
+    """The run's answer: what a neighbour costs, and which pool is better for random work."""
+    cells = sweep.table
+    known = [m for m in cells if m.iops.estimate.verdict not in ("too few", "refused")]
     if not known:
         done, planned = sweep.rounds
         return (
@@ -22,20 +22,20 @@ def answer(sweep: Sweep) -> str:
             " interval. What the screening gives is a description."
         )
     lost = [m for m in known if m.iops.estimate.verdict == "higher"]
-    said = []
+    sentences = []
     if not lost:
-        said.append(f"No pool is shown to lose IOPS to a neighbour at {sweep.mix}.")
+        sentences.append(f"No pool is shown to lose IOPS to a neighbour at {sweep.mix}.")
     for name in dict.fromkeys(m.pool for m in lost):
         worst = max((m for m in lost if m.pool == name), key=lambda m: m.iops.estimate.value)
-        said.append(
+        sentences.append(
             f"Beside another, {name} loses {loss(worst)} of its IOPS at {worst.point.mix}"
             f" {worst.point.factors['block_size']} ({levels(worst)})."
         )
-    return " ".join((*said, *verdicts(sweep)))
+    return " ".join((*sentences, *verdicts(sweep)))
 
 
 def change(of: Measured) -> str:
-    """Δ % with its interval.
+    """The change in percent with its interval.
 
     >>> from types import SimpleNamespace
     >>> iops = SimpleNamespace(estimate=Estimate(1.25, 1.11, 1.43, "ratio", 9, 0.95, "HL", "higher"))
@@ -51,31 +51,31 @@ def change(of: Measured) -> str:
 
 
 def loss(of: Measured) -> str:
-    """Of a load that a neighbour slows: the share of its IOPS that goes, with its interval."""
+    """The share of its IOPS in percent, with its interval, that a load loses to a neighbour."""
     value, low, high = (-100 * v for v in of.change)
     digits = 0 if low - high >= 3 else 1
     return f"{value:.{digits}f} % [{high:.{digits}f}, {low:.{digits}f}]"
 
 
 def levels(of: Measured) -> str:
-    """IOPS alone → beside."""
+    """The IOPS, alone → beside."""
     alone, beside = of.iops.baseline.estimate.value, of.iops.treatment.estimate.value
     return f"{format_value(alone, 'IOPS')} → {format_value(beside, 'IOPS')}"
 
 
 def verdicts(sweep: Sweep) -> list[str]:
-    """Of every two pools: which serves more at the table's mix, which a neighbour costs more."""
-    found = []
+    """Sentences on every two pools: which serves more at the table's mix, and which suffers more from a neighbour."""
+    sentences = []
     for one, other in dict.fromkeys((b.first, b.second) for b in sweep.between):
         mine = [b for b in sweep.between if (b.first, b.second) == (one, other)]
         neither = f"neither {one} nor {other} is shown to"
-        found.append(_said(mine, lambda b: b.serves, _serves, f"Alone, {neither} serve more."))
+        sentences.append(_sentence(mine, lambda b: b.serves, _serves, f"Alone, {neither} serve more."))
         none = f"N{neither[1:]} suffer more from a neighbour."
-        found.append(_said(mine, lambda b: b.suffers, _suffers, none))
-    return found
+        sentences.append(_sentence(mine, lambda b: b.suffers, _suffers, none))
+    return sentences
 
 
-def _said(
+def _sentence(
     mine: Sequence[Between],
     of: Callable[[Between], Estimate],
     words: Callable[[Between, bool, str], str],

@@ -42,25 +42,25 @@ def _row(m: Measured) -> tuple[str, ...]:
 
 
 def neighbour_words(sweep: Sweep) -> list[str]:
-    """Verdicts by pool, and what they do not say."""
-    found = verdicts(sweep)
+    """Verdicts by pool, and the limits of what they say."""
+    lines = verdicts(sweep)
     if len(sweep.pools) == 1:
-        found.append(
+        lines.append(
             "One pool: which is better for what takes another to compare it with (--set pools="
             + ("[ONE,OTHER])." if sweep.cloud else "[/fast,/slow]).")
         )
-    found += [
+    lines += [
         f"{' and '.join(names)} are on one {'backend' if sweep.cloud else 'device'} ({device}): what differs between them is"
         f" not the {'backend' if sweep.cloud else 'device'}'s."
         for device, names in sweep.shared
     ]
-    return found
+    return lines
 
 
 def screening(sweep: Sweep) -> list[str]:
     """Lines on the screening, in sentences, then pool by pool."""
     done, planned = sweep.rounds
-    told = [
+    lines = [
         f"Screening: {done} of {planned} rounds, each one point on every pool, alone and beside. What follows from it is a"
         f" description from a fit ({METHOD}), no verdict."
     ]
@@ -78,12 +78,12 @@ def screening(sweep: Sweep) -> list[str]:
             if fits
             else "; too few points for a fit"
         )
-        told.append(line)
+        lines.append(line)
         if (worst := pool.worst()) is not None:
-            told.append(
+            lines.append(
                 f"{pool.name}: by the fit a neighbour takes most at {worst.point.label}: {_ratio(worst)} times slower"
             )
-    return told
+    return lines
 
 
 def _ratio(spot: Spot) -> str:
@@ -125,7 +125,7 @@ def short(spot: Spot, metric: str) -> str:
 
 def pools(sweep: Sweep) -> list[str]:
     """Lines on each pool and how it was treated."""
-    told = []
+    lines = []
     for pool in sweep.pools:
         of = pool.facts
         how = (
@@ -136,16 +136,16 @@ def pools(sweep: Sweep) -> list[str]:
             else "in memory"
         )
         only = "" if of.get("written", True) else ", only read"
-        told.append(
+        lines.append(
             f"{pool.name}: {of.get('path', '?')}, {of.get('kind', '?')} on {of.get('device', '?')}, {how}{only}"
         )
     if sweep.cloud:
-        told += cloud_pools.told(sweep.stood)
+        lines += cloud_pools.record_lines(sweep.instances)
     written = sum(int(t["written_bytes"]) for t in sweep.preconditioned)
     if written:
         seconds = sum(float(t["seconds"]) for t in sweep.preconditioned)
-        told.append(
+        lines.append(
             f"preconditioned: {written / 2**20:,.0f} MiB written in sequence in {seconds:.1f} s; washout after a neighbour"
             f" {format_value(sweep.washout_s, 's')} (median)"
         )
-    return told
+    return lines

@@ -61,7 +61,7 @@ def counts_of(documents: Sequence[Document], at: float) -> dict[str, Estimate]:
 
 
 def anyway_of(documents: Sequence[Document]) -> tuple[dict[str, float], dict[str, float]]:
-    """Means: what is counted in a second in which nothing is asked for, and for one poll."""
+    """Mean counts of a second without any request, and of one poll."""
     counted = [d["counted"] for d in documents if d.get("counted")]
     return _means([c["background_per_s"] for c in counted]), _means([c["per_poll"] for c in counted])
 
@@ -72,30 +72,32 @@ def _means(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def serving_of(documents: Sequence[Document], at: float) -> Serving | None:
-    """None where no guest was asked."""
-    told = [d["serving"] for d in documents if d.get("serving")]
-    if not told:
+    """When guests answered first, over storms; None where no guest was tried."""
+    servings = [d["serving"] for d in documents if d.get("serving")]
+    if not servings:
         return None
-    timed_out, at_once = (sum(int(one[key]) for one in told) for key in ("timed_out", "at_once"))
+    timed_out, at_once = (sum(int(one[key]) for one in servings) for key in ("timed_out", "at_once"))
     # Documents of earlier versions lack the last two.
     known = ("median", "p90", "max", "after_active", "guest", "width")
     names = (
-        () if timed_out or at_once else [name for name in known if all(f"{name}_s" in one for one in told)]
+        ()
+        if timed_out or at_once
+        else [name for name in known if all(f"{name}_s" in one for one in servings)]
     )
-    levels = {name: level([one[f"{name}_s"] for one in told], "s", at) for name in names}
-    return Serving(sum(int(one["answered"]) for one in told), at_once, timed_out, levels)
+    levels = {name: level([one[f"{name}_s"] for one in servings], "s", at) for name in names}
+    return Serving(sum(int(one["answered"]) for one in servings), at_once, timed_out, levels)
 
 
 def stamps_of(documents: Sequence[Document]) -> Stamps | None:
-    """None where no notification was heard."""
-    told = [d["stamps"] for d in documents if d.get("stamps")]
-    if not told:
+    """Nova's notifications over storms; None where none was received."""
+    stamps = [d["stamps"] for d in documents if d.get("stamps")]
+    if not stamps:
         return None
     return Stamps(
-        sum(int(one["heard"]) for one in told),
-        sum(int(one["inside"]) for one in told),
-        statistics.median(float(one["error_s"]) for one in told),
-        max(float(one["largest_error_s"]) for one in told),
+        sum(int(one["heard"]) for one in stamps),
+        sum(int(one["inside"]) for one in stamps),
+        statistics.median(float(one["error_s"]) for one in stamps),
+        max(float(one["largest_error_s"]) for one in stamps),
     )
 
 
@@ -109,8 +111,8 @@ class TracedFinding(Shape):
     resource: str
 
 
-def _findings(found: Sequence[Mapping[str, str]]) -> list[TracedFinding]:
-    return [TracedFinding(**one) for one in found]
+def _findings(documents: Sequence[Mapping[str, str]]) -> list[TracedFinding]:
+    return [TracedFinding(**one) for one in documents]
 
 
 @dataclass(frozen=True)
@@ -130,23 +132,23 @@ class Traced(Shape):
 
 
 def traced(run: Path, directory: str, cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> Traced:
-    """cells: the storms' documents by cell. Those without windows are left out."""
+    """One boot by the services' traces. cells: the storms' documents by cell. Those without windows are left out."""
     known = {cell: [d for d in of if d.get("counted")] for cell, of in cells.items()}
     storms = [d["counted"]["storm_ns"] for of in known.values() for d in of]
-    place = RunDirectory(run)
+    run_directory = RunDirectory(run)
     with suppress(BadInput, TypeError):  # not there, or not of this version: it is read anew
-        told = place.read_json(FILE)
-        if told.pop("schema_version", None) == SCHEMA_VERSION and told.pop("storms_ns", None) == storms:
-            return Traced(**{**told, "findings": tuple(told["findings"])})
+        saved = run_directory.read_json(FILE)
+        if saved.pop("schema_version", None) == SCHEMA_VERSION and saved.pop("storms_ns", None) == storms:
+            return Traced(**{**saved, "findings": tuple(saved["findings"])})
     try:
         services = {cell: _mean(Path(directory), of) for cell, of in known.items() if of}
-        found = _hunted(directory, services)
+        hunted = _hunted(directory, services)
     except ContendError as error:
-        found = Traced({}, why=f"{error.message} ({error.hint})" if error.hint else error.message)
-    told = {"schema_version": SCHEMA_VERSION, "storms_ns": storms, **found.to_json()}
+        hunted = Traced({}, why=f"{error.message} ({error.hint})" if error.hint else error.message)
+    saved = {"schema_version": SCHEMA_VERSION, "storms_ns": storms, **hunted.to_json()}
     with suppress(HostFailed):  # another's run, or a full disk
-        place.write_json(FILE, told)
-    return found
+        run_directory.write_json(FILE, saved)
+    return hunted
 
 
 def _hunted(directory: str, services: Mapping[str, Any]) -> Traced:
@@ -160,13 +162,13 @@ def _hunted(directory: str, services: Mapping[str, Any]) -> Traced:
             if pattern == BOOTS[-1]:
                 raise
             continue
-        found = hunt(batch, top=_FINDINGS)
-        told = [
+        hunted = hunt(batch, top=_FINDINGS)
+        findings = [
             {"sentence": f.sentence, "advice": f.advice, "kind": f.kind, "resource": f.resource}
-            for f in found.findings
+            for f in hunted.findings
         ]
         command = f"contend hunt {shlex.quote(directory)} --job {shlex.quote(pattern)}"
-        return Traced(services, told, batch.whole.chosen, command)
+        return Traced(services, findings, batch.whole.chosen, command)
     raise AssertionError("unreachable")
 
 

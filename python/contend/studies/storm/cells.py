@@ -1,8 +1,8 @@
-"""Cells of storms: one a size and network; the smallest again as the control."""
+"""Cells of storms: one for each size and network; the smallest again as the control."""
 
 from __future__ import annotations
 
-from contend.studies.cell import Cell, Party
+from contend.studies.cell import Cell, CellWorkload
 from contend.studies.storm.model import Storm
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
@@ -18,15 +18,15 @@ def cells(scenario: Storm) -> tuple[Cell, ...]:
     made: list[Cell] = []
     for network in dict.fromkeys(scenario.network):
         for n in sorted(set(scenario.n)):
-            asked = {**scenario.parameters, "n": n, "network": network, "cloud": scenario.cloud}
+            parameters = {**scenario.parameters, "n": n, "network": network, "cloud": scenario.cloud}
             label = f"n={n}" + (f", network {network}" if len(set(scenario.network)) > 1 else "")
-            party = Party(label, resolve(workload, asked))
+            storm = CellWorkload(label, resolve(workload, parameters))
             factors = {"variant": label, "n": str(n), "network": network, "platform": made_as}
             first = made[0].id if made else label
-            made.append(Cell(label, party, (), factors, "" if label == first else first, numbers={"n": n}))
+            made.append(Cell(label, storm, (), factors, "" if label == first else first, numbers={"n": n}))
             if label == first:
                 control = {**factors, "variant": f"{first} (control)"}
                 made.append(
-                    Cell(f"{first} (control)", party, (), control, first, control=True, numbers={"n": n})
+                    Cell(f"{first} (control)", storm, (), control, first, control=True, numbers={"n": n})
                 )
     return tuple(made)

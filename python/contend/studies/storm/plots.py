@@ -25,7 +25,7 @@ ROLES = 7  # with a colour of their own; the rest in one
 
 
 def storm_plots(storms: Storms) -> list[Plot]:
-    """Roles: storm-growth, storm-phases, storm-cpu; what there is no data for is left out."""
+    """Plots (roles: storm-growth, storm-phases, storm-cpu); those without data are left out."""
     made = []
     for number, (network, of) in enumerate(storms.growth.items()):
         law = scaling_plots(of)[0]

@@ -1,4 +1,4 @@
-"""What the storms of a run say together: per size the figures with intervals, phases, CPU by role; and how they grow.
+"""Results of the storms of a run: for each size the figures with intervals, phases and CPU by role; and how they grow.
 
 Made from the documents that the workload left in RUN/outputs/TRIAL/storm.json.
 """
@@ -163,7 +163,7 @@ class Storms(Shape):
 
     @property
     def local(self) -> bool:
-        """Whether they were machines of this host."""
+        """True if the storms were of machines on this host."""
         return self.platform != "bare"
 
     @cached_property
@@ -195,22 +195,22 @@ def read(
         return None
     sizes = tuple(
         sorted(
-            (_size(cell, int(servers[cell]), found, at) for cell, found in cells.items()),
+            (_size(cell, int(servers[cell]), of_cell, at) for cell, of_cell in cells.items()),
             key=lambda s: (s.network, s.n),
         )
     )
-    told = [document for found in cells.values() for _, document in found]
+    every = [document for of_cell in cells.values() for _, document in of_cell]
     return Storms(
         sizes,
         _growth(cells, at),
         _networks(sizes, cells, at),
-        _sum(document["problems"] for document in told),
-        _sum(document["counts"] for document in told),
-        anyway_of(told),
-        sum(int(document["disagree"]) for document in told),
-        told[0].get("awaited", "ACTIVE"),
+        _sum(document["problems"] for document in every),
+        _sum(document["counts"] for document in every),
+        anyway_of(every),
+        sum(int(document["disagree"]) for document in every),
+        every[0].get("awaited", "ACTIVE"),
         next(iter(cells.values()))[0][0]["factors"].get("platform", "bare"),
-        stamps_of(told),
+        stamps_of(every),
         traced(run, traces, {cell: [d for _, d in of] for cell, of in cells.items()}) if traces else None,
         _cpus(run),
         noun,
@@ -221,15 +221,15 @@ def _cpus(run: Path) -> int:
     return int(RunDirectory(run).environment().get("cpus", 0))
 
 
-def _size(cell: str, n: int, found: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:
-    documents = [document for _, document in found]
+def _size(cell: str, n: int, of_cell: Sequence[tuple[Mapping[str, Any], Document]], at: float) -> Size:
+    documents = [document for _, document in of_cell]
     boots = sum(int(d["served"]) for d in documents)
     serving = serving_of(documents, at)
     guest = {"guest": serving.levels["guest"].value} if serving and "guest" in serving.levels else {}
     return Size(
         cell,
         n,
-        str(found[0][0]["factors"]["network"]),
+        str(of_cell[0][0]["factors"]["network"]),
         len(documents),
         {
             name: level([d[key] for d in documents], "ratio" if key == "asking_share" else "s", at)
@@ -248,8 +248,8 @@ def _growth(
     cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]], at: float
 ) -> dict[str, Scaling]:
     batches: dict[str, list[Batch]] = {}
-    for found in cells.values():
-        for row, document in found:
+    for of_cell in cells.values():
+        for row, document in of_cell:
             batches.setdefault(str(row["factors"]["network"]), []).append(_batch(row, document))
     grown = {}
     for network, storms in batches.items():
@@ -280,23 +280,23 @@ def _networks(
     by_size: dict[int, list[Size]] = {}
     for size in sizes:
         by_size.setdefault(size.n, []).append(size)
-    found = {}
+    compared = {}
     for n, pair in by_size.items():
         if len(pair) != 2:
             continue
         first, second = sorted(pair, key=lambda size: (size.network != "none", size.network))
         values, blocks = zip(*(_once(size.cell, cells[size.cell]) for size in (first, second)), strict=True)
         estimate = compare(values[0], values[1], blocks=(blocks[0], blocks[1]), level=at)
-        found[n] = (first.network, second.network, estimate)
-    return found
+        compared[n] = (first.network, second.network, estimate)
+    return compared
 
 
 def _once(
     cell: str,
-    found: Sequence[tuple[Mapping[str, Any], Document]],
+    of_cell: Sequence[tuple[Mapping[str, Any], Document]],
 ) -> tuple[list[float], list[int]]:
     """Medians of the cell's own storms with their blocks, those of the control left out: one a block."""
-    own = [(row, d) for row, d in found if row["cell"] == cell]
+    own = [(row, d) for row, d in of_cell if row["cell"] == cell]
     return [float(d["median_s"]) for _, d in own], [int(row["block"]) for row, _ in own]
 
 
@@ -323,19 +323,21 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def answer(storms: Storms) -> str:
     """The run's answer in one sentence or two."""
-    said = []
+    sentences = []
     for network, of in storms.growth.items():
         where = f" with network {network}" if len(storms.growth) > 1 else ""
         slope = of.law.median.slope
         each = f"{slope.value / 1e9:.2g} s [{slope.low / 1e9:.2g}, {slope.high / 1e9:.2g}]"
         if slope.verdict == "higher":
-            said.append(f"Each extra {storms.noun} adds {each} to the median{where}.")
+            sentences.append(f"Each extra {storms.noun} adds {each} to the median{where}.")
         else:
-            said.append(
+            sentences.append(
                 f"The median does not detectably grow with the number of {storms.noun}s{where}: {each} each."
             )
     largest = max(storms.sizes, key=lambda size: size.n)
     median, most = largest.levels["median"], largest.levels["max"]
     words = f"{largest.n} at once take {median.value:.2f} s (median), {most.value:.2f} s (the slowest)"
     words += f", {storms.platform}" if storms.local else ""
-    return " ".join([*said, words + (f" with network {largest.network}." if len(storms.growth) > 1 else ".")])
+    return " ".join(
+        [*sentences, words + (f" with network {largest.network}." if len(storms.growth) > 1 else ".")]
+    )

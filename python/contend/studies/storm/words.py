@@ -31,7 +31,7 @@ def seconds(of: Estimate) -> str:
 
 
 def headers(storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
-    """Of the table of sizes, in seconds; `whole` has a few columns more than a terminal is wide."""
+    """Headers of the table of sizes, in seconds; `whole` adds a few columns that a terminal is too narrow for."""
     costs = (f"{maker(storms)} CPU",) if storms.has_cpu else ()
     more = ("min", "accepted", "storms") if whole else ()
     running = ("running",) if _has_running(storms) else ()
@@ -42,7 +42,7 @@ def headers(storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
 
 
 def maker(storms: Storms) -> str:
-    """Who makes the machines, before `CPU`."""
+    """The word for who makes the machines, to stand before `CPU`."""
     return "engine" if storms.local else "cloud"
 
 
@@ -51,12 +51,12 @@ def _has_running(storms: Storms) -> bool:
 
 
 def has_served(storms: Storms) -> bool:
-    """Whether there is a figure of guests' first answers."""
+    """True if there is a figure of guests' first answers."""
     return any(size.serving and size.serving.levels for size in storms.sizes)
 
 
 def about(storms: Storms, *, whole: bool = False) -> str:
-    """What the columns of `headers` are."""
+    """A sentence on what the columns of `headers` are."""
     level = next(iter(storms.sizes[0].levels.values())).level
     counts = sorted({size.storms for size in storms.sizes})
     many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
@@ -100,7 +100,7 @@ def _served(size: Size) -> str:
 
 
 def _each(slope: Estimate) -> str:
-    """Of ns, in seconds.
+    """A slope in ns, as seconds with its interval.
 
     >>> _each(Estimate(1.9e8, -1.84e7, 1.96e9, "ns per job", 8, 0.95, "", "higher"))
     '0.190 [-0.018, 1.960]'
@@ -109,8 +109,8 @@ def _each(slope: Estimate) -> str:
 
 
 def growth(storms: Storms) -> list[str]:
-    """What each extra server adds, a line a network, with what the law says of its own largest n."""
-    told = []
+    """A line for each network on what each extra server adds, and on how the law predicts the largest n."""
+    lines = []
     for network, of in storms.growth.items():
         where = f"network {network}: " if len(storms.growth) > 1 else ""
         median, makespan = of.law.median.slope, of.law.makespan.slope
@@ -121,13 +121,13 @@ def growth(storms: Storms) -> list[str]:
                 f"; without n = {check.jobs} the law says {duration(check.predicted)} for its makespan, measured"
                 f" {format_duration(check.measured)} ({100 * check.error:+.0f} %)"
             )
-        told.append(line + ".")
-    return told
+        lines.append(line + ".")
+    return lines
 
 
 def limit(analysis: Analysis) -> str:
-    """What the hardware says of the line, where the cloud runs on this host: a full machine draws one as well as a
-    section that boots pass one after the other. "" where it is not on record."""
+    """A sentence on the hardware as the cause of the line, where the cloud runs on this host: a full machine draws one as
+    well as a section that boots pass one after the other. "" where the hardware is not on record."""
     storms: Storms | None = analysis.result
     if storms is None or not storms.has_cpu or not storms.growth:
         return ""
@@ -166,7 +166,7 @@ def _share_of_cpu(storms: Storms, largest: Size) -> str:
 
 
 def networks(storms: Storms) -> list[str]:
-    """What the other network costs, a line a size."""
+    """A line for each size on what the other network costs."""
     return [
         f"n = {n}: network {second} takes {' '.join(words.split_ratio(estimate))} times the median of {first}."
         for n, (first, second, estimate) in storms.networks.items()
@@ -174,7 +174,7 @@ def networks(storms: Storms) -> list[str]:
 
 
 def precision(storms: Storms) -> str:
-    """How finely a moment is known, and at what cost to the cloud."""
+    """A line on how precisely a moment is known, and at what cost to the cloud."""
     largest = max(storms.sizes, key=lambda size: size.n)
     width, share = largest.levels["width"].value, largest.levels["polling"].value
     if storms.local and not width:
@@ -194,28 +194,28 @@ def precision(storms: Storms) -> str:
 
 
 def counts(storms: Storms) -> list[str]:
-    """SQL statements and messages of a boot at the largest n, and what was left out; [] where nobody counts them."""
+    """Lines on SQL statements and messages of a boot at the largest n; [] where nothing was counted."""
     largest = max(storms.sizes, key=lambda size: size.n)
-    told = largest.counts
+    figures = largest.counts
     background, poll = storms.counted
     parts, beside = [], []
-    if "statements" in told:
+    if "statements" in figures:
         of = {
             owner: estimate.value
-            for name, estimate in told.items()
+            for name, estimate in figures.items()
             if (owner := owner_of(name)) is not None and estimate.value >= 0.5
         }
         listed = ", ".join(f"{name} {count:,.0f}" for name, count in sorted(of.items(), key=lambda i: -i[1]))
         parts.append(
-            f"{many(told['statements'])} SQL statements{f' ({listed})' if listed else ''} and"
-            f" {many(told.get('commits', told['statements']))} commits"
+            f"{many(figures['statements'])} SQL statements{f' ({listed})' if listed else ''} and"
+            f" {many(figures.get('commits', figures['statements']))} commits"
         )
         beside.append(
             f"{background.get('statements', 0.0):.1f} statements a second,"
             f" {max(0.0, poll.get('statements', 0.0)):.0f} a poll"
         )
-    if "messages" in told:
-        parts.append(f"{many(told['messages'])} messages")
+    if "messages" in figures:
+        parts.append(f"{many(figures['messages'])} messages")
         beside.append(
             f"{background.get('messages', 0.0):.1f} messages a second, {max(0.0, poll.get('messages', 0.0)):.0f} a poll"
         )
@@ -230,11 +230,11 @@ def _counted(n: int, parts: Sequence[str], beside: Sequence[str]) -> list[str]:
 
 
 def guests(storms: Storms) -> list[str]:
-    """When they served, at the largest n of which any were asked; [] where none was."""
-    asked = [size for size in storms.sizes if size.serving is not None]
-    if not asked:
+    """Lines on when guests first answered, at the largest n at which any was tried; [] where none was."""
+    serving_sizes = [size for size in storms.sizes if size.serving is not None]
+    if not serving_sizes:
         return []
-    size = max(asked, key=lambda size: size.n)
+    size = max(serving_sizes, key=lambda size: size.n)
     serving = size.serving
     assert serving is not None
     whole = serving.answered + serving.timed_out + serving.at_once
@@ -261,7 +261,7 @@ def guests(storms: Storms) -> list[str]:
 
 
 def stamps(storms: Storms) -> list[str]:
-    """How far polling alone was from nova's own stamps; [] where these were not heard."""
+    """Lines on how far polling alone was from nova's own stamps; [] where these were not received."""
     of = storms.stamps
     if of is None:
         return []
@@ -280,22 +280,22 @@ def _traced(storms: Storms, size: Size) -> list[str]:
     if traced.why:
         return [f"The traces of the services do not tell: {traced.why}."]
     services = traced.services.get(size.cell, {})
-    told = []
+    parts = []
     for kind in ("statements", "calls", "casts"):
         of = {service: counts[kind] for service, counts in services.items() if counts.get(kind, 0.0) >= 0.5}
         listed = ", ".join(f"{name} {count:,.0f}" for name, count in sorted(of.items(), key=lambda i: -i[1]))
-        told.append(f"{sum(of.values()):,.0f} {_KINDS[kind]}" + (f" ({listed})" if listed else ""))
-    return [f"By the services' traces a boot takes {'; '.join(told)}."]
+        parts.append(f"{sum(of.values()):,.0f} {_KINDS[kind]}" + (f" ({listed})" if listed else ""))
+    return [f"By the services' traces a boot takes {'; '.join(parts)}."]
 
 
 def findings(storms: Storms) -> list[str]:
-    """What boots waited for by the services' traces; [] where there are none."""
+    """Lines on what boots waited for, by the services' traces; [] where there are none."""
     traced = storms.traced
     if traced is None or traced.why:
         return []
-    told = [f"{of['kind']} {of['resource']}: {of['sentence']} → {of['advice']}" for of in traced.findings]
+    lines = [f"{of['kind']} {of['resource']}: {of['sentence']} → {of['advice']}" for of in traced.findings]
     return [
-        *(told or ["Nothing that boots waited for is worth a finding."]),
+        *(lines or ["Nothing that boots waited for is worth a finding."]),
         f"{traced.jobs}. All: {traced.command}",
     ]
 
@@ -317,11 +317,11 @@ def many(of: Estimate) -> str:
 
 
 def troubles(storms: Storms) -> list[str]:
-    """What went wrong: servers that failed, and requests."""
-    told = [f"{count} {storms.noun}s: {what}" for what, count in storms.problems.items()]
+    """Lines on servers and requests that failed."""
+    lines = [f"{count} {storms.noun}s: {what}" for what, count in storms.problems.items()]
     wrong = {what: count for what, count in storms.requests.items() if what not in QUIET}
     total = storms.requests.get("requests", 0)
-    return told + [f"{count} of {total} requests: {what}" for what, count in wrong.items()]
+    return lines + [f"{count} of {total} requests: {what}" for what, count in wrong.items()]
 
 
 def parts(size: Size) -> list[tuple[str, float]]:

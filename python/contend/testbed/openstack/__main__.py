@@ -25,13 +25,13 @@ def default_root() -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run the command line and return the exit code, the error's where it fails."""
     given = _parser().parse_args(arguments)
     try:
         code: int = given.run(given)
     except ContendError as error:
-        told = [f"error: {error.message}", *([f"  hint: {error.hint}"] if error.hint else [])]
-        print(*told, sep="\n", file=sys.stderr)
+        lines = [f"error: {error.message}", *([f"  hint: {error.hint}"] if error.hint else [])]
+        print(*lines, sep="\n", file=sys.stderr)
         return error.exit_code
     return code
 
@@ -43,22 +43,22 @@ def _up(given: argparse.Namespace) -> int:
         print(f"[{time.monotonic() - began:6.1f} s] {what}", file=sys.stderr, flush=True)
 
     bed = Bed.load_or_make(given.root, given.release)
-    told = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
-    if "backends" in told:
-        told["backends"] = tuple(b for b in told["backends"].split(",") if b and b != "nothing")
+    changes = {name: getattr(given, name) for name in _KNOBS if getattr(given, name) is not None}
+    if "backends" in changes:
+        changes["backends"] = tuple(b for b in changes["backends"].split(",") if b and b != "nothing")
     for name in ("without", "options", "patches"):
-        if name in told:
-            told[name] = tuple(sorted(set(told[name]) - {"nothing"}))
-    if "patches" in told:  # for later calls, from wherever
-        told["patches"] = tuple(str(Path(name).resolve()) for name in told["patches"])
+        if name in changes:
+            changes[name] = tuple(sorted(set(changes[name]) - {"nothing"}))
+    if "patches" in changes:  # for later calls, from wherever
+        changes["patches"] = tuple(str(Path(name).resolve()) for name in changes["patches"])
     traced = None
     if given.traced:
         include = (cloud.BUILD, *given.include)
         traced = cloud.Traced(given.traced.resolve(), include, given.cpu_times)
     with bed.alone():
-        cloud.up(bed, dataclasses.replace(cloud.shape_of(bed), **told), say, traced)
-    found = cloud.variables(bed).items()
-    print("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in found))
+        cloud.up(bed, dataclasses.replace(cloud.shape_of(bed), **changes), say, traced)
+    variables = cloud.variables(bed).items()
+    print("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables))
     return 0
 
 
@@ -67,8 +67,8 @@ def _status(given: argparse.Namespace) -> int:
     bed = Bed.load(given.root.resolve())
     rows = status.status(bed) if bed else []
     if given.json:
-        told = [{**dataclasses.asdict(row), "log": str(row.log)} for row in rows]
-        print(json.dumps({"schema_version": 1, "services": told}, indent=1))
+        services = [{**dataclasses.asdict(row), "log": str(row.log)} for row in rows]
+        print(json.dumps({"schema_version": 1, "services": services}, indent=1))
     elif not rows:
         print("nothing is up")
     else:
@@ -91,8 +91,8 @@ def _down(given: argparse.Namespace) -> int:
     root = given.root.resolve()
     # Its processes outlive a directory that was removed below them.
     bed = Bed.load(root) or Bed(root, "", {})
-    found = cloud.down(bed, wipe=given.wipe)
-    print(f"ended {', '.join(found)}" if found else "nothing was up")
+    ended = cloud.down(bed, wipe=given.wipe)
+    print(f"ended {', '.join(ended)}" if ended else "nothing was up")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Where a test bed lies, on which ports it answers, and how all of its processes are found again."""
+"""A test bed's directory, its ports, and its processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _RANGE = range(20000, 32000)
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """Chosen once, when the bed is first brought up, and kept as long as its directory: clients keep their clouds.yaml."""
+    """Password, ports and subnet of a bed, chosen when it first comes up and kept with its directory: clients rely on
+    them."""
 
     root: Path
     password: str
@@ -44,16 +45,17 @@ class Bed:
 
     @classmethod
     def load(cls, root: Path) -> Bed | None:
-        """The bed in that directory; None if there is none."""
+        """Read the bed in that directory; None if there is none."""
         try:
-            told = json.loads((root / "bed.json").read_text(encoding="utf-8"))
+            document = json.loads((root / "bed.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return cls(root, **told)
+        return cls(root, **document)
 
     @classmethod
     def load_or_make(cls, root: Path, release: str = "") -> Bed:
-        """release: "" has that of the bed, or the usual one. Raises BadInput where the bed is of another."""
+        """Read the bed in that directory, or make it. release: "" takes the bed's, or the default. Raises BadInput for
+        another."""
         root = root.resolve()
         made = cls.load(root)
         if made is not None:
@@ -67,13 +69,13 @@ class Bed:
         root.chmod(0o700)
         ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
         made = cls(root, secrets.token_hex(8), ports, network.choose(), release or install.RELEASES[0])
-        told = {name: value for name, value in asdict(made).items() if name != "root"}
-        made.write("bed.json", json.dumps(told, indent=1) + "\n")
+        document = {name: value for name, value in asdict(made).items() if name != "root"}
+        made.write("bed.json", json.dumps(document, indent=1) + "\n")
         return made
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One of all that bring this bed up or down; the others wait."""
+        """Hold the bed's lock: one process brings it up or down, the others wait."""
         path = self.root / "lock"
         while True:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -85,7 +87,7 @@ class Bed:
                     return
 
     def write(self, name: str, text: str) -> Path:
-        """A file below the bed that only its owner reads."""
+        """Write a file below the bed that only its owner can read."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(path, text.encode(), mode=files.PRIVATE)
@@ -106,7 +108,7 @@ class Bed:
 
     @property
     def data(self) -> Path:
-        """Databases, images, locks, keys: what `down --wipe` removes."""
+        """Directory of databases, images, locks and keys: what `down --wipe` removes."""
         return self.root / "data"
 
     @property
@@ -146,27 +148,27 @@ class Bed:
 
     @property
     def members(self) -> Members:
-        """Its processes."""
+        """Processes of the bed."""
         return Members(MARK, self.root)
 
     def mark(self, service: str) -> dict[str, str]:
-        """The environment by which a member of the bed is known as that service's."""
+        """Environment variables that mark a process of the bed as that service's."""
         return {f"{MARK}_SERVICE": service}
 
     def remember(self, service: str, leader: int, digest: str) -> None:
-        """The leader of the session in which that service was started, and of what it was started with.
+        """Write down the leader of a service's session, and the digest of what it was started with.
 
         Services that show a title of their own overwrite their environment, and the mark with it.
         """
-        found = procfs.stat(leader)
-        if found is not None:
-            told = {
+        status = procfs.stat(leader)
+        if status is not None:
+            record = {
                 "pid": leader,
-                "start_ticks": found.start_ticks,
+                "start_ticks": status.start_ticks,
                 "boot": procfs.boot_id(),
                 "digest": digest,
             }
-            self.write(f"run/{service}.json", json.dumps(told))
+            self.write(f"run/{service}.json", json.dumps(record))
 
     def leader(self, service: str) -> tuple[int, str] | None:
         """(pid, digest it was started with) of the process that leads that service; None if it does not live.
@@ -174,48 +176,48 @@ class Bed:
         Its workers may live a while longer.
         """
         try:
-            told = json.loads((self.root / f"run/{service}.json").read_text(encoding="utf-8"))
+            record = json.loads((self.root / f"run/{service}.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        found = procfs.stat(told["pid"])
+        status = procfs.stat(record["pid"])
         lives = (
-            found is not None
-            and found.state not in "ZX"
-            and (found.start_ticks, procfs.boot_id()) == (told["start_ticks"], told["boot"])
+            status is not None
+            and status.state not in "ZX"
+            and (status.start_ticks, procfs.boot_id()) == (record["start_ticks"], record["boot"])
         )
-        return (told["pid"], told["digest"]) if lives else None
+        return (record["pid"], record["digest"]) if lives else None
 
     def processes(self) -> dict[int, str]:
         """Every process of the bed: pid → service. This one and those above it are left out."""
         role = f"{MARK}_SERVICE=".encode()
         spare, sessions = procfs.ancestors(os.getpid()), self._sessions()
-        found = {p.pid: sessions[p.session] for p in procfs.processes() if p.session in sessions}
-        for process in procfs.processes(self.members.find() - found.keys()):
+        by_pid = {p.pid: sessions[p.session] for p in procfs.processes() if p.session in sessions}
+        for process in procfs.processes(self.members.find() - by_pid.keys()):
             entries = procfs.environment(process.pid)
             # A service may show a title of its own where its environment was; and the directory may have been removed, with
             # what it remembered.
             named = next((entry for entry in entries if entry.startswith(role)), role + b"unknown")
-            found[process.pid] = named.removeprefix(role).decode(errors="replace")
+            by_pid[process.pid] = named.removeprefix(role).decode(errors="replace")
         # libvirt starts them in an environment and a session of their own.
-        found |= dict.fromkeys(virt.guests(self.libvirt), GUESTS)
-        return {pid: service for pid, service in found.items() if pid not in spare}
+        by_pid |= dict.fromkeys(virt.guests(self.libvirt), GUESTS)
+        return {pid: service for pid, service in by_pid.items() if pid not in spare}
 
     def _sessions(self) -> dict[int, str]:
         """Remembered sessions in which the bed's processes may still live, by their leader's pid.
 
         A pid is not given away while it is that of a session; that of an empty one may be.
         """
-        found, boot = {}, procfs.boot_id()
+        sessions, boot = {}, procfs.boot_id()
         for path in (self.root / "run").glob("*.json"):
-            told = json.loads(path.read_text(encoding="utf-8"))
-            leader = procfs.stat(told["pid"])
-            if told["boot"] == boot and (leader is None or leader.start_ticks == told["start_ticks"]):
-                found[int(told["pid"])] = path.stem
-        return found
+            record = json.loads(path.read_text(encoding="utf-8"))
+            leader = procfs.stat(record["pid"])
+            if record["boot"] == boot and (leader is None or leader.start_ticks == record["start_ticks"]):
+                sessions[int(record["pid"])] = path.stem
+        return sessions
 
 
 def answers(port: int) -> bool:
-    """True if somebody accepts connections there."""
+    """True if something accepts connections on this port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
@@ -224,14 +226,14 @@ def answers(port: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.SystemRandom().sample(_RANGE, len(_RANGE)):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == count:
-            return found
+        ports.append(port)
+        if len(ports) == count:
+            return ports
     raise HostFailed(f"fewer than {count} free ports from {_RANGE.start} on", hint="see `ss -ltn`")

@@ -17,7 +17,7 @@ _DIGEST = "contend_digest"
 
 
 def catalogue(services: dict[str, list[str]], region: str, password: str) -> None:
-    """Services, their endpoints at these URLs, roles, and heat's domain."""
+    """Tell keystone of the services, their endpoints at these URLs, roles, and heat's domain."""
     cloud = _connect()
     identity = cloud.identity
     known = {service.type: service.id for service in identity.services()}
@@ -25,11 +25,11 @@ def catalogue(services: dict[str, list[str]], region: str, password: str) -> Non
     for kind, (name, url) in services.items():
         service = known.get(kind) or identity.create_service(name=name, type=kind).id
         for interface in ("public", "internal", "admin"):
-            told = endpoints.get((service, interface))
-            if told is None:
+            endpoint = endpoints.get((service, interface))
+            if endpoint is None:
                 identity.create_endpoint(service_id=service, interface=interface, url=url, region_id=region)
-            elif told.url != url:
-                identity.update_endpoint(told, url=url)
+            elif endpoint.url != url:
+                identity.update_endpoint(endpoint, url=url)
     roles = {role.name: role.id for role in identity.roles()}
     for name in ("service", "heat_stack_owner", "heat_stack_user"):
         roles.setdefault(name, None)
@@ -88,7 +88,7 @@ def _volume_type(cloud: Any, name: str, iops: int) -> None:
     made = storage.find_type(name) or storage.create_type(
         name=name, extra_specs={"volume_backend_name": name}
     )
-    specs = {told["name"]: told for told in storage.get("/qos-specs").json()["qos_specs"]}
+    specs = {entry["name"]: entry for entry in storage.get("/qos-specs").json()["qos_specs"]}
     known, wanted = specs.get(name), {"total_iops_sec": str(iops)}
     if known and (not iops or known["specs"] != wanted):
         storage.delete(f"/qos-specs/{known['id']}?force=true")
@@ -132,7 +132,7 @@ def _guest(cloud: Any, name: str, files: list[str], digest: str, command_line: s
     )
 
 
-def _image(cloud: Any, name: str, kind: str, container: str, **told: Any) -> Any:
+def _image(cloud: Any, name: str, kind: str, container: str, **properties: Any) -> Any:
     return cloud.create_image(
         name,
         disk_format=kind,
@@ -140,7 +140,7 @@ def _image(cloud: Any, name: str, kind: str, container: str, **told: Any) -> Any
         visibility="public",
         wait=True,
         validate_checksum=False,
-        **told,
+        **properties,
     )
 
 

@@ -55,7 +55,7 @@ _START_S = 300.0
 
 @dataclass(frozen=True)
 class Traced:
-    """That the services are to be recorded: into one directory, a file a process."""
+    """How services are traced: into one directory, a file for each process."""
 
     directory: Path
     include: tuple[str, ...] = ()
@@ -67,16 +67,16 @@ class Traced:
 
 
 def shape_of(bed: Bed) -> Shape:
-    """As it was brought up last, or the usual one."""
+    """Read the shape in which the bed last came up; the default if it never did."""
     try:
-        told = json.loads((bed.root / "running.json").read_text(encoding="utf-8"))
+        document = json.loads((bed.root / "running.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Shape()
-    return Shape.told(told["shape"])
+    return Shape.from_json(document["shape"])
 
 
 def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None = None) -> None:
-    """Bring up what is not, end what is not in that shape, start anew what is otherwise; what is as asked stays.
+    """Bring the bed into this shape: start what is missing, end what is not in it, restart what differs.
 
     Raises HostFailed, CannotHonour. What has come up by then stays up.
     """
@@ -136,16 +136,16 @@ def up(bed: Bed, shape: Shape, say: Callable[[str], None], traced: Traced | None
 
 
 def _guests(bed: Bed, shape: Shape, say: Callable[[str], None]) -> list[guest.Guest]:
-    """Images of real guests; what this host cannot make is said."""
-    place = bed.libvirt / "guest"
-    made = [guest.make(place)]
+    """Make the images of real guests; `say` names those that this host cannot make."""
+    folder = bed.libvirt / "guest"
+    made = [guest.make(folder)]
     for image in (guest_tools.NETWORK, guest_tools.STORAGE):
         if image is guest_tools.STORAGE and not shape.backends:
             continue  # large, for what fio is linked with
         if why := guest_tools.lacks(image):
             say(f"no image {image.name}: {why}")
         else:
-            made.append(guest.make(place, image))
+            made.append(guest.make(folder, image))
     return made
 
 
@@ -162,7 +162,7 @@ def variables(bed: Bed) -> dict[str, str]:
 
 
 def down(bed: Bed, *, wipe: bool = False) -> list[str]:
-    """End what is up, with `wipe` remove its directory too; the services that were found. Idempotent."""
+    """End what is up and return its services; with `wipe` remove the directory too. Idempotent."""
     if not bed.root.exists():
         return _down(bed, wipe)
     with bed.alone():
@@ -170,11 +170,11 @@ def down(bed: Bed, *, wipe: bool = False) -> list[str]:
 
 
 def _down(bed: Bed, wipe: bool) -> list[str]:
-    found = daemons.stop(bed)
+    ended = daemons.stop(bed)
     network.end(bed)
     volumes.end(bed)
     if rabbit.down(bed.broker):
-        found.append("rabbitmq")
+        ended.append("rabbitmq")
     if wipe:
         for name in ("data", "etc", "log", "rabbitmq", "patched"):
             shutil.rmtree(bed.root / name, ignore_errors=True)
@@ -182,7 +182,7 @@ def _down(bed: Bed, wipe: bool) -> list[str]:
             (bed.root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it is not there, or somebody keeps something in it
             bed.root.rmdir()
-    return found
+    return ended
 
 
 class _Starter:
@@ -200,10 +200,10 @@ class _Starter:
         if traced is not None:
             traced.directory.mkdir(parents=True, exist_ok=True)
             # Only where it is asked for: it loads the recorder, and `down` must work whatever state that is in.
-            asked = TraceOptions(
+            options = TraceOptions(
                 traced.directory, include=traced.include, cpu_times=traced.times, run_delay=traced.times
             )
-            environment = traced_environment(asked, environment)
+            environment = traced_environment(options, environment)
         self._environment = environment
         self.when: dict[str, float | None] = {}
         """Service → time.monotonic() of its start; None for one that was up."""
@@ -213,8 +213,8 @@ class _Starter:
         environment = {**self._environment, **service.environment}
         changed = patched.patched_folder(self._bed, self._patches, service.name)
         # The recorder's own first, if there is one.
-        found = (of.get("PYTHONPATH", "") for of in (self._environment, service.environment))
-        paths = [*filter(None, found), *([str(changed)] if changed else [])]
+        python_paths = (of.get("PYTHONPATH", "") for of in (self._environment, service.environment))
+        paths = [*filter(None, python_paths), *([str(changed)] if changed else [])]
         if paths:
             environment["PYTHONPATH"] = os.pathsep.join(paths)
         made = daemons.start(self._bed, service.name, service.command, environment, self._digest(service))
@@ -231,8 +231,8 @@ class _Starter:
             daemons.end(self._bed, lambda name: name not in kept)
 
     def _digest(self, service: Service) -> str:
-        told = (str(self._traced or ""), patched.digest(self._patches, service.name))
-        return service.digest(self._files, "".join(told))
+        parts = (str(self._traced or ""), patched.digest(self._patches, service.name))
+        return service.digest(self._files, "".join(parts))
 
     @property
     def started(self) -> list[str]:
@@ -253,7 +253,7 @@ def _wait_for_ports(bed: Bed, wanted: Mapping[str, Service], names: Sequence[str
 
 
 def _catalogue(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
-    told = {
+    document = {
         "services": {
             kind: (name, bed.url(service) + path)
             for service, (kind, name, path) in _CATALOGUE.items()
@@ -264,9 +264,9 @@ def _catalogue(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
     }
     # What is in the database already need not be asked for.
     stamp = bed.data / "made/catalogue"
-    digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(document).encode()).hexdigest()
     if not stamp.exists() or stamp.read_text(encoding="ascii") != digest:
-        _script(bed, "catalogue", told, environment)
+        _script(bed, "catalogue", document, environment)
         stamp.write_text(digest, encoding="ascii")
 
 
@@ -274,13 +274,13 @@ def _furniture(bed: Bed, shape: Shape, made: Sequence[guest.Guest]) -> dict[str,
     memory_mib = {"tiny": guest.MEMORY_MIB, "small": guest_tools.NETWORK.memory_mib}
     if shape.backends:
         memory_mib["medium"] = guest_tools.STORAGE.memory_mib
-    told: dict[str, object] = {
+    document: dict[str, object] = {
         "without": list(shape.without),
         "subnet": [bed.subnet, network.gateway(bed.subnet)],
         "memory_mib": memory_mib,
         "backends": volumes.read(shape.backends),
     }
-    told["guests"] = [
+    document["guests"] = [
         {
             "name": of.name,
             "files": [str(of.kernel), str(of.initramfs)],
@@ -290,18 +290,18 @@ def _furniture(bed: Bed, shape: Shape, made: Sequence[guest.Guest]) -> dict[str,
         }
         for of in made
     ]
-    return told
+    return document
 
 
-def _script(bed: Bed, what: str, told: Mapping[str, object], environment: Mapping[str, str]) -> None:
+def _script(bed: Bed, what: str, document: Mapping[str, object], environment: Mapping[str, str]) -> None:
     # By its standard input: arguments are for all to see.
     script = resources.files("contend.testbed.openstack") / "catalogue.py"
-    daemons.run(bed, what, [str(bed.python), str(script), what], environment, json.dumps(told))
+    daemons.run(bed, what, [str(bed.python), str(script), what], environment, json.dumps(document))
 
 
 def _record(bed: Bed, shape: Shape, traced: Traced | None, took_s: float) -> None:
     """Record what runs, for who reads results of it later."""
-    told = {
+    document = {
         "schema_version": 1,
         "up_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "took_s": round(took_s, 1),
@@ -314,6 +314,6 @@ def _record(bed: Bed, shape: Shape, traced: Traced | None, took_s: float) -> Non
         "release": bed.release,
         "versions": install.versions(bed.release),
     }
-    bed.write("running.json", json.dumps(told, indent=1) + "\n")
+    bed.write("running.json", json.dumps(document, indent=1) + "\n")
     if not answers(bed.ports["keystone"]):
         raise HostFailed("keystone ended", hint=daemons.last_words(bed, "keystone"))

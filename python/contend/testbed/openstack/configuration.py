@@ -81,19 +81,19 @@ def files(bed: Bed, shape: Shape, rabbit: str) -> dict[str, str]:
     # nova's application wants its paste file beside the configuration.
     made["nova-api-paste.ini"] = (bed.venv / "etc/nova/api-paste.ini").read_text(encoding="utf-8")
     for name in shape.web:
-        told = {
+        server_words = {
             "port": str(bed.ports[name]),
             "workers": str(shape.web_workers),
             "module": WSGI[name],
             "arguments": repr(arguments(bed, name)),
         }
-        made[f"{name}.gunicorn.py"] = _fill("gunicorn.conf.in", told)
+        made[f"{name}.gunicorn.py"] = _fill("gunicorn.conf.in", server_words)
         made[f"bin/{name}"] = _fill("gunicorn.program.in", {})
     return made
 
 
 def clouds_yaml(bed: Bed) -> str:
-    """For clients."""
+    """The clouds.yaml with which clients find the bed."""
     words = {
         "cloud": CLOUD,
         "region": REGION,
@@ -104,7 +104,7 @@ def clouds_yaml(bed: Bed) -> str:
 
 
 def write(bed: Bed, shape: Shape, made: dict[str, str]) -> None:
-    """Those files, and the directories that they name."""
+    """Write these files, and make the directories that they name."""
     for name, text in made.items():
         bed.write(f"etc/{name}", text)
     bed.write("clouds.yaml", clouds_yaml(bed))

@@ -21,7 +21,7 @@ _LAST = ("rabbitmq", "mariadb")
 def start(
     bed: Bed, service: str, command: Sequence[str], environment: Mapping[str, str], digest: str = ""
 ) -> bool:
-    """Unless it lives and was started with the same `digest`; whether it was started now."""
+    """Start a service, unless it lives and was started with the same `digest`. True if it was started now."""
     leader = bed.leader(service)
     if leader is not None and leader[1] == digest:
         return False
@@ -43,7 +43,7 @@ def start(
 
 
 def wait(bed: Bed, services: Sequence[str], ready: Callable[[], bool], what: str, limit_s: float) -> None:
-    """Until it is ready. Raises HostFailed, with the last words of a service if one ended meanwhile."""
+    """Wait until `ready`. Raises HostFailed, with the last line of a service's log if one ended meanwhile."""
     deadline = time.monotonic() + limit_s
     looked = 0.0
     while not ready():
@@ -60,19 +60,19 @@ def wait(bed: Bed, services: Sequence[str], ready: Callable[[], bool], what: str
 
 
 def last_words(bed: Bed, service: str) -> str:
-    """The last line of its log."""
+    """Last line of a service's log."""
     return last_line(bed.logs / f"{service}.log")
 
 
 def run(
-    bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str], told: str | None = None
+    bed: Bed, what: str, command: Sequence[str], environment: Mapping[str, str], stdin: str | None = None
 ) -> str:
-    """Run a command and return its output; `told` is its standard input. Raises HostFailed if it fails."""
+    """Run a command and return its output; `stdin` is its standard input. Raises HostFailed if it fails."""
     done = bed.members.run(
         list(command),
         {**environment, **bed.mark(what)},
         cwd=bed.root,
-        input=told or "",
+        input=stdin or "",
         capture_output=True,
         text=True,
         errors="replace",
@@ -87,18 +87,18 @@ def run(
 
 
 def stop(bed: Bed) -> list[str]:
-    """End everything of the bed; the services that were found. Idempotent.
+    """End everything of the bed and return the services that were up. Idempotent.
 
     Raises HostFailed for a process that does not die.
     """
-    found = bed.processes()
+    services = bed.processes()
     end(bed, lambda service: service not in _LAST)
     for service in _LAST:
         end(bed, service.__eq__)
     members.end(bed.processes, 0.0)
     bed.members.forget()
     shutil.rmtree(bed.root / "run", ignore_errors=True)
-    return sorted(set(found.values()))
+    return sorted(set(services.values()))
 
 
 def end(bed: Bed, chosen: Callable[[str], bool]) -> None:

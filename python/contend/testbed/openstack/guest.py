@@ -72,22 +72,22 @@ class Guest:
 
 
 def need() -> None:
-    """Raises CannotHonour where none can be made."""
+    """Check that this host can make guests. Raises CannotHonour."""
     _busybox()
     _kernel()
 
 
-def make(place: Path, image: guest_tools.Image | None = None) -> Guest:
-    """The guest's files, in that directory; image: of one that is logged in to. Raises CannotHonour."""
+def make(folder: Path, image: guest_tools.Image | None = None) -> Guest:
+    """Make the guest's files in `folder`. image: of a guest to log in to. Raises CannotHonour."""
     kernel, modules = _kernel(_DISKS if image is guest_tools.STORAGE else ())
     packed = archive(_nodes(_busybox(), modules, image))
-    place.mkdir(parents=True, exist_ok=True)
-    initramfs = place / ("initramfs" + (image.name.removeprefix("guest") if image else ""))
+    folder.mkdir(parents=True, exist_ok=True)
+    initramfs = folder / ("initramfs" + (image.name.removeprefix("guest") if image else ""))
     initramfs.write_bytes(packed)
-    told = hashlib.sha256(packed + str(kernel).encode() + COMMAND_LINE.encode()).hexdigest()
+    digest = hashlib.sha256(packed + str(kernel).encode() + COMMAND_LINE.encode()).hexdigest()
     if image:
-        return Guest(kernel, initramfs, told[:16], name=image.name, user=guest_tools.USER)
-    return Guest(kernel, initramfs, told[:16])
+        return Guest(kernel, initramfs, digest[:16], name=image.name, user=guest_tools.USER)
+    return Guest(kernel, initramfs, digest[:16])
 
 
 def _nodes(busybox: bytes, modules: dict[str, bytes], image: guest_tools.Image | None) -> Iterator[Node]:
@@ -107,10 +107,10 @@ def _nodes(busybox: bytes, modules: dict[str, bytes], image: guest_tools.Image |
 
 
 def _busybox() -> bytes:
-    found = initramfs.of_this_host()
-    if found is None:
+    program = initramfs.of_this_host()
+    if program is None:
         raise CannotHonour("a guest needs a static busybox", hint="apt-get install busybox-static")
-    return found.read_bytes()
+    return program.read_bytes()
 
 
 def _kernel(more: tuple[str, ...] = ()) -> tuple[Path, dict[str, bytes]]:

@@ -55,7 +55,7 @@ $b grep -o 'ssh-[a-z0-9]* [A-Za-z0-9+/=]*' /config/openstack/latest/meta_data.js
 
 
 class Image(NamedTuple):
-    """One that is logged in to. programs: with the package of each; python: whether it has that too."""
+    """The image of a guest to log in to. programs: by name, the Debian package of each; python: it has a Python too."""
 
     name: str
     memory_mib: int
@@ -103,11 +103,11 @@ def nodes(image: Image, links: tuple[str, ...]) -> Iterator[Node]:
 
 
 def _files(image: Image) -> Iterator[tuple[Path | bytes, Path]]:
-    """(file or its content, where it is in the guest)."""
-    found = {name: _which(name) for name in image.programs}
+    """List the guest's files: (file here or its content, path in the guest)."""
+    by_name = {name: _which(name) for name in image.programs}
     programs = [(Path(_PYTHON).resolve(), Path(_PYTHON))] if image.python else []
     programs += [
-        (file, _FOLDERS.get(name, _ELSEWHERE) / name) for name, file in found.items() if file is not None
+        (file, _FOLDERS.get(name, _ELSEWHERE) / name) for name, file in by_name.items() if file is not None
     ]
     libraries: set[Path] = set()
     for program, where in programs:
@@ -124,14 +124,14 @@ def _files(image: Image) -> Iterator[tuple[Path | bytes, Path]]:
 
 
 def _which(program: str) -> Path | None:
-    found = shutil.which(program, path=PATH)
-    return Path(found) if found else None
+    path = shutil.which(program, path=PATH)
+    return Path(path) if path else None
 
 
 def _libraries(program: Path) -> set[Path]:
     """Shared libraries of a program, and its loader."""
-    said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
-    return {Path(path) for path in re.findall(r"(/\S+) \(0x", said)}
+    listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    return {Path(path) for path in re.findall(r"(/\S+) \(0x", listing)}
 
 
 def _modules() -> dict[Path, bytes]:

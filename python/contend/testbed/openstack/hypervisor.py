@@ -1,4 +1,4 @@
-"""The bed's own libvirt, for computes whose guests are real: what it takes, and what it knows of them."""
+"""The bed's own libvirt, for computes whose guests are real: its needs, its files, its domains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BINDINGS = Path("/usr/lib/python3/dist-packages")
 
 
 def need(bed: Bed) -> None:
-    """Raises CannotHonour where the bed can have no hypervisor."""
+    """Check that the bed can have a hypervisor. Raises CannotHonour."""
     virt.need()
     network.need()
     guest.need()
@@ -41,7 +41,7 @@ def _bound(venv: Path) -> bool:
 
 
 def make(bed: Bed) -> None:
-    """Make what the daemon and Nova's driver want to find."""
+    """Make the directories and files that the daemon and Nova's driver expect."""
     virt.make(bed.libvirt)
     python = bed.libvirt / "python"
     python.mkdir(exist_ok=True)

@@ -103,8 +103,8 @@ def _run(command: list[str], log: Path) -> None:
             check=False,
         )
     if ended.returncode:
-        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise HostFailed("OpenStack cannot be installed", hint=f"{said[-1] if said else command} ({log})")
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        raise HostFailed("OpenStack cannot be installed", hint=f"{lines[-1] if lines else command} ({log})")
 
 
 def _write_driver(venv: Path) -> None:

@@ -44,28 +44,28 @@ do :; done
 
 
 def need() -> None:
-    """Raises CannotHonour where there can be no such network."""
+    """Check that this host can have such a network. Raises CannotHonour."""
     if _program() is None:
         raise CannotHonour("a network for guests needs the 'ip' command", hint="apt-get install iproute2")
 
 
 def namespace(bed: Bed) -> str:
-    """Its name, the same for whoever knows the bed's directory."""
+    """Name of the bed's network namespace, made from its directory."""
     return f"contend-openstack-{_number(bed)}"
 
 
 def link(bed: Bed) -> str:
-    """The host's end of the veth: fifteen characters are the most that a link may have."""
+    """Name of the host's end of the veth, of at most 15 characters, as the kernel wants."""
     return f"ctdos{_number(bed)}"
 
 
 def inside(bed: Bed) -> list[str]:
-    """Words that run the command behind them there, with the /sys of there."""
+    """Arguments that run the command behind them in the bed's namespace, with its /sys."""
     return ["ip", "netns", "exec", namespace(bed)]
 
 
 def seen(bed: Bed) -> list[str]:
-    """Words that run a command in the host's network, but with the /sys of there: Nova looks for its taps in it."""
+    """Arguments that run a command in the host's network, but with the namespace's /sys: Nova looks for its taps there."""
     back = 'exec 9</proc/self/ns/net && exec ip netns exec "$0" nsenter --net=/proc/self/fd/9 "$@"'
     return ["sh", "-c", back, namespace(bed)]
 
@@ -76,7 +76,7 @@ def agent(bed: Bed) -> list[str]:
 
 
 def make(bed: Bed) -> None:
-    """Make what is missing of it. Raises CannotHonour where the host has a route of its own to the bed's subnet."""
+    """Make what is missing of the network. Raises CannotHonour where the host has another route to the bed's subnet."""
     subnet = ipaddress.IPv4Network(bed.subnet)
     mine = link(bed)
     for route in _routes():
@@ -105,7 +105,7 @@ def make(bed: Bed) -> None:
 
 
 def end(bed: Bed) -> None:
-    """After all that was in it has ended. Idempotent: the namespace takes bridge and taps with it."""
+    """Remove the network, after all that was in it has ended; bridge and taps go with the namespace. Idempotent."""
     if _program() is None:
         return
     _run("ip", "link", "delete", link(bed), check=False)
@@ -114,15 +114,15 @@ def end(bed: Bed) -> None:
 
 
 def left(bed: Bed) -> list[str]:
-    """List what is left of it on this host: the link, the namespace."""
-    found = [link(bed)] if _has(link(bed)) else []
-    return found + ([namespace(bed)] if (NETNS_DIRECTORY / namespace(bed)).exists() else [])
+    """List what is left of the network on this host: the link, the namespace."""
+    links = [link(bed)] if _has(link(bed)) else []
+    return links + ([namespace(bed)] if (NETNS_DIRECTORY / namespace(bed)).exists() else [])
 
 
 def choose() -> str:
-    """A subnet to which this host has no route, of those that no network in use should have: RFC 2544, appendix C.2.2.
+    """Choose a subnet to which this host has no route, among those reserved for tests: RFC 2544, appendix C.2.2.
 
-    For two thousand servers.
+    It has addresses for two thousand servers.
     """
     taken = [route[0] for route in _routes()]
     known = list(ipaddress.IPv4Network("198.18.0.0/15").subnets(new_prefix=21))
@@ -131,7 +131,7 @@ def choose() -> str:
 
 
 def gateway(subnet: str) -> str:
-    """The host's address in it.
+    """The host's address in a subnet.
 
     >>> gateway("198.18.8.0/21")
     '198.18.8.1'
@@ -140,12 +140,12 @@ def gateway(subnet: str) -> str:
 
 
 def _routes() -> list[tuple[ipaddress.IPv4Network, str]]:
-    """(where to, by which link) of this host's, but for the default ones; none where nobody can tell."""
+    """Read this host's routes, without default ones: (network, link); empty where they cannot be read."""
     try:
-        told = json.loads(_ip("-j", "-4", "route", "show"))
+        routes = json.loads(_ip("-j", "-4", "route", "show"))
     except HostFailed:
         return []
-    known = [route for route in told if route.get("dst", "default") != "default"]
+    known = [route for route in routes if route.get("dst", "default") != "default"]
     return [
         (ipaddress.IPv4Network(route["dst"], strict=False), str(route.get("dev", "nothing")))
         for route in known

@@ -1,4 +1,4 @@
-"""Services with a change in their code: a copy of their package with patches in it, before the one that is installed.
+"""Services with patches: a patched copy of their package, which Python finds before the installed one.
 
 Packages are shared by all beds; so a bed that tries a change has the changed package below its own directory.
 """
@@ -29,8 +29,8 @@ def packages(patch: str) -> set[str]:
 
 def digest(patches: Sequence[str], service: str) -> str:
     """Digest of the patches of that service, known by its name (`nova-compute-fake-1` is nova's); "" without any."""
-    told = [text for text in _texts(patches) if service.partition("-")[0] in packages(text)]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16] if told else ""
+    texts = [text for text in _texts(patches) if service.partition("-")[0] in packages(text)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16] if texts else ""
 
 
 def patched_folder(bed: Bed, patches: Sequence[str], service: str) -> Path | None:
@@ -63,8 +63,8 @@ def patched_folder(bed: Bed, patches: Sequence[str], service: str) -> Path | Non
 
 
 def _texts(patches: Sequence[str]) -> list[str]:
-    """Raises BadInput for a file that is no patch."""
-    found = []
+    """Read the patches. Raises BadInput for a file that is none."""
+    texts = []
     for name in patches:
         try:
             text = Path(name).read_text(encoding="utf-8")
@@ -76,5 +76,5 @@ def _texts(patches: Sequence[str]) -> list[str]:
             raise BadInput(
                 f"{name} is no unified diff of a package", hint="with paths like b/nova/compute/manager.py"
             )
-        found.append(text)
-    return found
+        texts.append(text)
+    return texts

@@ -1,4 +1,4 @@
-"""Reports of services to their databases: that they live, what room there is."""
+"""Reports of services to their databases: that they live, and what capacity computes have."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _AGES = (
 
 
 def ages(bed: Bed, environment: Mapping[str, str]) -> dict[str, int]:
-    """Seconds since each service that reports has last done so, by the bed's name of it. Raises HostFailed."""
-    found: dict[str, int] = {}
+    """Seconds since each service's last report, by its name in the bed. Raises HostFailed."""
+    by_service: dict[str, int] = {}
     rows = servers.sql(
         bed, " union all ".join(_AGES.format(name) for name in ("nova", "cinder")) + ";", environment
     )
     for row in rows.splitlines():
         program, host, age = row.split("\t")
         name = f"{program}-{host}" if program == "nova-compute" else program
-        found[name] = min(int(age), found.get(name, int(age)))
-    return found
+        by_service[name] = min(int(age), by_service.get(name, int(age)))
+    return by_service
 
 
 def wait(bed: Bed, when: Mapping[str, float | None], environment: Mapping[str, str]) -> None:
-    """Until each of those services has reported since it was started: rows of an earlier start do not count."""
+    """Wait until each of these services has reported since it was started: rows of an earlier start do not count."""
     expected = {
         name: started
         for name, started in when.items()
@@ -65,7 +65,7 @@ def undiscovered(bed: Bed, environment: Mapping[str, str]) -> bool:
 
 
 def wait_for_room(bed: Bed, shape: Shape, environment: Mapping[str, str]) -> None:
-    """Until placement knows what each compute has."""
+    """Wait until placement knows each compute's capacity."""
     query = (
         "select distinct n.host from nova.compute_nodes n"
         " join placement.resource_providers p on p.uuid = n.uuid"

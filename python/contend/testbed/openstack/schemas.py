@@ -19,13 +19,13 @@ _OWN = "{scheme}://{username}:{password}"
 
 
 def nova_manage(bed: Bed) -> list[str]:
-    """The program, with its configuration."""
+    """Arguments that run nova-manage with the bed's configuration."""
     files = (bed.etc / "nova.conf", bed.etc / "nova-db.conf")
     return ["nova-manage", *(word for file in files for word in ("--config-file", str(file)))]
 
 
 def make(bed: Bed, environment: Mapping[str, str]) -> bool:
-    """True if there was anything to do. Raises HostFailed."""
+    """Make schemas, keys and the first user, once each; True if there was anything to do. Raises HostFailed."""
     stamps = bed.data / "made"
     stamps.mkdir(parents=True, exist_ok=True)
     etc = bed.etc
@@ -57,7 +57,7 @@ def make(bed: Bed, environment: Mapping[str, str]) -> bool:
             f"neutron-db-manage --config-file {etc}/neutron.conf upgrade heads",
         ),
     )
-    told = {**environment, "OS_BOOTSTRAP_PASSWORD": bed.password}
+    variables = {**environment, "OS_BOOTSTRAP_PASSWORD": bed.password}
 
     def chain(commands: tuple[str, ...]) -> bool:
         # A cell cannot be made twice, so each command is remembered by itself.
@@ -65,7 +65,7 @@ def make(bed: Bed, environment: Mapping[str, str]) -> bool:
         left = [(command, stamp) for command, stamp in left if not stamp.exists()]
         for command, stamp in left:
             try:
-                daemons.run(bed, command.split()[0], command.split(), told)
+                daemons.run(bed, command.split()[0], command.split(), variables)
             except HostFailed as error:
                 # MariaDB's changes of a schema are in no transaction: one that was killed may be half done.
                 raise HostFailed(

@@ -78,7 +78,7 @@ def _grant(bed: Bed, user: str, what: str) -> str:
 
 
 def sql(bed: Bed, statements: str, environment: Mapping[str, str]) -> str:
-    """Rows, a line each, columns by tabs. Statements go in by stdin: arguments are for all to see."""
+    """Run SQL and return its rows, a line each, columns by tabs. Statements go in by stdin: everybody can see arguments."""
     socket = bed.data / "mysql/s.sock"
     done = subprocess.run(
         [_find("mariadb", "mariadb-client"), "--no-defaults", "-N", f"-u{_user()}", "-S", str(socket)],
@@ -98,7 +98,7 @@ def _user() -> str:
 
 
 def _find(program: str, package: str) -> str:
-    found = shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
-    if found is None:
+    path = shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    if path is None:
         raise CannotHonour(f"{program} is not on this host", hint=f"apt-get install {package}")
-    return found
+    return path

@@ -69,22 +69,22 @@ class Option:
 
     @classmethod
     def read(cls, text: str) -> Option:
-        """Raises BadInput for what is none.
+        """Parse FILE:SECTION.NAME=VALUE. Raises BadInput.
 
         >>> Option.read("nova.conf:api.max_limit=9")
         Option(file='nova.conf', section='api', name='max_limit', value='9')
         """
-        found = re.fullmatch(r"([\w.-]+\.conf):(\w+)\.(\w+)=(.*)", text)
-        if found is None:
+        match = re.fullmatch(r"([\w.-]+\.conf):(\w+)\.(\w+)=(.*)", text)
+        if match is None:
             raise BadInput(
                 f"'{text}' is not FILE:SECTION.NAME=VALUE", hint="like nova.conf:api.max_limit=100"
             )
-        return cls(*found.groups())
+        return cls(*match.groups())
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a bed. Raises BadInput for what no bed can be.
+    """Parts of a bed: numbers of services, hosts and options. Raises BadInput for what no bed can be.
 
     >>> Shape(computes=0)
     Traceback (most recent call last):
@@ -126,9 +126,9 @@ class Shape:
             raise BadInput("backends are of Cinder, which is left out", hint="--without nothing")
 
     @classmethod
-    def told(cls, told: Mapping[str, Any]) -> Shape:
-        """From JSON, of this version of contend or another: what it does not know is left out."""
-        known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
+    def from_json(cls, document: Mapping[str, Any]) -> Shape:
+        """Read a shape from JSON, of this version of contend or another: unknown keys are left out."""
+        known = {f.name: document[f.name] for f in fields(cls) if f.name in document}
         lists = {name: tuple(known.get(name, ())) for name in ("backends", "without", "options", "patches")}
         return cls(**{**known, **lists})
 
@@ -160,7 +160,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service: one session of processes."""
+    """One service of the bed, which is one session of processes: its command, files, variables and port."""
 
     name: str
     command: tuple[str, ...]
@@ -170,40 +170,47 @@ class Service:
     port: int | None = None
 
     def digest(self, files: Mapping[str, str], traced: str = "") -> str:
-        """Digest of all that it is started with: with another one it has to be started again."""
-        told = [self.command, [files[name] for name in self.reads], sorted(self.environment.items()), traced]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        """Digest of all that the service is started with: when it changes, the service has to be started again."""
+        content = [
+            self.command,
+            [files[name] for name in self.reads],
+            sorted(self.environment.items()),
+            traced,
+        ]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def services(bed: Bed, shape: Shape) -> dict[str, Service]:
     """Every service of OpenStack's in a bed of that shape, by name: APIs first, computes last."""
-    found = [_api(bed, name) for name in shape.web]
+    listed = [_api(bed, name) for name in shape.web]
     if shape.libvirt:
-        found.append(Service("libvirtd", (*network.inside(bed), *virt.command(bed.libvirt))))
-        found.append(Service(network.SERVICE, tuple(network.agent(bed))))
+        listed.append(Service("libvirtd", (*network.inside(bed), *virt.command(bed.libvirt))))
+        listed.append(Service(network.SERVICE, tuple(network.agent(bed))))
     environment = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true" if shape.threads == "native" else "false"}
     for name, files in _AGENTS.items():
         if shape.has(name):
-            told = dict(environment) if name.startswith("nova-") else {}
+            variables = dict(environment) if name.startswith("nova-") else {}
             if name == "cinder-volume" and shape.backends:
-                files, told = (*files, volumes.FILE), volumes.environment(bed)
-            found.append(_agent(bed, name, name, files, told))
+                files, variables = (*files, volumes.FILE), volumes.environment(bed)
+            listed.append(_agent(bed, name, name, files, variables))
     for host in shape.hosts:
         reads = (_NOVA[0], f"{host}.conf")
         if host in shape.virtual:
-            told = {**environment, "PYTHONPATH": str(bed.libvirt / "python")}
-            found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, told, network.seen(bed)))
+            variables = {**environment, "PYTHONPATH": str(bed.libvirt / "python")}
+            listed.append(
+                _agent(bed, f"nova-compute-{host}", "nova-compute", reads, variables, network.seen(bed))
+            )
         else:
-            found.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, environment))
-    return {service.name: service for service in found}
+            listed.append(_agent(bed, f"nova-compute-{host}", "nova-compute", reads, environment))
+    return {service.name: service for service in listed}
 
 
 def _api(bed: Bed, name: str) -> Service:
     reads, variables = _READS[name]
     server = (f"{name}.gunicorn.py", f"bin/{name}")
     command = (str(bed.python), str(bed.etc / server[1]), "-c", str(bed.etc / server[0]))
-    told = {variable: value.format(etc=bed.etc) for variable, value in variables.items()}
-    return Service(name, command, (*server, *reads), told, bed.ports[name])
+    environment = {variable: value.format(etc=bed.etc) for variable, value in variables.items()}
+    return Service(name, command, (*server, *reads), environment, bed.ports[name])
 
 
 def arguments(bed: Bed, name: str) -> list[str]:

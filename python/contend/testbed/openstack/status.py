@@ -19,7 +19,7 @@ _SILENT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Stands:
-    """One service."""
+    """State of one service, a row of `status`."""
 
     service: str
     state: str
@@ -40,8 +40,8 @@ def status(bed: Bed) -> list[Stands]:
     pids: dict[str, list[int]] = {}
     for pid, service in bed.processes().items():
         pids.setdefault(service, []).append(pid)
-    if found := rabbit.pids(bed.broker):
-        pids["rabbitmq"] = sorted(found)
+    if broker_pids := rabbit.pids(bed.broker):
+        pids["rabbitmq"] = sorted(broker_pids)
     if not pids:
         return []
     shape = shape_of(bed)
@@ -86,5 +86,5 @@ def _memory(pid: int) -> int:
         text = (procfs.PROC / str(pid) / "smaps_rollup").read_text(encoding="ascii")
     except OSError:  # it has ended
         return 0
-    told = next((line.split()[1] for line in text.splitlines() if line.startswith("Pss:")), "0")
-    return int(told) << 10
+    kib = next((line.split()[1] for line in text.splitlines() if line.startswith("Pss:")), "0")
+    return int(kib) << 10

@@ -25,24 +25,24 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def read(backends: Sequence[str]) -> dict[str, int]:
-    """Name → IOPS that a volume of it has at most, 0 for no limit. Raises BadInput.
+    """Parse backends like slow=300: name → the most IOPS of each of its volumes, 0 for no limit. Raises BadInput.
 
     >>> read(("fast", "slow=300"))
     {'fast': 0, 'slow': 300}
     """
-    found: dict[str, int] = {}
-    for told in backends:
-        name, limited, most = told.partition("=")
-        if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name) or name == "fake" or name in found:
-            raise BadInput(f"'{told}' names no backend", hint="--backends fast,slow=300")
+    limits: dict[str, int] = {}
+    for text in backends:
+        name, limited, most = text.partition("=")
+        if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name) or name == "fake" or name in limits:
+            raise BadInput(f"'{text}' names no backend", hint="--backends fast,slow=300")
         if limited and not (most.isdecimal() and int(most) > 0):
-            raise BadInput(f"'{told}': IOPS are a whole number above 0", hint="--backends fast,slow=300")
-        found[name] = int(most) if limited else 0
-    return found
+            raise BadInput(f"'{text}': IOPS are a whole number above 0", hint="--backends fast,slow=300")
+        limits[name] = int(most) if limited else 0
+    return limits
 
 
 def need() -> None:
-    """Raises CannotHonour where this host can have no such volumes."""
+    """Check that this host can have such volumes. Raises CannotHonour."""
     if shutil.which("losetup", path=_PATH) is None:
         raise CannotHonour("volumes need losetup", hint="apt-get install mount")
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
@@ -62,7 +62,7 @@ def environment(bed: Bed) -> dict[str, str]:
 
 
 def sections(bed: Bed, backends: Iterable[str]) -> str:
-    """Sections of cinder.conf, behind all that it has."""
+    """Write the backends' sections of cinder.conf."""
     return "".join(
         f"[{name}]\nvolume_driver = {MODULE}.Driver\nvolume_backend_name = {name}\n"
         f"contend_place = {backends_folder(bed) / name}\n"
@@ -71,19 +71,19 @@ def sections(bed: Bed, backends: Iterable[str]) -> str:
 
 
 def left(bed: Bed, block: Path = _BLOCK) -> dict[str, Path]:
-    """Loop devices of this host behind which volumes of the bed are: device → file."""
-    found, below = {}, f"{backends_folder(bed).resolve()}/"
-    for told in sorted(block.glob("loop*/loop/backing_file")):
+    """Find this host's loop devices of volumes of the bed: device → file."""
+    devices, below = {}, f"{backends_folder(bed).resolve()}/"
+    for entry in sorted(block.glob("loop*/loop/backing_file")):
         try:
-            file = told.read_text(encoding="utf-8").strip().removesuffix(" (deleted)")
+            file = entry.read_text(encoding="utf-8").strip().removesuffix(" (deleted)")
         except OSError:  # freed meanwhile
             continue
         if file.startswith(below):
-            found[f"/dev/{told.parent.parent.name}"] = Path(file)
-    return found
+            devices[f"/dev/{entry.parent.parent.name}"] = Path(file)
+    return devices
 
 
 def end(bed: Bed) -> None:
-    """Free them, after all guests have ended. Idempotent."""
+    """Free the bed's loop devices, after all guests have ended. Idempotent."""
     for device in left(bed):
         subprocess.run(["losetup", "--detach", device], capture_output=True, check=False, env={"PATH": _PATH})

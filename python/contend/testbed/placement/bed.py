@@ -35,24 +35,24 @@ KIND = "netns"
 
 
 class Record(Protocol):
-    """Where things are announced: `contend.clouds.local.removal.Record` of the run's ledger."""
+    """The ledger in which things are announced: `contend.clouds.local.removal.Record`."""
 
     def intend(self, kind: str, wanted: Iterable[str]) -> None: ...
     def removed(self, kind: str, gone: Iterable[str]) -> None: ...
 
 
 class Bed:
-    """The namespaces of a layout. `place`: the directory that remembers which are ready, between the commands of a run."""
+    """The namespaces of a layout. `directory`: holds, between the commands of a run, which of them are ready."""
 
-    def __init__(self, layout: Layout, place: Path, record: Record) -> None:
+    def __init__(self, layout: Layout, directory: Path, record: Record) -> None:
         self.layout, self._record = layout, record
-        self._place = place
-        self._ready_file = place / f"{layout.encapsulation}.json"
+        self._directory = directory
+        self._ready_file = directory / f"{layout.encapsulation}.json"
 
     def up(self, instances: Sequence[Instance]) -> None:
         """Make what is not ready yet: hosts and router first. Raises CannotHonour, HostFailed."""
         network.check_rights()
-        self._place.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
         ready = self._ready()
         frame = self.layout.frame()
         if not ready.issuperset(frame):
@@ -77,7 +77,7 @@ class Bed:
             for path, value in ROUTES.items():
                 Path(path).write_text(value, encoding="ascii")
         if self.layout.encapsulation == "ovs":
-            ovs.up(self.layout, self._place)
+            ovs.up(self.layout, self._directory)
             for port in ROUTER_PORTS:
                 ovs.whole_checksums(self.layout.name(ROUTER), port)
 
@@ -86,11 +86,11 @@ class Bed:
             for namespace, commands in instance_commands(self.layout, instance):
                 network.configure(namespace, commands)
             if self.layout.encapsulation == "ovs":
-                ovs.add_port(self.layout, self._place, instance.host, instance.port)
+                ovs.add_port(self.layout, self._directory, instance.host, instance.port)
                 ovs.whole_checksums(instance.namespace, PORT)
 
     def down(self) -> None:
-        """Remove all of it, instances first. Idempotent."""
+        """Remove all namespaces, instances first. Idempotent."""
         frame = self.layout.frame()
         there = {name for name in network.namespaces(self.layout.run) if self.layout.owns(name)}
         gone = [*sorted(there - set(frame)), *(name for name in reversed(frame) if name in there)]
@@ -109,7 +109,7 @@ class Bed:
         self._ready_file.write_text(json.dumps(sorted(ready)) + "\n", encoding="utf-8")
 
 
-def beds(run: str, place: Path, record: Record) -> Iterator[Bed]:
-    """Those that a run can have."""
+def beds(run: str, directory: Path, record: Record) -> Iterator[Bed]:
+    """The beds that a run can have, one for each encapsulation."""
     for encapsulation in ENCAPSULATIONS:
-        yield Bed(Layout(run, encapsulation), place, record)
+        yield Bed(Layout(run, encapsulation), directory, record)

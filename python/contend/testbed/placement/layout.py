@@ -34,7 +34,7 @@ _ROLE = re.compile(r"h[ab]|r|i[0-9]+(c|[ab][12])")
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Where one pair's client and server stand."""
+    """The instances of one pair: its client and its server."""
 
     client: Instance
     server: Instance
@@ -52,7 +52,7 @@ class Instance:
 
     @property
     def address(self) -> str:
-        """In the subnet's /16: 1 is a client, 2 a server on host a, 3 one on host b; then the pair.
+        """The instance's address in the subnet's /16: 1 is a client, 2 a server on host a, 3 one on host b; then the pair.
 
         >>> Instance("n", "b", 2, 7, "s").address
         '10.202.3.7'
@@ -62,7 +62,7 @@ class Instance:
 
     @property
     def port(self) -> str:
-        """Its port's name on the bridge.
+        """Name of the instance's port on the bridge.
 
         >>> Instance("n", "b", 2, 64, "s").port
         's64b2'
@@ -110,7 +110,7 @@ class Layout:
         return Instance(self.name(f"i{pair}{at}{of}"), at, of, pair, "s")
 
     def instances(self, pairs: int, host: Where, subnet: Where) -> Iterator[Instance]:
-        """Those of so many pairs."""
+        """List the instances of so many pairs."""
         for pair in range(1, pairs + 1):
             ends = self.ends(pair, host, subnet)
             yield ends.client

@@ -33,21 +33,21 @@ def missing() -> str:
     return f"{', '.join(absent)} not found" if absent else ""
 
 
-def up(layout: Layout, place: Path) -> None:
-    """A switch on each host, its port on the way between them, the router's on host a."""
+def up(layout: Layout, directory: Path) -> None:
+    """Start a switch on each host, with a port to the other host, and the router's on host a."""
     if why := missing():
         raise CannotHonour(
             f"encapsulation ovs: {why}",
             hint="apt-get install openvswitch-switch; or encapsulations without ovs",
         )
     for host, ports in (("a", (WAY, *ROUTER_PORTS)), ("b", (WAY,))):
-        _start(layout, place, host)
+        _start(layout, directory, host)
         for port in ports:
-            add_port(layout, place, host, port)
+            add_port(layout, directory, host, port)
 
 
-def _start(layout: Layout, place: Path, host: str) -> None:
-    folder = _folder(place, host)
+def _start(layout: Layout, directory: Path, host: str) -> None:
+    folder = _folder(directory, host)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     namespace = _namespace(layout, host)
@@ -80,7 +80,7 @@ def _start(layout: Layout, place: Path, host: str) -> None:
 
 
 def whole_checksums(namespace: str, device: str) -> None:
-    """Packets leave this device with their checksums: the userspace datapath reads them as a card would, and a veth's
+    """Let packets leave this device with their checksums: the userspace datapath reads them as a card would, and a veth's
     partial ones would be wrong. Segments are no larger than the MTU then, too."""
     value = ctypes.create_string_buffer(struct.pack("II", _ETHTOOL_STXCSUM, 0))
     request = struct.pack("16sP16x", device.encode(), ctypes.addressof(value))
@@ -88,17 +88,17 @@ def whole_checksums(namespace: str, device: str) -> None:
         fcntl.ioctl(any_, _SIOCETHTOOL, request)
 
 
-def add_port(layout: Layout, place: Path, host: str, port: str) -> None:
-    """A device of a host's namespace becomes a port of its switch."""
-    _control(_namespace(layout, host), _folder(place, host), "--may-exist", "add-port", BRIDGE, port)
+def add_port(layout: Layout, directory: Path, host: str, port: str) -> None:
+    """Make a device of a host's namespace a port of its switch."""
+    _control(_namespace(layout, host), _folder(directory, host), "--may-exist", "add-port", BRIDGE, port)
 
 
 def _namespace(layout: Layout, host: str) -> str:
     return layout.name(HOST_A if host == "a" else HOST_B)
 
 
-def _folder(place: Path, host: str) -> Path:
-    return place / f"ovs-{host}"
+def _folder(directory: Path, host: str) -> Path:
+    return directory / f"ovs-{host}"
 
 
 def _socket(folder: Path) -> Path:
@@ -110,14 +110,14 @@ def _control(namespace: str, folder: Path, *words: str) -> None:
 
 
 def _run(namespace: str, folder: Path, program: str, *words: str) -> None:
-    """In the namespace; nothing that it starts keeps our output open."""
-    found = find_command(program)
-    if found is None or not namespace_path(namespace).exists():
+    """Run a program in the namespace; nothing that it starts keeps this process's output open."""
+    path = find_command(program)
+    if path is None or not namespace_path(namespace).exists():
         raise HostFailed(f"{program} or {namespace} is gone", hint="something else removed it")
     began = time.monotonic()
     with network.inside(namespace):
         done = subprocess.run(
-            [str(found), *words],
+            [str(path), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -46,7 +46,7 @@ class Bed:
     """A broker that was brought up. ports: of its nodes' AMQP; mirrors: whether it has the virtual host MIRRORED; metrics:
     the port at which it tells what it has counted, 0 for none."""
 
-    place: Path
+    directory: Path
     ports: tuple[int, ...]
     password: str
     version: str
@@ -60,42 +60,42 @@ class Bed:
 
     @property
     def answers(self) -> bool:
-        """True if every node does."""
+        """True if every node answers."""
         return all(node.answers(port) for port in self.ports)
 
     def servers(self) -> list[int]:
         """Pids of its nodes, whose CPU time is the broker's. Each leads a session or is in that of its start script:
         rabbitmqctl, another Erlang program, is in that of who called it."""
-        own = pids(self.place)
+        own = pids(self.directory)
         there = (process for process in procfs.processes(own) if process.session in own)
         return sorted(process.pid for process in there if _name(process.pid) == "beam.smp")
 
 
-def members(place: Path) -> Members:
-    """Its processes: nodes, port mapper, drivers and services."""
-    return Members(MARK, place.resolve())
+def members(directory: Path) -> Members:
+    """Processes of the bed: nodes, port mapper, drivers and services."""
+    return Members(MARK, directory.resolve())
 
 
-def load(place: Path) -> Bed | None:
-    """The bed of that directory, whether it is up or not; None if there is none."""
+def load(directory: Path) -> Bed | None:
+    """Read the bed in that directory, whether it is up or not; None if there is none."""
     try:
-        told = json.loads((place / _STATE).read_text(encoding="utf-8"))
+        state = json.loads((directory / _STATE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     return Bed(
-        place.resolve(),
-        tuple(told["ports"]),
-        told["password"],
-        told["version"],
-        told["mirrors"],
-        told.get("metrics", 0),
+        directory.resolve(),
+        tuple(state["ports"]),
+        state["password"],
+        state["version"],
+        state["mirrors"],
+        state.get("metrics", 0),
     )
 
 
-def up(place: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bool = False) -> Bed:
+def up(directory: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bool = False) -> Bed:
     """Bring a broker of so many nodes up, unless it is; with more than one they are a cluster when this returns.
 
-    more: lines for its rabbitmq.conf beside ours. metrics: it tells what it counts (of one node).
+    more: lines for its rabbitmq.conf beside contend's. metrics: it tells what it counts (of one node).
 
     Raises CannotHonour without RabbitMQ on this host, HostFailed if a node does not come up.
     """
@@ -105,11 +105,11 @@ def up(place: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bool =
             "RabbitMQ is needed, and was not found on this host",
             hint="apt-get install rabbitmq-server (it need not run as a service)",
         )
-    place = place.resolve()
-    place.mkdir(parents=True, exist_ok=True)
-    place.chmod(0o700)
-    with files.locked(place / "lock"):
-        there = load(place)
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    with files.locked(directory / "lock"):
+        there = load(directory)
         if (
             there is not None
             and len(there.ports) == nodes
@@ -117,43 +117,46 @@ def up(place: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bool =
             and there.answers
         ):
             return there
-        _end(place)
+        _end(directory)
         try:
-            return _start(place, program, nodes, more, metrics)
+            return _start(directory, program, nodes, more, metrics)
         except BaseException:
-            _end(place)
+            _end(directory)
             raise
 
 
-def down(place: Path) -> list[int]:
-    """End everything of that bed and remove its files; the pids that were found. Idempotent."""
-    if not place.is_dir():
-        return members(place).end()
-    with files.locked(place / "lock"):
-        return _end(place)
+def down(directory: Path) -> list[int]:
+    """End everything of the bed, remove its files, and return the pids it had. Idempotent."""
+    if not directory.is_dir():
+        return members(directory).end()
+    with files.locked(directory / "lock"):
+        return _end(directory)
 
 
-def pids(place: Path) -> set[int]:
-    """Every process of that bed: nodes, port mapper, drivers and services; not this one and those above."""
-    return members(place).find()
+def pids(directory: Path) -> set[int]:
+    """Pids of the bed: nodes, port mapper, drivers and services; this process and those above it are left out."""
+    return members(directory).find()
 
 
 def ports(bed: Bed) -> list[node.Ports]:
-    """Ports of its nodes."""
-    told = json.loads((bed.place / _STATE).read_text(encoding="utf-8"))
-    return [node.Ports(**one) for one in told["nodes"]]
+    """Ports of the bed's nodes."""
+    state = json.loads((bed.directory / _STATE).read_text(encoding="utf-8"))
+    return [node.Ports(**one) for one in state["nodes"]]
 
 
 def kill(bed: Bed, number: int) -> None:
-    """End one node as a power cut does: SIGKILL, nothing written, nobody told. Raises HostFailed if it is not there."""
+    """End one node as a power cut does, by SIGKILL: it writes nothing and tells no other. Raises HostFailed if it is
+    gone."""
     name = f"RABBITMQ_NODENAME={ports(bed)[number].name}".encode()
-    found = [pid for pid in bed.servers() if name in procfs.environment(pid)]
-    if not found or not all(procfs.send(pid, signal.SIGKILL) for pid in found):
-        raise HostFailed(f"node {number} of the broker has gone", hint=f"logs are in {bed.place}/node-*/log")
+    pids = [pid for pid in bed.servers() if name in procfs.environment(pid)]
+    if not pids or not all(procfs.send(pid, signal.SIGKILL) for pid in pids):
+        raise HostFailed(
+            f"node {number} of the broker has gone", hint=f"logs are in {bed.directory}/node-*/log"
+        )
 
 
 def cut_off(bed: Bed, number: int) -> None:
-    """Let one node of a cluster and the others not speak with each other any more, though all are up.
+    """Cut the connections between one node of a cluster and the others, though all stay up.
 
     Its connections to them end, and from now on neither can log in at the other: Erlang's nodes do so with a cookie, and
     this one expects another of them. A cut cable would be noticed after a minute (net_ticktime); this is at once. Nothing
@@ -167,11 +170,12 @@ def cut_off(bed: Bed, number: int) -> None:
 
 
 def join(bed: Bed, number: int) -> tuple[int, int] | None:
-    """Let them speak again; when they were cut off, nanoseconds of CLOCK_REALTIME before and after, None if they never
-    were. Idempotent. Raises HostFailed."""
+    """Undo `cut_off`. Returns when the node was cut off, CLOCK_REALTIME, ns, before and after; None if it never was.
+
+    Idempotent. Raises HostFailed."""
     joined = _with_others(bed, number, "erlang:set_cookie(Other, erlang:get_cookie()), net_adm:ping(Other)")
-    said = _eval(bed, number, f"{joined}, persistent_term:get(contend_cut, []).")
-    times = re.findall(r"\d{15,}", said)
+    answer = _eval(bed, number, f"{joined}, persistent_term:get(contend_cut, []).")
+    times = re.findall(r"\d{15,}", answer)
     return (int(times[0]), int(times[1])) if len(times) == 2 else None
 
 
@@ -185,7 +189,7 @@ def _eval(bed: Bed, number: int, expression: str) -> str:
     program = node.server()
     if program is None:
         raise HostFailed(_NO_PROGRAM, hint=_REMOVED)
-    return control(bed.place, program, ports(bed)[number], "eval", expression)
+    return control(bed.directory, program, ports(bed)[number], "eval", expression)
 
 
 def restart(bed: Bed, number: int) -> None:
@@ -194,13 +198,13 @@ def restart(bed: Bed, number: int) -> None:
     program = node.server()
     if program is None:
         raise HostFailed(_NO_PROGRAM, hint=_REMOVED)
-    with members(bed.place).starting():
-        process = _launch(bed.place, program, number, own)
-        node.wait(process, bed.place / f"node-{number}", own.amqp, _UP_S)
+    with members(bed.directory).starting():
+        process = _launch(bed.directory, program, number, own)
+        node.wait(process, bed.directory / f"node-{number}", own.amqp, _UP_S)
     children.reap()  # what was killed of it, if this process had started it
 
 
-def _start(place: Path, program: Path, nodes: int, more: Sequence[str], metrics: bool) -> Bed:
+def _start(directory: Path, program: Path, nodes: int, more: Sequence[str], metrics: bool) -> Bed:
     version = node.version(program)
     # Mirrored classic queues left RabbitMQ with 4.0.
     mirrors = nodes > 1 and bool(version) and version < (4,)
@@ -208,45 +212,45 @@ def _start(place: Path, program: Path, nodes: int, more: Sequence[str], metrics:
     ports = [node.Ports(free[2 * k], mapper, free[2 * k + 1]) for k in range(nodes)]
     password = secrets.token_hex(16)
     named = ".".join(map(str, version))
-    bed = Bed(place, tuple(p.amqp for p in ports), password, named, mirrors, counting if metrics else 0)
-    _write(place / _COOKIE, secrets.token_hex(16))
-    _write(place / "definitions.json", json.dumps(_definitions(password, mirrors)))
+    bed = Bed(directory, tuple(p.amqp for p in ports), password, named, mirrors, counting if metrics else 0)
+    _write(directory / _COOKIE, secrets.token_hex(16))
+    _write(directory / "definitions.json", json.dumps(_definitions(password, mirrors)))
     if metrics:
         # Its global counters, and nothing of each connection: to keep those would cost every message something.
-        _write(place / _PLUGINS, "[rabbitmq_prometheus].\n")
+        _write(directory / _PLUGINS, "[rabbitmq_prometheus].\n")
         more = (*more, "prometheus.tcp.ip = 127.0.0.1", f"prometheus.tcp.port = {counting}")
         more = (*more, "management_agent.disable_metrics_collector = true")
-    _write(place / "rabbitmq.conf", _settings(place, ports, more))
-    told = {
+    _write(directory / "rabbitmq.conf", _settings(directory, ports, more))
+    state = {
         "ports": bed.ports,
         "password": password,
         "version": named,
         "mirrors": mirrors,
         "metrics": bed.metrics,
     }
-    _write(place / _STATE, json.dumps(told | {"nodes": [asdict(p) for p in ports]}))
-    with members(place).starting():
-        running = [_launch(place, program, number, p) for number, p in enumerate(ports)]
+    _write(directory / _STATE, json.dumps(state | {"nodes": [asdict(p) for p in ports]}))
+    with members(directory).starting():
+        running = [_launch(directory, program, number, p) for number, p in enumerate(ports)]
         for number, (process, p) in enumerate(zip(running, ports, strict=True)):
-            node.wait(process, place / f"node-{number}", p.amqp, _UP_S)
+            node.wait(process, directory / f"node-{number}", p.amqp, _UP_S)
     if nodes > 1:
-        _check_cluster(place, program, ports)
+        _check_cluster(directory, program, ports)
     return bed
 
 
-def _launch(place: Path, program: Path, number: int, ports: node.Ports) -> subprocess.Popen[bytes]:
-    where = place / f"node-{number}"
+def _launch(directory: Path, program: Path, number: int, ports: node.Ports) -> subprocess.Popen[bytes]:
+    where = directory / f"node-{number}"
     where.mkdir(exist_ok=True)
-    settings = node.environment(place, where, ports)
-    settings["RABBITMQ_CONFIG_FILE"] = str(place / "rabbitmq.conf")
-    if (place / _PLUGINS).exists():
-        settings["RABBITMQ_ENABLED_PLUGINS_FILE"] = str(place / _PLUGINS)
-    return node.launch(members(place), program, where, settings)
+    settings = node.environment(directory, where, ports)
+    settings["RABBITMQ_CONFIG_FILE"] = str(directory / "rabbitmq.conf")
+    if (directory / _PLUGINS).exists():
+        settings["RABBITMQ_ENABLED_PLUGINS_FILE"] = str(directory / _PLUGINS)
+    return node.launch(members(directory), program, where, settings)
 
 
-def _settings(place: Path, ports: list[node.Ports], more: Sequence[str]) -> str:
+def _settings(directory: Path, ports: list[node.Ports], more: Sequence[str]) -> str:
     lines = [
-        f"load_definitions = {place / 'definitions.json'}",
+        f"load_definitions = {directory / 'definitions.json'}",
         # The bed's disk and memory are the host's: a full disk elsewhere is no reason to stop publishers.
         "disk_free_limit.absolute = 50MB",
     ]
@@ -288,33 +292,35 @@ def _definitions(password: str, mirrors: bool) -> dict[str, Any]:
     }
 
 
-def _check_cluster(place: Path, program: Path, ports: list[node.Ports]) -> None:
+def _check_cluster(directory: Path, program: Path, ports: list[node.Ports]) -> None:
     """Raises HostFailed unless the first node sees all of them run."""
-    said = json.loads(control(place, program, ports[0], "cluster_status", "--formatter", "json"))
-    if missing := [p.name for p in ports if p.name not in said["running_nodes"]]:
+    status = json.loads(control(directory, program, ports[0], "cluster_status", "--formatter", "json"))
+    if missing := [p.name for p in ports if p.name not in status["running_nodes"]]:
         raise HostFailed(
-            f"{', '.join(missing)} did not join the cluster", hint=f"logs are in {place}/node-*/log"
+            f"{', '.join(missing)} did not join the cluster", hint=f"logs are in {directory}/node-*/log"
         )
 
 
-def control(place: Path, program: Path, ports: node.Ports, *words: str) -> str:
-    """Ask rabbitmqctl of that node. Raises HostFailed if it refuses."""
-    settings = node.environment(place, place, ports)
+def control(directory: Path, program: Path, ports: node.Ports, *words: str) -> str:
+    """Run rabbitmqctl on that node and return its output. Raises HostFailed if it refuses."""
+    settings = node.environment(directory, directory, ports)
     command = [str(program.with_name("rabbitmqctl")), "--node", ports.name, *words]
-    done = members(place).run(command, settings, cwd=place, capture_output=True, text=True)
+    done = members(directory).run(command, settings, cwd=directory, capture_output=True, text=True)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise HostFailed(f"rabbitmqctl {words[0]} failed", hint=f"it said: {said[-1] if said else NO_OUTPUT}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise HostFailed(
+            f"rabbitmqctl {words[0]} failed", hint=f"it said: {lines[-1] if lines else NO_OUTPUT}"
+        )
     return str(done.stdout)
 
 
-def _end(place: Path) -> list[int]:
-    found = members(place).end()
-    for where in place.glob("node-*"):
+def _end(directory: Path) -> list[int]:
+    pids = members(directory).end()
+    for where in directory.glob("node-*"):
         shutil.rmtree(where, ignore_errors=True)
     for name in (_STATE, _COOKIE, _PLUGINS, "definitions.json", "rabbitmq.conf"):
-        (place / name).unlink(missing_ok=True)
-    return found
+        (directory / name).unlink(missing_ok=True)
+    return pids
 
 
 def _name(pid: int) -> str:

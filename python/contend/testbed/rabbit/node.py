@@ -36,22 +36,22 @@ class Ports:
 
 
 def server() -> Path | None:
-    """The program, or None."""
+    """Path of rabbitmq-server; None where it is not installed."""
     for path in _SERVERS:
         if os.access(path, os.X_OK):
             return Path(path)
-    found = shutil.which("rabbitmq-server")
-    return Path(found) if found else None
+    program = shutil.which("rabbitmq-server")
+    return Path(program) if program else None
 
 
 def version(program: Path) -> tuple[int, ...]:
     """Version of the server, as its directory is named: (3, 10, 8); empty where that does not say."""
-    found = re.search(r"rabbitmq_server-(\d+(?:\.\d+)*)", str(program.resolve()))
-    return tuple(int(part) for part in found[1].split(".")) if found else ()
+    match = re.search(r"rabbitmq_server-(\d+(?:\.\d+)*)", str(program.resolve()))
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
-def environment(home: Path, place: Path, ports: Ports) -> dict[str, str]:
-    """Environment of the node whose data lie in `place`. home: holds the cookie, which nodes of one cluster share.
+def environment(home: Path, directory: Path, ports: Ports) -> dict[str, str]:
+    """Environment of the node whose data lie in `directory`. home: holds the cookie, which nodes of one cluster share.
 
     Variables of the run that started it go along: what is listed is listed as that run's.
     """
@@ -66,22 +66,24 @@ def environment(home: Path, place: Path, ports: Ports) -> dict[str, str]:
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(ports.amqp),
         "RABBITMQ_DIST_PORT": str(ports.distribution),
-        "RABBITMQ_MNESIA_BASE": str(place / "db"),
-        "RABBITMQ_LOG_BASE": str(place / "log"),
+        "RABBITMQ_MNESIA_BASE": str(directory / "db"),
+        "RABBITMQ_LOG_BASE": str(directory / "log"),
         "RABBITMQ_CONF_ENV_FILE": "/dev/null",
         "RABBITMQ_ENABLED_PLUGINS_FILE": "/dev/null",
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
     }
 
 
-def launch(of: Members, program: Path, place: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it in a bed; what it says goes to broker.log in its place."""
-    with (place / "broker.log").open("wb") as output:
+def launch(
+    of: Members, program: Path, directory: Path, settings: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a node in a bed; its output goes to broker.log in `directory`."""
+    with (directory / "broker.log").open("wb") as output:
         return children.keep(
             of.popen(
                 [str(program)],
                 settings,
-                cwd=place,
+                cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -90,18 +92,18 @@ def launch(of: Members, program: Path, place: Path, settings: Mapping[str, str])
         )
 
 
-def wait(process: subprocess.Popen[bytes], place: Path, port: int, limit_s: float) -> None:
-    """Until it answers. Raises HostFailed, with its last words, if it ends before or takes too long."""
+def wait(process: subprocess.Popen[bytes], directory: Path, port: int, limit_s: float) -> None:
+    """Wait until the node answers. Raises HostFailed, with its last line, if it ends before or takes too long."""
     deadline = time.monotonic() + limit_s
     while not answers(port):
         if process.poll() is not None or time.monotonic() > deadline:
             how = "did not answer in time" if process.poll() is None else f"ended with {process.returncode}"
-            raise HostFailed(f"the broker {how}", hint=f"it said: {last_line(place / 'broker.log')}")
+            raise HostFailed(f"the broker {how}", hint=f"it said: {last_line(directory / 'broker.log')}")
         time.sleep(0.1)
 
 
 def answers(port: int) -> bool:
-    """True if an AMQP server is there."""
+    """True if an AMQP server answers on this port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
             # It listens before it answers: on a wrong greeting it says which one it wants.
@@ -112,7 +114,7 @@ def answers(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """That many of which nobody has one now."""
+    """Find so many TCP ports that nobody uses now."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

@@ -1,1 +1,1 @@
-"""Downloads by the clients that people use: what each is started with, and how those that are built come to be."""
+"""Downloads by the clients that people use: their commands, and the builds of those that are compiled here."""

@@ -1,4 +1,4 @@
-"""Clients that are built where their language's tools are, once, and kept between runs by what they were made of.
+"""Clients that are compiled on this host, once, and kept between runs by a digest of their source.
 
 They are Go's standard library, and Rust's reqwest with rustls. Not with contend: that would make setting up slower for all,
 and these are needed by two studies only.
@@ -30,7 +30,7 @@ _UNSET = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_T
 
 
 def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -> Path:
-    """The program in `cache`: `make` writes it to the path it is given, unless it is there made of the same.
+    """Path of a program in `cache`. `make` writes it to the path it gets, unless one made of the same is there.
 
     One builds at a time; another waits, and finds the program. A builder that is killed leaves nothing under the program's
     name, and what else it leaves (`.NAME-…`) goes with the next build. Raises what `make` does.
@@ -60,15 +60,15 @@ def kept(cache: Path, name: str, made_of: bytes, make: Callable[[Path], None]) -
 def run(
     what: str, words: Sequence[str], cwd: Path, environ: Mapping[str, str], timeout_s: float, hint: str
 ) -> None:
-    """A build. what: its name in messages; hint: what to do where it fails. Raises CannotHonour."""
+    """Run a build. what: its name in messages; hint: what to do where it fails. Raises CannotHonour."""
     try:
-        ended, said = processes.run(words, timeout_s, cwd, environ)
+        ended, output = processes.run(words, timeout_s, cwd, environ)
     except TrialFailed as error:
         raise CannotHonour(f"{what} cannot be started: {error.message}", hint=hint) from error
     if ended.timed_out:
         raise CannotHonour(f"{what} does not end within {timeout_s:g} s", hint=hint)
     if ended.code:
-        last = (said.strip().splitlines() or ["(no output)"])[-1]
+        last = (output.strip().splitlines() or ["(no output)"])[-1]
         raise CannotHonour(f"{what} failed and said: {last}", hint=hint)
 
 
@@ -130,15 +130,15 @@ def build_reqwest(cache: Path) -> Path:
     def make(program: Path) -> None:
         environ = {name: value for name, value in os.environ.items() if name not in _UNSET}
         # Away from contend's own source: the catalogue may be read-only, and lie below another package of cargo's.
-        with tempfile.TemporaryDirectory(prefix=f".{REQWEST}-", dir=cache) as place:
+        with tempfile.TemporaryDirectory(prefix=f".{REQWEST}-", dir=cache) as scratch:
             for file in _FILES:
-                copy = Path(place, file)
+                copy = Path(scratch, file)
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copy(source / file, copy)
-            words = [cargo, "build", "--release", "--locked", "--quiet", "--target-dir", f"{place}/target"]
+            words = [cargo, "build", "--release", "--locked", "--quiet", "--target-dir", f"{scratch}/target"]
             hint = "it needs crates.io, a C compiler and Rust 1.85 or later; or leave client 'reqwest' out"
-            run("cargo build", words, Path(place), environ, _REQWEST_TIMEOUT_S, hint)
-            shutil.copy(Path(place, "target", "release", REQWEST), program)
+            run("cargo build", words, Path(scratch), environ, _REQWEST_TIMEOUT_S, hint)
+            shutil.copy(Path(scratch, "target", "release", REQWEST), program)
 
     made_of = b"".join((source / file).read_bytes() for file in _FILES) + version.encode()
     return kept(cache, REQWEST, made_of, make)

@@ -60,7 +60,7 @@ class Client:
     command: Callable[[Task], Command]
 
     def missing(self) -> tuple[str, ...]:
-        """Names of what it needs that is not here."""
+        """Names of what the client needs and this host lacks."""
         return tuple(need for need in self.needs if not is_here(need))
 
 
@@ -153,8 +153,8 @@ def _reader(task: Task) -> Command:
 
 def _library(name: str) -> Callable[[Task], Command]:
     def command(task: Task) -> Command:
-        told = [task.base, task.image, task.output or _NOTHING, task.authority, task.sha512]
-        return Command((sys.executable, str(_LIBRARIES), name, *told), task.token)
+        arguments = [task.base, task.image, task.output or _NOTHING, task.authority, task.sha512]
+        return Command((sys.executable, str(_LIBRARIES), name, *arguments), task.token)
 
     return command
 
@@ -163,20 +163,20 @@ def _built(program: str) -> Callable[[Task], Command]:
     """The command that `put_program` has put into the task's programs."""
 
     def command(task: Task) -> Command:
-        told = (task.url, task.output or _NOTHING, task.authority, task.sha512)
-        return Command((str(Path(task.programs) / program), *told), task.token)
+        arguments = (task.url, task.output or _NOTHING, task.authority, task.sha512)
+        return Command((str(Path(task.programs) / program), *arguments), task.token)
 
     return command
 
 
-def put_program(name: str, place: Path, cache: Path) -> None:
-    """Build the client's program, if it needs one, into `place`. cache: of what was built before.
+def put_program(name: str, folder: Path, cache: Path) -> None:
+    """Build the client's program, if it needs one, into `folder`. cache: directory of earlier builds.
 
     Raises CannotHonour where it does not build.
     """
     if name in _BUILDERS:
         program, build = _BUILDERS[name]
-        shutil.copy(build(cache), place / program)
+        shutil.copy(build(cache), folder / program)
 
 
 _BUILDERS: Mapping[str, tuple[str, Callable[[Path], Path]]] = {

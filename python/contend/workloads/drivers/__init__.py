@@ -1,1 +1,1 @@
-"""What loads and measures inside a trial: it knows no test bed, and runs against anybody's."""
+"""Load drivers, which load and measure inside a trial, against any test bed or service."""

@@ -1,4 +1,4 @@
-"""Storms over somebody's broker: services are started, loaded by the driver, ended; what came of each as one document."""
+"""Boot storms over a broker: starts services, loads them by the driver, ends them, and returns one document a storm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA_VERSION = 1
 
 
 def check() -> None:
-    """Raises CannotHonour for a library that the services need and this Python has not."""
+    """Check that this Python has the libraries that the services need. Raises CannotHonour."""
     absent = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if absent:
         raise CannotHonour(
@@ -33,9 +33,9 @@ def check() -> None:
         )
 
 
-def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
+def summary(options: Storm, document: dict[str, Any]) -> dict[str, Any]:
     """Summary of a storm for users and metrics; in seconds, the boots' own stamps beside it in ns."""
-    boots = told["boots"]
+    boots = document["boots"]
     times = sorted((boot["answered_ns"] - boot["due_ns"]) / 1e9 for boot in boots)
     makespan_ns = max(boot["answered_ns"] for boot in boots) - min(boot["due_ns"] for boot in boots)
     p90 = statistics.quantiles(times, n=10, method="inclusive")[-1] if len(times) > 1 else times[0]
@@ -48,7 +48,7 @@ def summary(options: Storm, told: dict[str, Any]) -> dict[str, Any]:
         "p90_s": p90,
         "max_s": times[-1],
         "makespan_s": makespan_ns / 1e9,
-        "host_cpu_share": told["host_cpu_share"],
+        "host_cpu_share": document["host_cpu_share"],
         "boots": boots,
     }
 
@@ -79,7 +79,7 @@ class Services:
             raise
 
     def storm(self, options: Storm) -> dict[str, Any]:
-        """One storm's document. Raises HostFailed when a boot has failed."""
+        """Run one storm and return its document. Raises HostFailed when a boot has failed."""
         _tell(self._driver, options.to_json())
         assert self._driver.stdout is not None
         line = self._driver.stdout.readline()
@@ -88,14 +88,14 @@ class Services:
                 f"the driver ended with {self._driver.wait(_END_S)}",
                 hint="what it said is on standard error",
             )
-        told: dict[str, Any] = json.loads(line)
-        failed = [boot for boot in told["boots"] if boot["error"]]
+        document: dict[str, Any] = json.loads(line)
+        failed = [boot for boot in document["boots"] if boot["error"]]
         if failed:
             raise HostFailed(
                 f"{len(failed)} of {options.jobs} boots failed",
                 hint=f"{failed[0]['instance']}: {failed[0]['error']}",
             )
-        return summary(options, told)
+        return summary(options, document)
 
     def __enter__(self) -> Services:
         return self
@@ -104,7 +104,7 @@ class Services:
         self.end()
 
     def end(self) -> None:
-        """Those that serve finish what they are at. Idempotent."""
+        """End the services, each after the calls that it serves. Idempotent."""
         for role, process in self._running:
             if role == "driver" and process.stdin is not None:
                 process.stdin.close()
@@ -123,11 +123,11 @@ class Services:
         self._running.clear()
 
     def _start(self, role: str, *more: str) -> subprocess.Popen[str]:
-        place = Path(__file__).parent
-        path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(place)]))
+        package = Path(__file__).parent
+        path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(package)]))
         # The URL holds a password: not among the arguments, which all can read.
         environment = {**os.environ, "PYTHONPATH": path, URL: self._url}
-        program = str(place / "storm_lab" / "bin" / f"{role}.py")
+        program = str(package / "storm_lab" / "bin" / f"{role}.py")
         process = self._of.popen(
             # Its libraries warn of each other's deprecations.
             [sys.executable, "-W", "ignore", program, *self._arguments, *more],

@@ -32,7 +32,7 @@ GENERATORS = {
 
 
 def main(arguments: list[str]) -> int:
-    """The generator's exit code; 2 for a name that is none."""
+    """Run a generator and return its exit code; 2 for an unknown name."""
     if not arguments or arguments[0] not in GENERATORS:
         print(f"error: no such generator\n  hint: known: {', '.join(GENERATORS)}", file=sys.stderr)
         return 2

@@ -19,7 +19,7 @@ from contend.workloads.parameters_file import Placeholders
 
 
 class Parameters(NamedTuple):
-    """Those of the workload boot-storm."""
+    """Parameters of the workload boot-storm."""
 
     cloud: str
     n: int
@@ -42,18 +42,18 @@ class Parameters(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.run(arguments, Parameters, {"prepare": _prepare, "storm": _storm})
 
 
-def _prepare(asked: Parameters, at: Placeholders) -> None:
+def _prepare(given: Parameters, at: Placeholders) -> None:
     """Log in, unless another cell of the run has; look up the names, so that no storm has to."""
-    with cloud_of(asked.cloud, at) as (cloud, _):
-        wanted = server_of(cloud.api, asked.image, asked.flavor, asked.network)
+    with cloud_of(given.cloud, at) as (cloud, _):
+        wanted = server_of(cloud.api, given.image, given.flavor, given.network)
     _server(at).write_text(json.dumps(wanted) + "\n", encoding="utf-8")
-    _check(asked)
+    _check(given)
     if not _background(at).exists():
-        _watch_background(asked, _background(at))
+        _watch_background(given, _background(at))
 
 
 def _server(at: Placeholders) -> Path:
@@ -67,7 +67,7 @@ def _background(at: Placeholders) -> Path:
 
 
 def _check(given: Parameters) -> None:
-    """What storms will be asked for can be done. Raises BadInput, HostFailed, CannotHonour."""
+    """Check that the cloud can do what the storms will ask. Raises BadInput, HostFailed, CannotHonour."""
     from contend.clouds.storm.notices import listen, where
     from contend.clouds.storm.served import Service
 
@@ -85,7 +85,7 @@ def _check(given: Parameters) -> None:
 
 
 def _watch_background(given: Parameters, file: Path) -> None:
-    """What the cloud's counters count while nothing is asked for, once a run."""
+    """Write what the cloud's counters count while it is idle, once a run."""
     from contend.clouds.counters import NOTHING, Counters
 
     counters = Counters.open(given.database_url, given.broker_url)
@@ -98,7 +98,7 @@ def _watch_background(given: Parameters, file: Path) -> None:
 
 def _storm(given: Parameters, at: Placeholders) -> None:
     wanted = json.loads(_server(at).read_text(encoding="utf-8"))
-    asked = StormOptions(given.n, given.rate, given.within)
+    options = StormOptions(given.n, given.rate, given.within)
     prefix = trial_prefix(at)
     with cloud_of(given.cloud, at, connections=min(given.n, 64) + 1) as (cloud, record):
         beside = _beside(given, _background(at))
@@ -113,15 +113,15 @@ def _storm(given: Parameters, at: Placeholders) -> None:
                 states=given.states,
                 beside=beside,
             )
-            happened = storm(servers, prefix, asked)
+            happened = storm(servers, prefix, options)
         finally:
             beside.close()
     write(happened, at.out / "storm.json", given.tolerate)
 
 
 def _beside(given: Parameters, file: Path) -> Beside:
-    asked = (given.database_url, given.broker_url, given.notifications_url, given.served, given.traces)
-    if not any(asked) and not any(os.environ.get(name) for name in (DATABASE, BROKER, NOTIFICATIONS)):
+    sources = (given.database_url, given.broker_url, given.notifications_url, given.served, given.traces)
+    if not any(sources) and not any(os.environ.get(name) for name in (DATABASE, BROKER, NOTIFICATIONS)):
         return Beside()
     from contend.clouds.counters import Background, Counters
     from contend.clouds.storm.counted import Counting

@@ -27,7 +27,7 @@ _FILE = "machine.json"  # in {work}: what every machine of the run is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload boot-storm-local."""
+    """Parameters of the workload boot-storm-local."""
 
     n: int
     network: str
@@ -44,15 +44,15 @@ class Parameters:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.run(arguments, Parameters, {"prepare": _prepare, "storm": _storm, "finish": _finish})
 
 
 def _prepare(given: Parameters, at: Placeholders) -> None:
-    """What all storms share, made before the first: an initramfs, or a root directory or image."""
+    """Make what all storms share, before the first: an initramfs, or a root directory or image."""
     if given.engine in VM_ENGINES:
-        asked = {"kernel": given.kernel, "accel": given.accel, "memory_mib": given.memory_mib}
-        accel, _ = accelerator(asked)
+        settings = {"kernel": given.kernel, "accel": given.accel, "memory_mib": given.memory_mib}
+        accel, _ = accelerator(settings)
         kernel = kernels.find(given.kernel)
         if given.engine == "libvirt":
             made = asdict(_domain(given, at, accel, kernel))
@@ -112,7 +112,7 @@ def _storm(given: Parameters, at: Placeholders) -> None:
 
 
 def _finish(given: Parameters, at: Placeholders) -> None:
-    """What `_prepare` has made outside of the run's directory."""
+    """Remove what `_prepare` has made outside of the run's directory."""
     run = at.run
     image = f"{names.PREFIX}-{names.short_hash(run.name)}"
     made = json.loads((at.work / _FILE).read_text(encoding="utf-8"))

@@ -29,7 +29,7 @@ TIMEOUT_S = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload wordpress. loader: ab, jmeter, or the path of ApacheJMeter.jar; workers: the server's."""
+    """Parameters of the workload wordpress. loader: ab, jmeter, or the path of ApacheJMeter.jar; workers: the server's."""
 
     requests: int
     workers: int
@@ -37,7 +37,7 @@ class Parameters:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 if every request was answered, 1 if not, 2 for bad input."""
+    """Run the load and return the exit code: 0 if every request was answered, 1 if not, 2 for bad input."""
     return verbs.run(arguments, Parameters, {"run": _run})
 
 
@@ -45,16 +45,16 @@ def _run(given: Parameters, at: Placeholders) -> None:
     """Load the server. Raises BadInput for a loader that is none, TrialFailed."""
     plan = at.work / "burst.jmx"  # which holds the same URL and users
     if given.loader == "ab":
-        told = with_ab(f"http://{at.address}:{at.port}/", given.requests, at.out)
+        document = with_ab(f"http://{at.address}:{at.port}/", given.requests, at.out)
     elif given.loader == "jmeter":
-        told = with_jmeter(["jmeter"], plan, given.requests, at.out)
+        document = with_jmeter(["jmeter"], plan, given.requests, at.out)
     elif given.loader.endswith(".jar"):
-        told = with_jmeter(["java", "-jar", given.loader], plan, given.requests, at.out)
+        document = with_jmeter(["java", "-jar", given.loader], plan, given.requests, at.out)
     else:
         raise BadInput(
             f"'loader: {given.loader}' is no loader", hint="ab, jmeter, or the path of ApacheJMeter.jar"
         )
-    text = json.dumps(told, indent=1, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     (at.out / "burst.json").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
 
@@ -75,12 +75,12 @@ def with_ab(url: str, requests: int, out: Path) -> dict[str, Any]:
         "-g",
         str(times),
     ]
-    said = call(["ab", *options, url], out / "ab.txt")
+    output = call(["ab", *options, url], out / "ab.txt")
     failed = sum(
-        int(n) for n in re.findall(r"^(?:Failed requests|Non-2xx responses):\s+(\d+)", said, re.MULTILINE)
+        int(n) for n in re.findall(r"^(?:Failed requests|Non-2xx responses):\s+(\d+)", output, re.MULTILINE)
     )
-    took = re.search(r"^Time taken for tests:\s+(\S+) seconds", said, re.MULTILINE)
-    version = re.search(r"^This is (ApacheBench, Version \S+)", said, re.MULTILINE)
+    took = re.search(r"^Time taken for tests:\s+(\S+) seconds", output, re.MULTILINE)
+    version = re.search(r"^This is (ApacheBench, Version \S+)", output, re.MULTILINE)
     if took is None or not times.is_file():
         raise TrialFailed("ab wrote no result", hint=f"see {out / 'ab.txt'}")
     with times.open(encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""A run's cloud, logged in to once for all of its trials, and what names of a request stand for there.
+"""A run's cloud: one login for all of its trials, and the ids of images, flavours and networks by name.
 
 A storm's client is started anew for each storm: what this imports is in what is measured.
 """
@@ -24,12 +24,13 @@ USER_PROPERTY = "os_admin_user"
 
 
 def access_file(work: Path, cloud: str) -> Path:
-    """Of the token, shared by what a run has in that directory: a run may compare clouds."""
+    """File of the token that a run keeps in the directory `work`, one for each cloud: a run may compare clouds."""
     return work / (f"cloud-access-{short_hash(cloud)}.json" if cloud else "cloud-access.json")
 
 
 def access_of(cloud: str, at: Placeholders, services: Sequence[str] = SERVICES) -> Access:
-    """The run's for that cloud; a new login where it has none that will do. services: those that are needed of it."""
+    """The run's access to that cloud; a new login where it has none that is still valid. services: those that must be
+    there."""
     return kept(access_file(at.work.parent, cloud), cloud, services)
 
 
@@ -37,7 +38,7 @@ def access_of(cloud: str, at: Placeholders, services: Sequence[str] = SERVICES) 
 def cloud_of(
     cloud: str, at: Placeholders, services: Sequence[str] = SERVICES, connections: int = 4
 ) -> Iterator[tuple[Cloud, Record]]:
-    """The run's cloud and its ledger. connections: kept, of each service."""
+    """Open the run's cloud and its ledger while the block runs. connections: the most kept to each service."""
     access = access_of(cloud, at, services)
 
     def renew() -> Access:
@@ -56,12 +57,12 @@ def cloud_of(
 
 
 def trial_prefix(at: Placeholders) -> str:
-    """Of the names of a trial's things: of no other trial, nor of this one when it was tried before."""
+    """Prefix of names of a trial's things, which no other trial has, nor an earlier attempt of this one."""
     return unique_name(at.run.name, f"{at.out.name.lstrip('0') or '0'}-{os.urandom(2).hex()}")
 
 
 def server_of(api: Api, image: str, flavor: str, network: str) -> dict[str, Any]:
-    """What a request for a server wants, ids for names. "" takes the only image, and the smallest flavour.
+    """Make the body of a request for a server, ids for names. "" takes the only image, and the smallest flavour.
 
     network: `none`, `auto` (the cloud's choice), or a network's name. Raises HostFailed for what is not there.
     """
@@ -84,7 +85,8 @@ def server_of(api: Api, image: str, flavor: str, network: str) -> dict[str, Any]
 
 
 def image_user(api: Api, image: str) -> str:
-    """Whom an image lets in by key, as it says; "" where there is no such image. Raises BadInput where it does not say."""
+    """Name of the user that an image lets in by key; "" where there is no such image. Raises BadInput where it does not
+    say."""
     images = _images(api, image)
     if len(images) != 1:
         return ""
@@ -97,7 +99,7 @@ def image_user(api: Api, image: str) -> str:
 
 
 def _images(api: Api, image: str) -> list[dict[str, Any]]:
-    """Active images of that name or id; "" is the only one there is."""
+    """List active images of that name or id; "" means the only one there is."""
     images: list[dict[str, Any]] = api.request("GET", "image", "/images?status=active&limit=500").json()[
         "images"
     ]

@@ -25,11 +25,11 @@ from contend.workloads.generators import download_server, verbs
 from contend.workloads.parameters_file import Placeholders
 
 SCHEMA_VERSION = 1
-_SAID_BYTES = 400
+_LAST_BYTES = 400
 
 
 class Used(NamedTuple):
-    """Usage of one client: its exit code and what it used."""
+    """Exit code and resource usage of one client."""
 
     code: int
     user_s: float
@@ -39,7 +39,7 @@ class Used(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload image-download."""
+    """Parameters of the workload image-download."""
 
     client: str
     scheme: str
@@ -51,7 +51,7 @@ class Parameters:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.run(
         arguments,
         Parameters,
@@ -64,17 +64,17 @@ def build(given: Parameters, at: Placeholders) -> None:
     put_program(given.client, at.work, at.cache)
 
 
-def _place(given: Parameters, at: Placeholders) -> Path:
+def _served_folder(given: Parameters, at: Placeholders) -> Path:
     """Folder of what is served, the same for all variants of the run."""
     return at.work.parent / f"image-{given.size}"
 
 
 def _make(given: Parameters, at: Placeholders) -> None:
-    download_server.make(_place(given, at), parse_size_bytes(given.size))
+    download_server.make(_served_folder(given, at), parse_size_bytes(given.size))
 
 
 def _serve(given: Parameters, at: Placeholders) -> None:
-    download_server.serve(_place(given, at), at.work / "image-download.conf", at.port, at.out)
+    download_server.serve(_served_folder(given, at), at.work / "image-download.conf", at.port, at.out)
 
 
 def _run(given: Parameters, at: Placeholders) -> None:
@@ -87,15 +87,15 @@ def _neighbour(given: Parameters, at: Placeholders) -> None:
 
 
 def _once(given: Parameters, at: Placeholders) -> dict[str, Any]:
-    """All downloads at once; the result as it is printed. Raises BadInput, TrialFailed."""
-    place = _place(given, at)
-    about = json.loads((place / "about").read_text(encoding="utf-8"))
+    """Run all downloads at once and return the result as it is printed. Raises BadInput, TrialFailed."""
+    folder = _served_folder(given, at)
+    about = json.loads((folder / "about").read_text(encoding="utf-8"))
     port = at.port
     if given.scheme == "https":
         port = int((at.out / download_server.HTTPS_PORT).read_text(encoding="utf-8"))
     task = Task(
         base=f"{given.scheme}://127.0.0.1:{port}",
-        authority=str(place / "certificate.pem") if given.scheme == "https" else "",
+        authority=str(folder / "certificate.pem") if given.scheme == "https" else "",
         sha512=about["os_hash_value"] if given.checksum == "sha512" else "",
         cpu_max=parse_fraction(given.cpu_max) if given.cpu_max else None,
         programs=str(at.work),
@@ -115,7 +115,7 @@ def trial(
     server: Callable[[], float] | None,
     proxy: Callable[[], float] | None = None,
 ) -> dict[str, Any]:
-    """`many` downloads of `size` bytes at once, to nothing or to files in `out`; the result as it is printed.
+    """Run `many` downloads of `size` bytes at once, to nothing or to files in `out`, and return the result as it is printed.
 
     server: what the server has used so far, s; None where it is not on this host. proxy: what a proxy before it has used so
     far, s; None without one. Raises BadInput, TrialFailed.
@@ -177,27 +177,27 @@ def result(
 
 
 def at_once(commands: Sequence[Command]) -> list[Used]:
-    """Start all, wait for all. Raises TrialFailed with the last words of the first that failed."""
+    """Start all commands and wait for all. Raises TrialFailed with the last output of the first that failed."""
     with ExitStack() as stack:
-        said = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
+        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
         processes = []
-        for command, file in zip(commands, said, strict=True):
-            told = stack.enter_context(tempfile.TemporaryFile())
-            told.write(command.stdin.encode())
-            told.seek(0)
+        for command, file in zip(commands, outputs, strict=True):
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(command.stdin.encode())
+            stdin.seek(0)
             processes.append(
                 subprocess.Popen(
-                    command.argv, stdin=told, stdout=file, stderr=subprocess.STDOUT, env=environment()
+                    command.argv, stdin=stdin, stdout=file, stderr=subprocess.STDOUT, env=environment()
                 )
             )
         used = []
-        for process, file in zip(processes, said, strict=True):
+        for process, file in zip(processes, outputs, strict=True):
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             used.append(Used(process.returncode, usage.ru_utime, usage.ru_stime, usage.ru_maxrss << 10))
             if process.returncode:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID_BYTES))  # of a traceback, the end says why
-                words = file.read(_SAID_BYTES).decode(errors="replace").strip()
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))  # of a traceback, the end says why
+                words = file.read(_LAST_BYTES).decode(errors="replace").strip()
                 for other in processes:
                     if other.returncode is None:
                         other.kill()
@@ -207,13 +207,13 @@ def at_once(commands: Sequence[Command]) -> list[Used]:
 
 
 def environment() -> dict[str, str]:
-    """Without proxies, and without what would override the certificate that clients are told to trust."""
+    """This process's environment without proxies, and without variables that override the certificate that clients trust."""
     left_out = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
     return {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and k not in left_out}
 
 
 def server_pids(file: Path) -> tuple[int, ...]:
-    """nginx and its workers; none where it is not on this host."""
+    """Pids of nginx and its workers; empty where it is not on this host."""
     try:
         master = int(file.read_text(encoding="utf-8"))
         workers = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="utf-8").split()
@@ -223,7 +223,7 @@ def server_pids(file: Path) -> tuple[int, ...]:
 
 
 def server_cpu_s(pids: Sequence[int]) -> float:
-    """Seconds on a CPU, by the scheduler's own sums: exact to the last switch."""
+    """CPU seconds of these processes, by the scheduler's own sums, exact to the last switch."""
     spent = 0
     for pid in pids:
         spent += int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[0])

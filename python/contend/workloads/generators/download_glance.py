@@ -35,13 +35,13 @@ _TIMEOUT_S = 60.0  # of a silent Glance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(download.Parameters):
-    """Those of the workload image-download-glance."""
+    """Parameters of the workload image-download-glance."""
 
     cloud: str
 
 
 class RandomBytes:
-    """So many random bytes as a file that is read once; `sha512` of what was read."""
+    """A file of so many random bytes, to be read once. `sha512`: digest of what was read."""
 
     def __init__(self, size: int) -> None:
         self._left, self._size, self.sha512 = size, size, hashlib.sha512()
@@ -50,7 +50,7 @@ class RandomBytes:
         return self._size
 
     def read(self, most: int = -1) -> bytes:
-        """Up to `most` bytes.
+        """Read up to `most` bytes.
 
         >>> some = RandomBytes(5); len(some.read(3)), len(some.read(3)), some.read(3)
         (3, 2, b'')
@@ -62,7 +62,7 @@ class RandomBytes:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.run(
         arguments, Parameters, {"client": download.build, "make": _make, "run": _run, "remove": _remove}
     )
@@ -98,26 +98,26 @@ def _make(given: Parameters, at: Placeholders) -> None:
         image.write_text(json.dumps(about), encoding="utf-8")  # so that `remove` knows of it
         content = RandomBytes(size)
         upload(cloud.api.access, str(about["id"]), content)
-        told = cloud.api.request("GET", "image", f"{_IMAGE.path}/{made['id']}").json()
-    if told.get("status") != "active" or told.get("size") != size:
+        stored = cloud.api.request("GET", "image", f"{_IMAGE.path}/{made['id']}").json()
+    if stored.get("status") != "active" or stored.get("size") != size:
         raise HostFailed(
-            f"glance has {told.get('size')} of {size} bytes, and calls the image '{told.get('status')}'",
+            f"glance has {stored.get('size')} of {size} bytes, and calls the image '{stored.get('status')}'",
             hint="its log says why",
         )
     image.write_text(json.dumps({**about, "sha512": content.sha512.hexdigest()}), encoding="utf-8")
 
 
 def _about(image: Path) -> dict[str, Any] | None:
-    """Ask what is known of the image; None while there is none. sha512: "" until all of it is there."""
+    """Read what is known of the image; None while there is none. sha512: "" until all of it is uploaded."""
     try:
-        told: dict[str, Any] = json.loads(image.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(image.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return told
+    return document
 
 
 def upload(access: Access, image: str, content: RandomBytes) -> None:
-    """The content of an image that has none yet. Raises HostFailed."""
+    """Upload the content of an image that has none yet. Raises HostFailed."""
     import requests  # which openstacksdk brings
 
     url = f"{access.endpoint('image')}{_IMAGE.path}/{image}/file"
@@ -161,15 +161,15 @@ def _run(given: Parameters, at: Placeholders) -> None:
             task.base, _tls(at), at.work / "image-download-proxy.conf", at.out
         ) as proxy:
             task = replace(task, base=proxy.base, authority=proxy.authority)
-            told = trial(given.client, task, size, given.to, given.at_once, at.out, server, proxy.cpu_s)
+            document = trial(given.client, task, size, given.to, given.at_once, at.out, server, proxy.cpu_s)
             download_proxy.check_passed(proxy, size * given.at_once)
     else:
-        told = trial(given.client, task, size, given.to, given.at_once, at.out, server)
-    print(json.dumps(told))
+        document = trial(given.client, task, size, given.to, given.at_once, at.out, server)
+    print(json.dumps(document))
 
 
 def glance_cpu(access: Access) -> Callable[[], float] | None:
-    """Seconds that Glance's processes on this host have used so far; None where it runs elsewhere."""
+    """A function that reads the CPU seconds of Glance's processes on this host; None where it runs elsewhere."""
     if not roles.is_here(access.endpoint("image")):
         return None
     ports = roles.ports({**access.catalogue, "image": access.endpoint("image")})
@@ -180,7 +180,8 @@ def glance_cpu(access: Access) -> Callable[[], float] | None:
 
 
 def authority_of(access: Access) -> str:
-    """PEM of whom clients are to trust; "" for HTTP. Raises CannotHonour for what not every client can be told."""
+    """Path of the certificate (PEM) that clients are to trust; "" for HTTP. Raises CannotHonour for what not every
+    client can be told."""
     if not access.endpoint("image").startswith("https:"):
         return ""
     if access.certificate is not None:

@@ -30,7 +30,8 @@ _POLL_S = 0.01
 
 
 class Proxy(NamedTuple):
-    """base: what clients are given in the place of Glance's own. pids: nginx and its workers. log: bytes of each answer."""
+    """A running proxy. base: URL for clients instead of Glance's own. pids: nginx and its workers. log: bytes of each
+    answer."""
 
     base: str
     authority: str
@@ -38,41 +39,41 @@ class Proxy(NamedTuple):
     log: Path
 
     def cpu_s(self) -> float:
-        """Seconds on a CPU so far."""
+        """CPU seconds of the proxy so far."""
         return server_cpu_s(self.pids)
 
 
 def refuse_https(url: str) -> None:
-    """Raises CannotHonour for a Glance that needs no proxy: TLS would be measured, and labelled, as what it is not."""
+    """Refuse a Glance that speaks TLS itself: results would name the proxy's TLS. Raises CannotHonour."""
     if url.startswith("https:"):
         raise CannotHonour(
             "the cloud's Glance speaks HTTPS itself", hint="scheme: cloud measures that; leave tls-proxy out"
         )
 
 
-def prepare(place: Path) -> None:
-    """The certificate of all trials of a run. Raises HostFailed."""
-    if not (place / "certificate.pem").exists():
-        place.mkdir(parents=True, exist_ok=True)
-        certify(place)
+def prepare(folder: Path) -> None:
+    """Make the certificate of all trials of a run. Raises HostFailed."""
+    if not (folder / "certificate.pem").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        certify(folder)
 
 
-def configuration(text: str, upstream: str, place: Path, port: int) -> str:
-    """The catalogue's image-download-proxy.conf, filled in. upstream: scheme, host and port of Glance.
+def configuration(text: str, upstream: str, folder: Path, port: int) -> str:
+    """Fill in the catalogue's image-download-proxy.conf. upstream: scheme, host and port of Glance.
 
     >>> configuration("PORT PLACE UPSTREAM", "http://h:9292", Path("/p"), 1)
     '1 /p http://h:9292'
     """
-    for name, value in (("PORT", port), ("PLACE", place), ("UPSTREAM", upstream)):
+    for name, value in (("PORT", port), ("PLACE", folder), ("UPSTREAM", upstream)):
         text = text.replace(name, str(value))
     return text
 
 
 @contextmanager
-def before(base: str, place: Path, conf: Path, out: Path) -> Iterator[Proxy]:
-    """nginx before Glance at `base`, for as long as the block lasts; its files are in `out`.
+def before(base: str, folder: Path, conf: Path, out: Path) -> Iterator[Proxy]:
+    """Run nginx before Glance at `base` while the block runs; its files are in `out`.
 
-    place: with the certificate that `prepare` made. Raises CannotHonour, HostFailed.
+    folder: with the certificate that `prepare` made. Raises CannotHonour, HostFailed.
     """
     refuse_https(base)
     nginx = find_command("nginx")
@@ -83,7 +84,7 @@ def before(base: str, place: Path, conf: Path, out: Path) -> Iterator[Proxy]:
         port = taken.getsockname()[1]
     written = out / "proxy.conf"
     text = conf.read_text(encoding="utf-8")
-    written.write_text(configuration(text, f"http://{parts.netloc}", place, port), encoding="utf-8")
+    written.write_text(configuration(text, f"http://{parts.netloc}", folder, port), encoding="utf-8")
     # As root, workers keep root's identity: another user could not read what lies below a private directory.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
     words = [str(nginx), "-p", str(out), "-c", str(written), "-e", "stderr", *user]
@@ -91,7 +92,7 @@ def before(base: str, place: Path, conf: Path, out: Path) -> Iterator[Proxy]:
         try:
             pids = _until_it_serves(process, port, out / _PID)
             base = f"https://127.0.0.1:{port}{parts.path.rstrip('/')}"
-            yield Proxy(base, str(place / "certificate.pem"), pids, out / _LOG)
+            yield Proxy(base, str(folder / "certificate.pem"), pids, out / _LOG)
         finally:
             process.terminate()
             try:
@@ -116,7 +117,7 @@ def _until_it_serves(process: subprocess.Popen[bytes], port: int, file: Path) ->
 
 
 def check_passed(proxy: Proxy, size: int) -> None:
-    """That so many bytes went through the proxy. Raises TrialFailed where a client has gone past it."""
+    """Check that so many bytes went through the proxy. Raises TrialFailed where a client has bypassed it."""
     until = time.monotonic() + _END_S
     # A line is written when an answer is over, which may be a moment after the client has all of it.
     while (passed := _passed(proxy.log)) < size and time.monotonic() < until:

@@ -21,26 +21,29 @@ _PIECE = 1 << 20
 _SPARE_BYTES = 512 << 20  # what is left free on the disk
 
 
-def make(place: Path, size: int) -> str:
-    """Files below `place`: image, about (JSON), schema, versions, certificate.pem, key.pem. Returns the sha512.
+def make(folder: Path, size: int) -> str:
+    """Write image, about (JSON), schema, versions, certificate.pem and key.pem into `folder`. Returns the image's sha512.
 
-    What another variant of the run has made is used again.
+    Files that another variant of the run has made are used again.
 
     Raises HostFailed where the disk has no room for the image and a copy of it, or openssl fails.
     """
     with contextlib.suppress(OSError, ValueError):
-        about = json.loads((place / "about").read_text(encoding="utf-8"))
-        if about["size"] == size == (place / "image").stat().st_size and (place / "certificate.pem").exists():
+        about = json.loads((folder / "about").read_text(encoding="utf-8"))
+        if (
+            about["size"] == size == (folder / "image").stat().st_size
+            and (folder / "certificate.pem").exists()
+        ):
             return str(about["os_hash_value"])
-    place.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(place).free
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
     if free < 2 * size + _SPARE_BYTES:
         raise HostFailed(
-            f"{place} has {format_value(free, 'B')} free: an image of {format_value(size, 'B')} and a copy do not fit",
+            f"{folder} has {format_value(free, 'B')} free: an image of {format_value(size, 'B')} and a copy do not fit",
             hint="a smaller size, like --set parameters.size=512M",
         )
     secure, old = hashlib.sha512(), hashlib.md5(usedforsecurity=False)
-    with (place / "image").open("wb") as file:
+    with (folder / "image").open("wb") as file:
         for at in range(0, size, _PIECE):
             piece = os.urandom(min(_PIECE, size - at))
             secure.update(piece)
@@ -52,45 +55,45 @@ def make(place: Path, size: int) -> str:
         "os_hash_algo": "sha512", "os_hash_value": secure.hexdigest(), "schema": "/v2/schemas/image",
         "file": f"/v2/images/{IMAGE_ID}/file",
     }  # fmt: skip
-    certify(place)
+    certify(folder)
     link = {"rel": "self", "href": "/v2/"}
     versions = {"versions": [{"id": "v2.9", "status": "CURRENT", "links": [link]}]}
     schema = {"name": "image", "properties": {}, "additionalProperties": True}
-    for name, told in (
+    for name, document in (
         ("versions", versions),
         ("schema", schema),
         ("about", about),
     ):  # the last says that all is there
-        (place / name).write_text(json.dumps(told), encoding="utf-8")
+        (folder / name).write_text(json.dumps(document), encoding="utf-8")
     return secure.hexdigest()
 
 
-def certify(place: Path) -> None:
-    """certificate.pem and key.pem: self-signed, of loopback's names, which clients are told to trust. Raises HostFailed."""
+def certify(folder: Path) -> None:
+    """Make certificate.pem and key.pem: self-signed, for loopback's names, for clients to trust. Raises HostFailed."""
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     words += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     words += ["-addext", "basicConstraints=critical,CA:FALSE"]
-    words += ["-keyout", str(place / "key.pem"), "-out", str(place / "certificate.pem")]
+    words += ["-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")]
     try:
         subprocess.run(words, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise HostFailed("openssl makes no certificate", hint="apt-get install openssl") from error
 
 
-def configuration(text: str, place: Path, http: int, https: int) -> str:
-    """The catalogue's image-download.conf, filled in.
+def configuration(text: str, folder: Path, http: int, https: int) -> str:
+    """Fill in the catalogue's image-download.conf.
 
     >>> configuration("HTTP PLACE", Path("/p"), 1, 2)
     '1 /p'
     """
     for name, value in (
-        ("HTTPS", https), ("HTTP", http), ("PLACE", place), ("IMAGE_ID", IMAGE_ID),
+        ("HTTPS", https), ("HTTP", http), ("PLACE", folder), ("IMAGE_ID", IMAGE_ID),
     ):  # fmt: skip
         text = text.replace(name, str(value))
     return text
 
 
-def serve(place: Path, conf: Path, http: int, out: Path) -> NoReturn:
+def serve(folder: Path, conf: Path, http: int, out: Path) -> NoReturn:
     """Become nginx, which serves what `make` made on port `http`, by TLS on the one that HTTPS_PORT names.
 
     conf: the catalogue's image-download.conf; out: directory for what nginx writes.
@@ -99,7 +102,7 @@ def serve(place: Path, conf: Path, http: int, out: Path) -> NoReturn:
         https = taken.getsockname()[1]
     (out / HTTPS_PORT).write_text(str(https), encoding="utf-8")
     filled = out / "nginx.conf"
-    filled.write_text(configuration(conf.read_text(encoding="utf-8"), place, http, https), encoding="utf-8")
+    filled.write_text(configuration(conf.read_text(encoding="utf-8"), folder, http, https), encoding="utf-8")
     # As root, workers keep root's identity: another user could not read what lies below a private directory.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
     os.execvp("nginx", ["nginx", "-p", str(out), "-c", str(filled), "-e", "stderr", *user])

@@ -22,7 +22,7 @@ from contend.workloads.parameters_file import Placeholders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload control-plane-growth."""
+    """Parameters of the workload control-plane-growth."""
 
     cloud: str
     kind: str
@@ -41,7 +41,7 @@ class Parameters:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.run(arguments, Parameters, {"prepare": _prepare, "pass": _pass})
 
 
@@ -58,7 +58,7 @@ def _pass(given: Parameters, at: Placeholders) -> None:
     with cloud_of(given.cloud, at, SERVICES, pool) as (cloud, record):
         try:
             server = server_of(cloud.api, given.image, given.flavor, "none") if given.kind == "server" else {}
-            asked = GrowthOptions(
+            options = GrowthOptions(
                 given.kind,
                 given.upto,
                 given.step,
@@ -75,7 +75,7 @@ def _pass(given: Parameters, at: Placeholders) -> None:
                 cloud.api,
                 record,
                 prefix,
-                asked,
+                options,
                 neighbour=lambda: _neighbour(given, cloud, record, second, server),
                 meter=CloudMeter(counters, GROWING[given.kind].kind.service) if counters else None,
             )

@@ -24,7 +24,7 @@ from contend.workloads.parameters_file import Placeholders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload jenkins-build."""
+    """Parameters of the workload jenkins-build."""
 
     job: str
     values: str
@@ -32,7 +32,7 @@ class Parameters:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.interruptible(
         arguments,
         Parameters,
@@ -64,8 +64,8 @@ def _run(given: Parameters, at: Placeholders) -> None:
     job = Job(given.job)
     with record_of(at.run) as record:
         build = _once(given, at, job, record, at.out.name)
-    told = {"schema_version": 1, **build._asdict(), "whole_s": build.whole_s}
-    (at.out / "build.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    document = {"schema_version": 1, **build._asdict(), "whole_s": build.whole_s}
+    (at.out / "build.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _neighbour(given: Parameters, at: Placeholders) -> None:

@@ -1,4 +1,4 @@
-"""Parts of generators whose work is in instances of a cloud: the run's things, made once, kept in a file, removed."""
+"""Instances of a cloud for generators: made once a run, kept in a file, removed at its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATE, TEMPLATE, KEY = "instances.json", "stack.yaml", "key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """Parameters of what makes the instances of a run, where, and how they are reached."""
+    """Parameters of a run's instances: the cloud, what makes them, and how they are reached."""
 
     cloud: str
     by: str
@@ -65,12 +65,12 @@ class State:
     volumes: Mapping[str, Held]
 
     def way(self, given: Making, at: Placeholders) -> reach.Way:
-        """How they are reached."""
+        """The way to reach the instances by SSH."""
         return reach.Way(self.user, home(at) / KEY, given.ssh_config)
 
     def write(self, path: Path) -> None:
-        """Whole, or not at all."""
-        told = {
+        """Write the record, whole or not at all."""
+        document = {
             "schema_version": 1,
             "prefix": self.prefix,
             "user": self.user,
@@ -79,20 +79,20 @@ class State:
                 {"volumes": {role: of._asdict() for role, of in self.volumes.items()}} if self.volumes else {}
             ),
         }
-        files.write(path, f"{json.dumps(told, indent=1)}\n".encode())
+        files.write(path, f"{json.dumps(document, indent=1)}\n".encode())
 
     @classmethod
     def read(cls, path: Path) -> State:
-        """Raises HostFailed where nothing was made."""
+        """Read the record. Raises HostFailed where the instances were not made."""
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            document = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise HostFailed("the run's instances are not there", hint="`prepare` makes them") from None
         return cls(
-            told["prefix"],
-            told["user"],
-            {role: Placed(**of) for role, of in told["instances"].items()},
-            {role: Held(**of) for role, of in told.get("volumes", {}).items()},
+            document["prefix"],
+            document["user"],
+            {role: Placed(**of) for role, of in document["instances"].items()},
+            {role: Held(**of) for role, of in document.get("volumes", {}).items()},
         )
 
 
@@ -115,38 +115,38 @@ def prepare(
 
     Raises BadInput, RequestFailed, HostFailed, with nothing left of it.
     """
-    place = home(at)
-    if (place / STATE).exists():
+    folder = home(at)
+    if (folder / STATE).exists():
         return
-    place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with cloud_of(given.cloud, at, services) as (cloud, record):
         before(cloud.api)
         user = given.user or image_user(cloud.api, given.image)
         server = server_of(cloud.api, given.image, given.flavor, "none")
-        wanted = made.Wanted(server["imageRef"], server["flavorRef"], reach.make_key(place / KEY))
+        wanted = made.Wanted(server["imageRef"], server["flavorRef"], reach.make_key(folder / KEY))
         prefix = unique_name(record.run, secrets.token_hex(2))
         maker = made.Maker(cloud, record, prefix, topology, given.within)
         try:
             if given.by == "heat":
                 text = heat.text(heat.template(topology, prefix, record.run))
                 (at.run / TEMPLATE).write_text(text, encoding="utf-8")
-                found = maker.by_heat(wanted)
+                items = maker.by_heat(wanted)
             else:
-                found = maker.by_requests(wanted)
-            guests: Guests = {role: placed.read(item) for role, item in found.items()}
+                items = maker.by_requests(wanted)
+            guests: Guests = {role: placed.read(item) for role, item in items.items()}
             placed.check(topology, guests)
             held: Volumes = maker.volumes() if topology.disks else {}
-            way = reach.Way(user, place / KEY, given.ssh_config)
+            way = reach.Way(user, folder / KEY, given.ssh_config)
             left_s = max(1.0, given.within - (time.monotonic() - began))
             guests, held = reached(guests, held, way, left_s)
         except BaseException:
             # A run that cannot begin leaves nothing, also where `finish` is not asked for. What stays, stays in the ledger.
             with suppress(ContendError):
                 made.remove(cloud, record)
-            (place / KEY).unlink(missing_ok=True)
+            (folder / KEY).unlink(missing_ok=True)
             raise
-    State(prefix, user, guests, held).write(place / STATE)
+    State(prefix, user, guests, held).write(folder / STATE)
 
 
 def still_there(
@@ -156,34 +156,34 @@ def still_there(
     roles: Sequence[str],
     services: tuple[str, ...] = made.SERVICES,
 ) -> Mapping[str, Placed]:
-    """These instances as the cloud has them now, on the hosts where they were when the run began. Raises HostFailed."""
+    """Read these instances as the cloud has them now. Raises HostFailed where one is gone."""
     names = {f"{state.prefix}-{role}": role for role in roles}
     with cloud_of(given.cloud, at, services) as (cloud, _):
-        found = {names[str(i["name"])]: placed.read(i) for i in cloud.find(made.SERVER, names)}
-    if gone := sorted(set(names.values()) - set(found)):
+        instances = {names[str(i["name"])]: placed.read(i) for i in cloud.find(made.SERVER, names)}
+    if gone := sorted(set(names.values()) - set(instances)):
         raise HostFailed(f"the cloud has no instance {gone[0]} any more", hint="who removed it?")
-    return found
+    return instances
 
 
-def not_moved(state: State, found: Mapping[str, Placed]) -> None:
-    """Raises HostFailed for an instance that is elsewhere than when the run began: clouds move them."""
-    moved = [role for role, of in found.items() if of.host_id != state.guests[role].host_id]
+def not_moved(state: State, instances: Mapping[str, Placed]) -> None:
+    """Check that no instance is on another host than when the run began. Raises HostFailed."""
+    moved = [role for role, of in instances.items() if of.host_id != state.guests[role].host_id]
     if moved:
         raise HostFailed(
-            f"instance {moved[0]} was moved to {found[moved[0]].where} since the run began",
+            f"instance {moved[0]} was moved to {instances[moved[0]].where} since the run began",
             hint="trials before and after that are not of one place: run it again",
         )
 
 
 def finish(given: Making, at: Placeholders, services: tuple[str, ...] = made.SERVICES) -> None:
     """Remove all that the run has on the cloud. Idempotent. Raises HostFailed for what stays."""
-    place = home(at)
-    if not place.exists():
+    folder = home(at)
+    if not folder.exists():
         return
     with cloud_of(given.cloud, at, services) as (cloud, record):
         left = made.remove(cloud, record)
     for name in (STATE, KEY):
-        (place / name).unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
     if left:
         name, why = next(iter(left.items()))
         raise HostFailed(

@@ -26,7 +26,7 @@ NEIGHBOUR = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload cassandra. heap and server: the node's."""
+    """Parameters of the workload cassandra. heap and server: the node's."""
 
     operations: int
     threads: int
@@ -49,7 +49,7 @@ class Load:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 if every operation was answered, 1 if not, 2 for bad input."""
+    """Run a verb and return the exit code: 0 if every operation was answered, 1 if not, 2 for bad input."""
     return verbs.run(arguments, Parameters, {"load": _load, "measure": _measure, "neighbour": _neighbour})
 
 
@@ -74,7 +74,7 @@ def _done(load: Load) -> dict[str, Any]:
 
 
 def with_latte(load: Load) -> dict[str, Any]:
-    """The result of the operations; of `load` too, where it is the one of those that go before."""
+    """Run the operations by latte and return their result; a `load` makes the rows first."""
     given, at = load.given, load.at
     latte, script = str(at.work / "bin" / "latte"), str(at.work / "operations.rn")
     node = f"{at.address}:{at.port}"
@@ -86,14 +86,14 @@ def with_latte(load: Load) -> dict[str, Any]:
         call([latte, "load", "-q", *rows, script, node], at.out / "latte-load.txt")
     # On one thread: its clients are tasks, and take no more than a part of a CPU.
     words = ["-q", "-t", "1", "-p", str(given.threads), "-d", str(load.many), "--retries", "0"]
-    said = at.out / f"latte-{load.what}.txt"
-    call([latte, "run", *words, *rows, "-o", str(report), script, node], said)
+    log = at.out / f"latte-{load.what}.txt"
+    call([latte, "run", *words, *rows, "-o", str(report), script, node], log)
     version = call([latte, "--version"], at.out / "latte-version.txt").split()
     try:
-        told = json.loads(report.read_text(encoding="utf-8"))
-        result, latency = told["result"], told["result"]["cycle_latency"]
+        document = json.loads(report.read_text(encoding="utf-8"))
+        result, latency = document["result"], document["result"]["cycle_latency"]
         values = [p["value"] / 1000 for p in latency["percentiles"]]
-        value = dict(zip(told["percentiles"], values, strict=True))
+        value = dict(zip(document["percentiles"], values, strict=True))
         return _result(
             f"latte {version[-1]}",
             load.many,
@@ -118,7 +118,7 @@ def with_stress(load: Load) -> dict[str, Any]:
         call(["cassandra-stress", "write", *rows, *node], out / "stress-write.txt")
     ratio = f"ratio(write={given.writes},read={100 - given.writes})"
     kind = ["mixed", ratio] if 0 < given.writes < 100 else ["write" if given.writes else "read"]
-    asked = [
+    words = [
         *kind,
         f"n={load.many}",
         "cl=ONE",
@@ -126,14 +126,14 @@ def with_stress(load: Load) -> dict[str, Any]:
         "-pop",
         f"dist=UNIFORM(1..{given.rows})",
     ]
-    said = out / f"stress-{load.what}.txt"
-    text = call(["cassandra-stress", *asked, *node], said)
+    log = out / f"stress-{load.what}.txt"
+    text = call(["cassandra-stress", *words, *node], log)
 
     def figure(name: str) -> float:
-        found = re.search(rf"^{name}\s*:\s*([\d.,]+)", text, re.MULTILINE | re.IGNORECASE)
-        if found is None:
-            raise TrialFailed(f"cassandra-stress does not tell its '{name}'", hint=f"see {said}")
-        return float(found[1].replace(",", ""))
+        match = re.search(rf"^{name}\s*:\s*([\d.,]+)", text, re.MULTILINE | re.IGNORECASE)
+        if match is None:
+            raise TrialFailed(f"cassandra-stress does not tell its '{name}'", hint=f"see {log}")
+        return float(match[1].replace(",", ""))
 
     seconds = {
         "mean": "Latency mean",

@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Load the server as asked; the result as it is printed. Raises BadInput, HostFailed."""
+    """Load the server at this rate and return the result as it is printed. Raises BadInput, HostFailed."""
     for name in ("connections", "keys", "value_bytes", "seed"):
         value = getattr(options, name)
         if value < (0 if name in ("seed", "value_bytes") else 1):
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 if the load ran, 1 if the server was not there, 2 for bad input.
+    """Run the load and return the exit code: 0 if it ran, 1 if the server was not there, 2 for bad input.
 
     A server that answers slowly, wrongly or not at all is a result, not a failure: the counts say so.
     """

@@ -25,7 +25,7 @@ MOST_DATAGRAM = 65507
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload network-placement."""
+    """Parameters of the workload network-placement."""
 
     host: Where
     subnet: Where
@@ -37,12 +37,12 @@ class Parameters:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.interruptible(arguments, Parameters, {"prepare": _prepare, "run": _run, "finish": _finish})
 
 
 def check(protocol: str, message: int, encapsulation: str, host: str) -> None:
-    """Raises BadInput for what makes no sense together."""
+    """Check that these parameters go together. Raises BadInput."""
     if protocol == "udp" and message > MOST_DATAGRAM:
         raise BadInput(
             f"a datagram of {message} bytes",
@@ -55,13 +55,13 @@ def check(protocol: str, message: int, encapsulation: str, host: str) -> None:
 
 
 def home(work: Path) -> tuple[str, Path]:
-    """The run that a party's directory is of, and its directory; without a run, the directory for itself."""
+    """Id and directory of the run that a workload's directory belongs to; without a run, the directory itself."""
     work = work.resolve()
     run = work.parent.parent
     return (run.name, run) if ledger_of(run).exists() else (str(work), work)
 
 
-def _place(work: Path) -> Path:
+def _bed_directory(work: Path) -> Path:
     _, directory = home(work)
     return directory / "work" / "placement"
 
@@ -74,13 +74,13 @@ def _record(work: Path) -> Record:
 def _prepare(given: Parameters, at: Placeholders) -> None:
     check(given.protocol, given.message, given.encapsulation, given.host)
     with _record(at.work) as record:
-        bed = Bed(Layout(record.run, given.encapsulation), _place(at.work), record)
+        bed = Bed(Layout(record.run, given.encapsulation), _bed_directory(at.work), record)
         bed.up(list(bed.layout.instances(given.pairs, given.host, given.subnet)))
 
 
 def _finish(given: Parameters, at: Placeholders) -> None:
     with _record(at.work) as record:
-        for bed in beds(record.run, _place(at.work), record):
+        for bed in beds(record.run, _bed_directory(at.work), record):
             bed.down()
 
 
@@ -98,8 +98,8 @@ def _run(given: Parameters, at: Placeholders) -> None:
     ]
     # Parties of a run share its namespaces, and may send at once.
     port = 20_000 + 2 * (zlib.crc32(at.work.name.encode()) % 10_000)
-    asked = trial.Traffic(given.protocol, given.message, at.seconds / 2, given.rate, at.seed, port)
-    told = trial.run(pairs, asked, at.out, str(find_command("iperf3") or "iperf3"))
+    traffic = trial.Traffic(given.protocol, given.message, at.seconds / 2, given.rate, at.seed, port)
+    document = trial.run(pairs, traffic, at.out, str(find_command("iperf3") or "iperf3"))
     (at.out / "placement.json").write_text(
-        json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8"
     )

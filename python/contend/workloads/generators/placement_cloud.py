@@ -23,7 +23,7 @@ from contend.workloads.parameters_file import Placeholders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Making):
-    """Those of the workload network-placement-cloud."""
+    """Parameters of the workload network-placement-cloud."""
 
     host: Where
     subnet: Where
@@ -36,7 +36,7 @@ class Parameters(Making):
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.interruptible(
         arguments, Parameters, {"prepare": _prepare, "run": _run, "finish": on_cloud.finish}
     )
@@ -80,10 +80,10 @@ def _run(given: Parameters, at: Placeholders) -> None:
     _still_there(given, at, topology, spot, state)
     # Another in every trial: what a lost connection left there listens for a while.
     port = 20_000 + 2 * (zlib.crc32(f"{at.work.name} {at.seed}".encode()) % 5_000)
-    asked = Traffic(given.protocol, given.message, at.seconds / 2, given.rate, at.seed, port)
+    traffic = Traffic(given.protocol, given.message, at.seconds / 2, given.rate, at.seed, port)
     ends = [topology.ends(pair, spot) for pair in range(1, given.pairs + 1)]
     pairs = [((c, guests[c]), (s, guests[s])) for c, s in ends]
-    document = trial.run(pairs, asked, state.way(given, at))
+    document = trial.run(pairs, traffic, state.way(given, at))
     roles = [role for of in ends for role in of]
     document["emulated"] = sum(guests[role].emulated for role in roles) / len(roles)
     document["hosts"] = placed.hosts_of(guests, roles)
@@ -95,7 +95,7 @@ def _run(given: Parameters, at: Placeholders) -> None:
 def _still_there(given: Parameters, at: Placeholders, topology: Topology, spot: Spot, state: State) -> None:
     """The cell's pairs are where they were when the run began: clouds move instances. Raises HostFailed."""
     roles = [role for pair in range(1, given.pairs + 1) for role in topology.ends(pair, spot)]
-    found = on_cloud.still_there(given, at, state, roles)
+    instances = on_cloud.still_there(given, at, state, roles)
     for pair in range(1, given.pairs + 1):
-        placed.check_pair(topology, found, pair, spot)
-    on_cloud.not_moved(state, found)
+        placed.check_pair(topology, instances, pair, spot)
+    on_cloud.not_moved(state, instances)

@@ -113,7 +113,7 @@ PROBES = {"cpu": cpu, "memory": memory, "disk": disk, "network": network, "lock"
 
 
 def prepare(data: Path) -> None:
-    """Write what the disk probe reads, on the disk: holes would be answered faster."""
+    """Write the file that the disk probe reads, with data on the disk: a hole would be read faster."""
     with data.open("wb") as file:
         for _ in range(FILE // 2**20):
             file.write(os.urandom(2**20))
@@ -122,7 +122,7 @@ def prepare(data: Path) -> None:
 
 
 def rate(step: Step, seconds: float) -> tuple[float, int]:
-    """Steps a second, and how many there were. The clock is looked at after about as many as BATCH_S holds."""
+    """Repeat `step` for so many seconds: (steps a second, number of steps). The clock is read about every BATCH_S."""
     step()
     clock = time.perf_counter
     began = clock()
@@ -138,36 +138,36 @@ def rate(step: Step, seconds: float) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload pressure-probe."""
+    """Parameters of the workload pressure-probe."""
 
     resource: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.run(arguments, Parameters, {"prepare": _prepare, "run": _run, "neighbour": _neighbour})
 
 
 def _prepare(given: Parameters, at: Placeholders) -> None:
-    with _told(given):
+    with _explained(given):
         prepare(at.work / DATA)
 
 
 def _run(given: Parameters, at: Placeholders) -> None:
-    with _told(given), PROBES[given.resource](at.work / DATA) as step:
+    with _explained(given), PROBES[given.resource](at.work / DATA) as step:
         per_s, done = rate(step, at.seconds)
     text = json.dumps({"resource": given.resource, "rate": per_s, "done": done}) + "\n"
     (at.out / "probe.json").write_text(text, encoding="utf-8")
 
 
 def _neighbour(given: Parameters, at: Placeholders) -> None:
-    with _told(given), PROBES[given.resource](at.work / DATA) as step:
+    with _explained(given), PROBES[given.resource](at.work / DATA) as step:
         rate(step, math.inf)
 
 
 @contextmanager
-def _told(given: Parameters) -> Iterator[None]:
-    """Raises HostFailed for what the system refuses."""
+def _explained(given: Parameters) -> Iterator[None]:
+    """Turn an error of the system in the block into a HostFailed that explains it."""
     try:
         yield
     except OSError as error:

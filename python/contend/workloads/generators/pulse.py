@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command's exit code, or 128 + the signal that ended it."""
+    """Run the command in pulses and return its exit code, or 128 + the signal that ended it."""
     parser = argparse.ArgumentParser(prog="pulse", description="Run a command for a part of the time.")
     parser.add_argument("--share", type=float, required=True, help="of the time that it works, %% (1 to 100)")
     parser.add_argument("command", nargs="+", help="after --")

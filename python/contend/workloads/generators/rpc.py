@@ -34,7 +34,7 @@ ELSEWHERE = "elsewhere"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serialising:
-    """Those of the workload rpc-serialising."""
+    """Parameters of the workload rpc-serialising."""
 
     envelope: bool
     serialiser: str
@@ -46,7 +46,7 @@ class Serialising:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere(Serialising):
-    """Those of the workload rpc-elsewhere."""
+    """Parameters of the workload rpc-elsewhere."""
 
     library: str
     executor: str
@@ -56,13 +56,13 @@ class Elsewhere(Serialising):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Elsewhere):
-    """Those of the workload rpc."""
+    """Parameters of the workload rpc."""
 
     broker: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The workload rpc. The exit code: that of the error where there is one."""
+    """Run a verb of the workload rpc and return the exit code, the error's where it fails."""
     return verbs.interruptible(
         arguments,
         Parameters,
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def elsewhere(arguments: Sequence[str]) -> int:
-    """The workload rpc-elsewhere: a broker of the user's, which is asked first whether we are welcome."""
+    """Run a verb of the workload rpc-elsewhere: calls over a broker of the user's, after a login has proved that it may."""
     return verbs.interruptible(
         arguments,
         Elsewhere,
@@ -87,7 +87,7 @@ def elsewhere(arguments: Sequence[str]) -> int:
 
 
 def serialising_alone(arguments: Sequence[str]) -> int:
-    """The workload rpc-serialising: what serialising takes is told, in place of the second load."""
+    """Run a verb of the workload rpc-serialising: measures what serialising takes, instead of the second load."""
 
     def run(given: Serialising, at: Placeholders) -> None:
         whole = Parameters(
@@ -107,8 +107,8 @@ def serialising_alone(arguments: Sequence[str]) -> int:
 
 
 def finish(broker: str, at: Placeholders) -> None:
-    """Take it down."""
-    bed.down(place_of(broker, at))
+    """Take the broker down."""
+    bed.down(directory_of(broker, at))
 
 
 def _run(given: Parameters, at: Placeholders, *, traced: bool = False) -> None:
@@ -133,7 +133,7 @@ def _run(given: Parameters, at: Placeholders, *, traced: bool = False) -> None:
         quorum=quorum,
         callers=given.callers,
     )
-    asked = trial.CallOptions(
+    options = trial.CallOptions(
         end,
         end,
         pairs=given.pairs,
@@ -143,12 +143,12 @@ def _run(given: Parameters, at: Placeholders, *, traced: bool = False) -> None:
         seed=at.seed,
     )
     measure = serialising.run if traced else trial.run
-    told = measure(broker, asked, at.out, remove)
-    (at.out / "rpc.json").write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    document = measure(broker, options, at.out, remove)
+    (at.out / "rpc.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def need(modules: Sequence[str]) -> None:
-    """Raises CannotHonour for those that are not here."""
+    """Check that these Python modules are installed. Raises CannotHonour."""
     absent = [name for name in modules if importlib.util.find_spec(name) is None]
     if absent:
         raise CannotHonour(
@@ -163,7 +163,7 @@ def check_payload(payload: str) -> None:
 
 
 def _check(given: Parameters) -> None:
-    """What makes no sense together."""
+    """Check that these parameters go together. Raises BadInput."""
     check_payload(given.payload)
     if given.serialiser != "json" and given.library != "oslo":
         raise BadInput(
@@ -189,20 +189,20 @@ def _own(kind: str, at: Placeholders) -> Way:
     up = broker_of(kind, at)
     # Driver and service at different nodes, where there are several: as behind a load balancer.
     urls = [bed.Bed.url(_only(up, k), vhost) for k in (0, nodes // 2)]
-    told = {"kind": kind, "nodes": nodes, "version": up.version}
-    broker = trial.Broker((urls[0], urls[1]), tuple(up.servers()), told=told, bed=bed.members(up.place))
+    about = {"kind": kind, "nodes": nodes, "version": up.version}
+    broker = trial.Broker((urls[0], urls[1]), tuple(up.servers()), about=about, bed=bed.members(up.directory))
     return broker, quorum, partial(native.remove, urls[0])
 
 
 def _only(up: bed.Bed, number: int) -> bed.Bed:
     """The same, known by one of its nodes: of several, oslo.messaging takes any."""
-    return bed.Bed(up.place, (up.ports[number],), up.password, up.version, up.mirrors)
+    return bed.Bed(up.directory, (up.ports[number],), up.password, up.version, up.mirrors)
 
 
 def _elsewhere() -> Way:
     url = _url()
     remote.check(url)
-    broker = trial.Broker((url, url), told={"kind": ELSEWHERE})
+    broker = trial.Broker((url, url), about={"kind": ELSEWHERE})
     return broker, False, partial(remote.remove, url)
 
 
@@ -213,16 +213,16 @@ def _url() -> str:
     return url
 
 
-def place_of(broker: str, at: Placeholders) -> Path:
-    """Directory of the broker, one for all parties of the run."""
+def directory_of(broker: str, at: Placeholders) -> Path:
+    """Directory of the broker, one for all workloads of the run."""
     return at.work.parent / f"rabbit-{BROKERS[broker][0]}"
 
 
 def broker_of(broker: str, at: Placeholders) -> bed.Bed:
-    """The broker, which is up when this returns. Raises CannotHonour, HostFailed."""
+    """Bring the broker up, unless it is, and return it. Raises CannotHonour, HostFailed."""
     native.program()  # contend's own driver removes queues, whichever library declared them
     nodes, vhost, _ = BROKERS[broker]
-    up = bed.up(place_of(broker, at), nodes)
+    up = bed.up(directory_of(broker, at), nodes)
     if vhost == bed.MIRRORED and not up.mirrors:
         raise CannotHonour(
             f"RabbitMQ {up.version} has no mirrored queues", hint="they left with 4.0: use quorum"

@@ -22,7 +22,7 @@ from contend.workloads.parameters_file import Placeholders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload rpc-failures; durations are texts like 2s."""
+    """Parameters of the workload rpc-failures; durations are texts like 2s."""
 
     library: str
     fault: str
@@ -36,7 +36,7 @@ class Parameters:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.interruptible(
         arguments,
         Parameters,
@@ -60,8 +60,8 @@ def _run(given: Parameters, at: Placeholders) -> None:
     up = rpc.broker_of(given.broker, at)
     _, vhost, quorum = rpc.BROKERS[given.broker]
     url = up.url(vhost)
-    told = {"kind": given.broker, "nodes": len(up.ports), "version": up.version}
-    broker = trial.Broker((url, url), told=told, bed=bed.members(up.place))
+    about = {"kind": given.broker, "nodes": len(up.ports), "version": up.version}
+    broker = trial.Broker((url, url), about=about, bed=bed.members(up.directory))
     end = End(
         role="",
         library=given.library,
@@ -71,7 +71,7 @@ def _run(given: Parameters, at: Placeholders) -> None:
         quorum=quorum,
         timeout_s=_seconds(given.timeout),
     )
-    asked = failures.FailureOptions(
+    options = failures.FailureOptions(
         end,
         given.fault,
         rate=given.rate,
@@ -82,8 +82,8 @@ def _run(given: Parameters, at: Placeholders) -> None:
         payload=given.payload,
         seed=at.seed,
     )
-    found = failures.run(broker, up, asked, at.out, partial(native.remove, url))
-    (at.out / "rpc.json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    document = failures.run(broker, up, options, at.out, partial(native.remove, url))
+    (at.out / "rpc.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _seconds(text: str) -> float:

@@ -33,10 +33,10 @@ LAYOUT_LIMIT_S = 550.0  # a preparation may take ten minutes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Making):
-    """Those of a storage sweep's workload on volumes of a cloud (contend.studies.storage.cloud_cells).
+    """Parameters of a storage sweep's workload on volumes of a cloud (contend.studies.storage.cloud_cells).
 
-    disks: JSON, of each the pool's name, a type, GiB. role: whose instance; pool: whose volume. The others are in fio's
-    command line already.
+    disks: JSON, for each volume the pool's name, a type, GiB. role: whose instance; pool: whose volume. The others are
+    in fio's command line already.
     """
 
     neighbour_host: str
@@ -55,7 +55,7 @@ class Parameters(Making):
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one.
+    """Run a verb and return the exit code, the error's where it fails.
 
     fio's command line, in which DEVICE stands for the volume, comes last for `layout`, `run` and `neighbour`.
     """
@@ -101,7 +101,7 @@ def _prepare(given: Parameters, at: Placeholders) -> None:
 async def _reached(
     topology: Tenants, guests: Guests, held: Volumes, way: reach.Way, within_s: float
 ) -> tuple[Guests, Volumes]:
-    """Both once fio can run in each, and the device of every volume. Raises HostFailed."""
+    """Wait until fio can run in each instance, and find every volume's device. Raises HostFailed."""
 
     async def one(role: str) -> tuple[placed.Placed, dict[str, volumes.Held]]:
         to = await reach.ready(
@@ -110,14 +110,14 @@ async def _reached(
         own = {v.role: held[v.role] for v in topology.volumes() if v.guest == role}
         connection = await reach.connect(role, to, way)
         async with connection:
-            found = await disks.find(role, connection, own)
-        return to, found
+            attached = await disks.find(role, connection, own)
+        return to, attached
 
     seen = await asyncio.gather(*(one(role) for role in guests))
-    found: dict[str, volumes.Held] = {}
+    attached: dict[str, volumes.Held] = {}
     for _, own in seen:
-        found |= own
-    return {role: to for role, (to, _) in zip(guests, seen, strict=True)}, found
+        attached |= own
+    return {role: to for role, (to, _) in zip(guests, seen, strict=True)}, attached
 
 
 def _layout(given: Parameters, at: Placeholders, words: str) -> None:
@@ -131,13 +131,13 @@ def _run(given: Parameters, at: Placeholders, words: str) -> None:
     _settle(given, at, state)
     _write(at.out / "fio.json", asyncio.run(_fio(given, at, words, state, at.seconds + fio.LATE_S)))
     emulated = sum(of.emulated for of in state.guests.values()) / len(state.guests)
-    told = {
+    document = {
         "schema_version": 1,
         "emulated": emulated,
         "hosts": {role: of.where for role, of in state.guests.items()},
         "volume": state.volumes[f"{given.role}-{given.pool}"]._asdict(),
     }
-    _write(at.out / "instances.json", told)
+    _write(at.out / "instances.json", document)
 
 
 def _settle(given: Parameters, at: Placeholders, state: State) -> None:
@@ -164,7 +164,7 @@ def _neighbour(given: Parameters, at: Placeholders, words: str) -> None:
     _settle(given, at, state)
     (home(at) / RUNS).write_text(f"{os.getpid()}\n", encoding="ascii")
 
-    def told(moved: int) -> None:
+    def report_moved(moved: int) -> None:
         files.write(at.out / "moved", f"{moved}\n".encode())
 
     asyncio.run(
@@ -175,7 +175,7 @@ def _neighbour(given: Parameters, at: Placeholders, words: str) -> None:
             words,
             state.volumes[f"{given.role}-{given.pool}"],
             NEIGHBOUR_LIMIT_S,
-            told,
+            report_moved,
         )
     )
 

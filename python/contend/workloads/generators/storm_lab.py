@@ -38,8 +38,8 @@ def _prepare(options: Storm, at: Placeholders) -> None:
 
 
 def _run(options: Storm, at: Placeholders) -> None:
-    told = storm(_lab_of(at), dataclasses.replace(options, seed=at.seed))
-    (at.out / "storm.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    document = storm(_lab_of(at), dataclasses.replace(options, seed=at.seed))
+    (at.out / "storm.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _finish(options: Storm, at: Placeholders) -> None:
@@ -47,14 +47,15 @@ def _finish(options: Storm, at: Placeholders) -> None:
 
 
 def storm(lab: Path, options: Storm) -> dict[str, Any]:
-    """The document of one storm. Raises CannotHonour, HostFailed."""
+    """Run one storm and return its document. Raises CannotHonour, HostFailed."""
     with services(lab, options) as running:
         return running.storm(options)
 
 
 @contextmanager
 def services(lab: Path, options: Storm) -> Iterator[storms.Services]:
-    """Services for one storm or several, over the laboratory's broker: brought up if it is down, and then taken down."""
+    """Services for storms while the block runs, over the laboratory's broker: brought up if it is down, and then taken
+    down."""
     storms.check()
     there = bed.load(lab)
     stays = there is not None and there.answers
@@ -70,7 +71,8 @@ def services(lab: Path, options: Storm) -> Iterator[storms.Services]:
 
 
 def default_lab() -> Path:
-    """This user's: `$CONTEND_STORM_LAB_DIR`, or a directory below the one for what lives as long as a session."""
+    """Directory of this user's laboratory: `$CONTEND_STORM_LAB_DIR`, or a directory below the one for what lives as long
+    as a session."""
     given = os.environ.get("CONTEND_STORM_LAB_DIR")
     if given:
         return Path(given)
@@ -116,15 +118,15 @@ def _storm(lab: Path, given: argparse.Namespace) -> int:
         options = Storm.parse(given.option)
     except ValueError as error:
         raise BadInput(str(error), hint="storm-lab options shows them all") from error
-    told = storm(lab, options)
+    result = storm(lab, options)
     if given.out is not None:
-        given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     else:
-        json.dump(told, sys.stdout, indent=1)
+        json.dump(result, sys.stdout, indent=1)
         print()
     print(
-        f"{told['jobs']} boots: median {told['median_s']:.2f} s, p90 {told['p90_s']:.2f}, max {told['max_s']:.2f},"
-        f" makespan {told['makespan_s']:.2f}; the host's CPUs {told['host_cpu_share']:.0%} busy",
+        f"{result['jobs']} boots: median {result['median_s']:.2f} s, p90 {result['p90_s']:.2f}, max {result['max_s']:.2f},"
+        f" makespan {result['makespan_s']:.2f}; the host's CPUs {result['host_cpu_share']:.0%} busy",
         file=sys.stderr,
     )
     return 0

@@ -28,7 +28,7 @@ ROW_BYTES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Those of the workload terasort-cluster."""
+    """Parameters of the workload terasort-cluster."""
 
     conf: str
     directory: str
@@ -41,7 +41,7 @@ class Parameters:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: that of the error where there is one."""
+    """Run a verb and return the exit code, the error's where it fails."""
     return verbs.interruptible(
         arguments,
         Parameters,
@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> int:
     )
 
 
-def _cluster(given: Parameters, at: Placeholders, place: Path) -> Cluster:
-    return Cluster(Path(given.conf).expanduser(), at.work / "lib", place, given.heap)
+def _cluster(given: Parameters, at: Placeholders, scratch: Path) -> Cluster:
+    return Cluster(Path(given.conf).expanduser(), at.work / "lib", scratch, given.heap)
 
 
 def _prepare(given: Parameters, at: Placeholders) -> None:
@@ -67,8 +67,8 @@ def _prepare(given: Parameters, at: Placeholders) -> None:
 
 
 def _run(given: Parameters, at: Placeholders) -> None:
-    told = _once(given, at, _cluster(given, at, at.out), f"trial-{at.out.name}")
-    (at.out / "terasort.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    document = _once(given, at, _cluster(given, at, at.out), f"trial-{at.out.name}")
+    (at.out / "terasort.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _neighbour(given: Parameters, at: Placeholders) -> None:
@@ -81,24 +81,24 @@ def _neighbour(given: Parameters, at: Placeholders) -> None:
 def _once(
     given: Parameters, at: Placeholders, cluster: Cluster, name: str, goes_on: GoesOn = unheard
 ) -> dict[str, Any]:
-    """The three programs. Raises HostFailed where one fails, or the rows are not in order, or not as many."""
+    """Run the three programs. Raises HostFailed where one fails, or rows are out of order or missing."""
     whole = (at.work / DIRECTORY).read_text(encoding="utf-8")
-    tag, place = Path(whole).name, f"{whole}/{name}"
-    made, ordered, report = f"{place}/made", f"{place}/sorted", f"{place}/report"
+    tag, directory = Path(whole).name, f"{whole}/{name}"
+    made, ordered, report = f"{directory}/made", f"{directory}/sorted", f"{directory}/report"
     programs = {
         "teragen": (f"-Dmapreduce.job.maps={given.maps}", str(given.rows), made),
         "terasort": (f"-Dmapreduce.job.reduces={given.reduces}", made, ordered),
         "teravalidate": (ordered, report),
     }
-    told: dict[str, Any] = {"schema_version": 1, "rows": given.rows, "file_system": cluster.file_system}
+    document: dict[str, Any] = {"schema_version": 1, "rows": given.rows, "file_system": cluster.file_system}
     cpu_s: list[float | None] = []
-    remove = (SHELL, "-rm", "-r", "-f", "-skipTrash", place)
+    remove = (SHELL, "-rm", "-r", "-f", "-skipTrash", directory)
     try:
         for program, arguments in programs.items():
             done = cluster.run(
                 EXAMPLES, *arguments, program=program, tag=tag, timeout_s=given.within, log=f"{program}.log", goes_on=goes_on
             )  # fmt: skip
-            told[f"{program}_s"] = done.seconds
+            document[f"{program}_s"] = done.seconds
             cpu_s.append(done.cpu_s)
         _check(cluster, ordered, report, given.rows)
     except BaseException:
@@ -107,19 +107,19 @@ def _once(
             cluster.run(*remove)
         raise
     cluster.run(*remove)
-    told["wall_s"] = sum(told[f"{program}_s"] for program in programs)
+    document["wall_s"] = sum(document[f"{program}_s"] for program in programs)
     if None not in cpu_s:
-        told["tasks_cpu_s"] = sum(value for value in cpu_s if value is not None)
-    return told
+        document["tasks_cpu_s"] = sum(value for value in cpu_s if value is not None)
+    return document
 
 
 def _check(cluster: Cluster, ordered: str, report: str, rows: int) -> None:
     """A report of rows in order is a checksum alone: each that is out of order has an entry of its own."""
-    said = cluster.run(SHELL, "-cat", f"{report}/part-r-*").out
-    if wrong := next((line for line in said.splitlines() if line.startswith("error")), ""):
+    text = cluster.run(SHELL, "-cat", f"{report}/part-r-*").out
+    if wrong := next((line for line in text.splitlines() if line.startswith("error")), ""):
         raise HostFailed(f"rows are out of order: {wrong}", hint="the cluster's sort is wrong")
-    if not said.startswith("checksum"):
-        raise HostFailed("no checksum of the sorted rows", hint=f"teravalidate said: {said[:80]!r}")
+    if not text.startswith("checksum"):
+        raise HostFailed("no checksum of the sorted rows", hint=f"teravalidate said: {text[:80]!r}")
     sizes = cluster.run(SHELL, "-du", f"{ordered}/part-*").out.splitlines()
     size = sum(int(line.split()[0]) for line in sizes)
     if size != rows * ROW_BYTES:

@@ -18,7 +18,7 @@ from contend.workloads.parameters_file import Fields, Placeholders, read
 
 
 def failed(error: ContendError) -> int:
-    """Say it on standard error, in the two lines of contend's own command line. Returns the exit code.
+    """Print the error on standard error, in the two lines of contend's own command line, and return the exit code.
 
     >>> from contend.errors import BadInput
     >>> failed(BadInput("no image is called 'x'", hint="name one that is there"))
@@ -32,7 +32,7 @@ Verbs = Mapping[str, Callable[[Fields, Placeholders], Any]]
 
 
 def run(arguments: Sequence[str], kind: type[Fields], verbs: Verbs[Fields]) -> int:
-    """The exit code: that of the error where there is one, which is said on standard error."""
+    """Run a verb and return the exit code. An error is printed on standard error, and its exit code returned."""
     try:
         if len(arguments) not in (2, 3) or arguments[0] not in verbs:
             raise BadInput(

@@ -1,4 +1,4 @@
-"""For how long a neighbour's work has been going on elsewhere, in a file: what proves that it goes on."""
+"""A file that says for how long a neighbour's work elsewhere has been going on: the proof that it is active."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TICK_S = 0.05
 
 
 class Working:
-    """Writes FILE while it is entered: seconds in which it was told that work goes on. Each writing is whole."""
+    """Writes FILE while the block runs: the seconds in which work went on, as reported to it. Each write is whole."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._part = file, file.with_suffix(".part")

@@ -18,7 +18,7 @@ from contend.platforms.cgroups import Hierarchy, Layout
 from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
 from contend.scenario.yaml_file import read_yaml
-from contend.studies import places
+from contend.studies import platform_settings
 from contend.studies.base import cells_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.variants import Variant, pairs
@@ -71,7 +71,7 @@ def test_pinned_is_not_varied_by_what_is_of_a_quota() -> None:
 
 def test_what_no_kernel_takes_is_left_out_with_the_reason(tmp_path: Path) -> None:
     asked = overhead("sizes=[0.05, 0.5]", "periods=[10ms, 100ms]", "bursts=[0, 20ms]", "provisioning=vanilla")
-    refused = {p.label: why for p, why in places.cannot(asked, TWO, with_burst(tmp_path)).items()}
+    refused = {p.label: why for p, why in platform_settings.cannot(asked, TWO, with_burst(tmp_path)).items()}
     assert refused.keys() == {
         "container vanilla 10ms 0.05 CPU",
         "container vanilla 10ms burst 20ms 0.05 CPU",
@@ -84,9 +84,9 @@ def test_what_no_kernel_takes_is_left_out_with_the_reason(tmp_path: Path) -> Non
 
 def test_without_the_kernels_file_there_is_no_burst() -> None:
     asked = overhead("sizes=1", "bursts=[0, 5ms]", "provisioning=vanilla")
-    refused = places.cannot(asked, TWO, NOWHERE)
+    refused = platform_settings.cannot(asked, TWO, NOWHERE)
     assert [p.label for p in refused] == ["container vanilla burst 5ms 1 CPU"]
-    (line,) = places.told(refused)
+    (line,) = platform_settings.refusal_lines(refused)
     assert line == "container vanilla burst 5ms, 1 CPU: there are no control groups here"
 
 
@@ -95,7 +95,7 @@ def test_of_guests_only_those_with_a_quota(tmp_path: Path) -> None:
         "sizes=[0.5, 1]", "periods=10ms", "bursts=[0, 1ms]", "provisioning=vanilla",
         "platforms=[vm, container-in-vm]",
     )  # fmt: skip
-    refused = {p.label: why for p, why in places.cannot(asked, TWO, with_burst(tmp_path)).items()}
+    refused = {p.label: why for p, why in platform_settings.cannot(asked, TWO, with_burst(tmp_path)).items()}
     assert refused["vm vanilla 10ms 1 CPU"] == "a virtual machine of whole CPUs has no quota"
     assert "vm vanilla 10ms 0.5 CPU" not in refused and "vm vanilla 10ms burst 1ms 0.5 CPU" not in refused
     assert refused["container-in-vm vanilla 10ms burst 1ms 1 CPU"].endswith("is given no burst")
@@ -104,20 +104,24 @@ def test_of_guests_only_those_with_a_quota(tmp_path: Path) -> None:
 
 def test_where_packed_and_spread_are_the_same_the_second_is_left_out() -> None:
     asked = overhead("sizes=[1, 2]", "placements=[packed, spread]", "provisioning=pinned")
-    refused = places.cannot(asked, TWO, NOWHERE)
+    refused = platform_settings.cannot(asked, TWO, NOWHERE)
     assert [p.label for p in refused] == ["container pinned spread 1 CPU", "container pinned spread 2 CPUs"]
-    (line,) = places.told(refused)
+    (line,) = platform_settings.refusal_lines(refused)
     assert line.startswith("container pinned spread, 1 CPU, 2 CPUs: of 2 CPUs wired as they are here")
-    assert [p.label for p in places.cannot(asked, SMT, NOWHERE)] == ["container pinned spread 1 CPU"]
+    assert [p.label for p in platform_settings.cannot(asked, SMT, NOWHERE)] == [
+        "container pinned spread 1 CPU"
+    ]
     cells = {c.id.partition("|")[2]: c for c in cells_of(asked)}
-    packed, apart = (cells[f"container pinned{how} 2 CPUs"].victim.place for how in ("", " spread"))
+    packed, apart = (cells[f"container pinned{how} 2 CPUs"].victim.platform for how in ("", " spread"))
     assert packed is not None and apart is not None
     assert packed.cpus(SMT) == (3, 7) and apart.cpus(SMT) == (1, 3)
 
 
 def test_one_placement_alone_is_kept() -> None:
     asked = overhead("sizes=1", "placements=spread", "provisioning=pinned")
-    assert places.cannot(asked, TWO, NOWHERE) == {} and labels(asked) == ["container pinned spread 1 CPU"]
+    assert platform_settings.cannot(asked, TWO, NOWHERE) == {} and labels(asked) == [
+        "container pinned spread 1 CPU"
+    ]
 
 
 def test_what_is_left_out_stays_out_when_the_scenario_is_read_again() -> None:
@@ -212,7 +216,7 @@ def wired(host: Topology, place: Path) -> ReportInput:
     made = Made(place, 15, SLOW, EVIDENCE, environment={"cpus": 8, "topology": host.to_json()}, text=TEXT)
     rows = []
     for row in made.run.rows():
-        asked = made.plan.cell(row["cell"]).victim.place
+        asked = made.plan.cell(row["cell"]).victim.platform
         assert asked is not None
         rows.append({**row, "honoured": {"cpus": list(asked.cpus(host))}})
     return ReportInput(

@@ -46,7 +46,7 @@ def test_what_a_place_is_given() -> None:
     found = cells("apps=mpi-prime", "sizes=[0.5,2/1GB]")
 
     def given(name: str) -> tuple[Limit, int | None]:
-        place = found[f"mpi-prime|{name}"].victim.place
+        place = found[f"mpi-prime|{name}"].victim.platform
         assert place is not None
         return place.limit, place.cpus_wanted
 

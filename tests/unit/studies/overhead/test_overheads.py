@@ -112,8 +112,8 @@ def test_what_others_advise_is_held_against_it(analysis: Analysis) -> None:
     assert said["pin-containers"].verdict == "cannot tell", (
         "one application says yes, the other that it is all one"
     )
-    assert any(words.startswith("mpi-prime: 1.8") for words in said["pin-containers"].said)
-    assert said["leave-vms-unpinned"].said == ("vm was not measured",)
+    assert any(words.startswith("mpi-prime: 1.8") for words in said["pin-containers"].answers)
+    assert said["leave-vms-unpinned"].answers == ("vm was not measured",)
     assert said["io-in-containers-in-vms"].verdict == "cannot tell"
     assert said["enough-of-the-host"].verdict == "refuted", "above 5 % at half of the host, far above 0.14"
     assert set(said) == {

@@ -148,7 +148,7 @@ def test_pinning_is_judged_by_all_sizes_of_the_whole_host(
     ]
     practice = verdict(monkeypatch, {"figure": "pinning", **HELPS}, overheads(*effects, *others))
     assert practice.verdict == says
-    (words,) = practice.said
+    (words,) = practice.answers
     assert words.startswith("app: ") and words.count(" at ") == len(told)
 
 
@@ -166,7 +166,7 @@ def test_small_containers_are_judged_by_the_smallest(
     ]
     practice = verdict(monkeypatch, {"figure": "size", **HELPS}, overheads(of=of))
     assert practice.verdict == says
-    assert len(practice.said) == 1 and "at 1 CPU" in practice.said[0]
+    assert len(practice.answers) == 1 and "at 1 CPU" in practice.answers[0]
 
 
 def test_two_platforms_are_compared_at_the_same_size_without_their_baselines(
@@ -182,12 +182,12 @@ def test_two_platforms_are_compared_at_the_same_size_without_their_baselines(
         "refuted_by": ["higher", "negligible"],
     }
     alone = [cell(at(4), values=slow)]
-    assert verdict(monkeypatch, rule, overheads(), alone).said == ("nothing here tells",)
+    assert verdict(monkeypatch, rule, overheads(), alone).answers == ("nothing here tells",)
 
     def says(ours: list[float], theirs: list[float], metric: MetricInfo = METRIC) -> str:
         cells = [cell(container, values=ours, metric=metric), cell(vm, values=theirs, metric=metric), *alone]
         practice = verdict(monkeypatch, rule, overheads(), cells)
-        assert "2 CPUs" in practice.said[0]
+        assert "2 CPUs" in practice.answers[0]
         return practice.verdict
 
     assert says(fast, slow) == "confirmed"
@@ -214,8 +214,8 @@ def test_where_a_cost_fades_is_held_against_the_shares_claimed(
     rule = {"figure": "fades", "between": {"cpu": [0.25, 0.5]}}
     assert verdict(monkeypatch, rule, overheads(of=[parts(*sizes)])).verdict == says
     other = overheads(of=[parts(*sizes, host=8)]) if all(size <= 8 for size, _ in sizes) else overheads()
-    assert verdict(monkeypatch, rule, other).said == ("nothing here tells",)
-    assert verdict(monkeypatch, rule, overheads(of=[parts(*sizes)]), dominant="disk").said == (
+    assert verdict(monkeypatch, rule, other).answers == ("nothing here tells",)
+    assert verdict(monkeypatch, rule, overheads(of=[parts(*sizes)]), dominant="disk").answers == (
         "nothing here tells",
     )
     named = {"figure": "fades", "between": {"app": [0.25, 0.5], "cpu": [0.9, 1.0]}}
@@ -227,7 +227,7 @@ def test_a_practice_is_about_those_it_names(monkeypatch: pytest.MonkeyPatch) -> 
 
     def says(dominant: str = "cpu", **more: object) -> tuple[str, tuple[str, ...]]:
         practice = verdict(monkeypatch, {"figure": "pinning", **HELPS, **more}, found, dominant=dominant)
-        return practice.verdict, practice.said
+        return practice.verdict, practice.answers
 
     assert says(dominant="disk")[0] == "confirmed", "it names nobody"
     assert says(applications=["app"])[0] == "confirmed"
@@ -247,15 +247,15 @@ def test_a_practice_is_about_what_an_application_is_bound_by(
     practice = verdict(monkeypatch, rule, found, dominant=bound)
     assert practice.verdict == says
     if says == "cannot tell":
-        assert practice.said == ("no application here is bound by cpu or disk",)
+        assert practice.answers == ("no application here is bound by cpu or disk",)
 
 
 def test_what_was_emulated_or_not_measured_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     found = overheads(effect("pinning", HIGHER, at(2), at(2, "pinned")), emulated=("container",))
     rule = {"figure": "pinning", **HELPS}
-    assert verdict(monkeypatch, rule, found).said == ("container is emulated here",)
+    assert verdict(monkeypatch, rule, found).answers == ("container is emulated here",)
     absent = verdict(monkeypatch, rule, replace(found, emulated=()), [cell(at(1, platform="vm"))])
-    assert (absent.verdict, absent.said) == ("cannot tell", ("container was not measured",))
+    assert (absent.verdict, absent.answers) == ("cannot tell", ("container was not measured",))
 
 
 # Findings

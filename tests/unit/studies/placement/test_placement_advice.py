@@ -16,7 +16,7 @@ from contend.analysis.analyse import analyse
 from contend.errors import BadInput
 from contend.studies.sensitivity import assignment
 from contend.studies.sensitivity.assignment import assign, slowdowns
-from contend.studies.sensitivity.findings import claims, place
+from contend.studies.sensitivity.findings import best_placement, claims
 from contend.text.shape import schema
 from support.command_line import Home
 from support.made_forecast import WORKLOADS, forecast_run, scenario
@@ -81,7 +81,7 @@ def test_two_that_hate_each_other_are_kept_apart(tmp_path: Path) -> None:
     of = analyse(run, asked).result
     assert of is not None
     assert not of.refused
-    placed = place(of, 3)
+    placed = best_placement(of, 3)
     assert placed.best is not None
     assert placed.best.mean <= placed.measured <= placed.measured_random
     told = claims(of, asked, placed)
@@ -92,7 +92,7 @@ def test_two_that_hate_each_other_are_kept_apart(tmp_path: Path) -> None:
     assert all(f.verify.startswith("contend run noisy-neighbour --set ") for f in told)
     for hosts in (0, 7):
         with pytest.raises(BadInput, match="there are 6 workloads"):
-            place(of, hosts)
+            best_placement(of, hosts)
 
 
 def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_each_claims_check_is_a_scenario(tmp_path: Path) -> None:
     asked = scenario()
     of = analyse(run, asked).result
     assert of is not None
-    found_claims = claims(of, asked, place(of, 2))
+    found_claims = claims(of, asked, best_placement(of, 2))
     assert found_claims
     for finding in found_claims:
         words = shlex.split(finding.verify)

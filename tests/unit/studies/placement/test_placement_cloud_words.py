@@ -42,7 +42,7 @@ def test_what_only_hosts_could_tell_is_not_claimed(found: Placements) -> None:
     assert placement_map.pictures(found) == []
     assert "both guests" in placement_words.cpu_about(found)
     assert "namespaces" not in placement_words.label(found)
-    assert {path[0] for path in (placement_words.path(p, found.ends) for p in found.places)} == {"client"}
+    assert {path[0] for path in (placement_words.path(p, found.ends) for p in found.routes)} == {"client"}
 
 
 @pytest.mark.parametrize("wide", [True, False])

@@ -86,7 +86,7 @@ def test_the_knee_is_where_more_pairs_add_nothing(found: Placements) -> None:
     assert len(found.aggregates) == 6
     for of in found.aggregates:
         assert list(of.levels) == [1, 2, 4]
-        assert of.knee == 2, of.place
+        assert of.knee == 2, of.route
         assert of.steps[2].low > 1.7 and of.steps[4].high < MORE
         assert holds(of.over_one[4], truth.PAIRS[4])
 
@@ -100,7 +100,7 @@ def test_what_others_said_is_judged_and_what_needs_hosts_is_not(found: Placement
         "sublinear": "confirmed",
         "one-cannot-fill-a-card": "cannot tell",
     }
-    said = {claim.id: "; ".join(claim.said) for claim in found.claims}
+    said = {claim.id: "; ".join(claim.answers) for claim in found.claims}
     assert "their -9 % is within this interval" in said["subnet-on-one-host"]
     assert "their -12 % is within this interval" in said["subnet-on-two-hosts"]
     assert "namespaces of one machine" in said["ten-times-on-one-host"]
@@ -131,7 +131,7 @@ def test_too_few_blocks_find_nothing_and_say_so(tmp_path: Path) -> None:
     assert analysis.answer == "No answer yet: too few complete blocks for an interval."
     assert analysis.result is not None
     assert {claim.verdict for claim in analysis.result.claims} == {"cannot tell"}
-    assert ("too few blocks for an interval",) in {claim.said for claim in analysis.result.claims}
+    assert ("too few blocks for an interval",) in {claim.answers for claim in analysis.result.claims}
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
 
 

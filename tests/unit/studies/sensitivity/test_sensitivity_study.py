@@ -18,7 +18,7 @@ from contend.engine.plan import make_plan
 from contend.errors import BadInput, ScenarioError, WorkloadError
 from contend.scenario.yaml_file import read_yaml
 from contend.studies.scenarios import load, parse, to_yaml
-from contend.studies.sensitivity.findings import place, unpredicted
+from contend.studies.sensitivity.findings import best_placement, unpredicted
 from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import read
 from contend.workloads.instance import resolve
@@ -187,6 +187,6 @@ def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) ->
     assert "nginx" not in analysis.answer.partition(" beside ")[2].partition(",")[0]
     assert unpredicted(of) == "how hard nginx presses on the probes was not measured"
     with pytest.raises(BadInput, match="no placement: how hard nginx"):
-        place(of, 3)
+        best_placement(of, 3)
     document, _ = advise(load_report(run), hosts=3, worst=False)
     assert document.placement is None and document.refused == (of.refused or unpredicted(of))

@@ -264,7 +264,7 @@ def test_nothing_of_this_host_is_blamed_for_what_instances_lose(tmp_path: Path) 
 
 def test_where_nothing_is_told_of_backends_that_is_said() -> None:
     told: Any = {"hosts": {"measured": "a", "neighbour": "b"}, "emulated": False, "backends": {}}
-    (where, unseen) = cloud_pools.told(told)
+    (where, unseen) = cloud_pools.record_lines(told)
     assert where == "instances on a and b; the cloud does not tell this user of backends"
     assert "not seen" in unseen
     assert list(cloud_pools.shared(told)) == []

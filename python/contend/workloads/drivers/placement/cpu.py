@@ -16,7 +16,7 @@ _STAT = Path("/proc/stat")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """At one moment. busy_s: of all CPUs, all but idle, waiting for I/O and stolen; softirq_s: a part of it."""
+    """CPU time at one moment. busy_s: of all CPUs, all but idle, waiting for I/O and stolen; softirq_s: a part of it."""
 
     at_ns: int
     busy_s: float
@@ -28,7 +28,7 @@ class Reading:
 
 
 def parse(text: str, at_ns: int, ticks_per_s: int) -> Reading:
-    """The first line of /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice. Guests' time is
+    """Parse the first line of /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice. Guests' time is
     part of user's (man 5 proc).
 
     >>> parse("cpu  100 10 50 900 5 1 20 3 0 0\\ncpu0 1", 7, 100)

@@ -37,15 +37,16 @@ Ends = tuple[tuple[str, Placed], tuple[str, Placed]]
 """Role and place of a pair's client and server."""
 
 
-def run(pairs: Sequence[Ends], asked: Traffic, way: Way) -> dict[str, Any]:
-    """The trial's document. Raises TrialFailed, HostFailed."""
-    return asyncio.run(_run(pairs, asked, way))
+def run(pairs: Sequence[Ends], traffic: Traffic, way: Way) -> dict[str, Any]:
+    """Run one trial and return its document. Raises TrialFailed, HostFailed."""
+    return asyncio.run(_run(pairs, traffic, way))
 
 
-async def _run(pairs: Sequence[Ends], asked: Traffic, way: Way) -> dict[str, Any]:
+async def _run(pairs: Sequence[Ends], traffic: Traffic, way: Way) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         opened = await asyncio.gather(
-            *(connect(role, place, way) for pair in pairs for role, place in pair), return_exceptions=True
+            *(connect(role, instance, way) for pair in pairs for role, instance in pair),
+            return_exceptions=True,
         )
         for connection in opened:
             if not isinstance(connection, BaseException):
@@ -57,9 +58,9 @@ async def _run(pairs: Sequence[Ends], asked: Traffic, way: Way) -> dict[str, Any
             _Pair(client, server, pair[1][1].address)
             for pair, client, server in zip(pairs, opened[::2], opened[1::2], strict=True)
         ]  # fmt: skip
-        sent = await _send(ends, asked)
-        told = await _request(ends, asked)
-    return {"schema_version": 1, **asdict(asked), "pairs": len(pairs), **sent, **told}
+        sent = await _send(ends, traffic)
+        answered = await _request(ends, traffic)
+    return {"schema_version": 1, **asdict(traffic), "pairs": len(pairs), **sent, **answered}
 
 
 async def _closed(connection: SSHClientConnection) -> None:
@@ -76,98 +77,100 @@ class _Pair:
         self.address = address
 
 
-async def _send(pairs: Sequence[_Pair], asked: Traffic) -> dict[str, Any]:
-    limit_s = asked.seconds + IDLE_S + _LATE_S
+async def _send(pairs: Sequence[_Pair], traffic: Traffic) -> dict[str, Any]:
+    limit_s = traffic.seconds + IDLE_S + _LATE_S
     async with contextlib.AsyncExitStack() as stack:
         servers = [
             await stack.enter_async_context(
-                _started(pair.server, server_words(asked, pair.address, limit_s), "Server listening")
+                _started(pair.server, server_words(traffic, pair.address, limit_s), "Server listening")
             )
             for pair in pairs
         ]
-        told = await asyncio.gather(
-            *(_said(pair.client, client_words(asked, pair.address, limit_s), limit_s) for pair in pairs)
+        outputs = await asyncio.gather(
+            *(_output(pair.client, client_words(traffic, pair.address, limit_s), limit_s) for pair in pairs)
         )
         heard = await asyncio.gather(*(_rest(server, _LATE_S) for server in servers))
-    return figures([*told], [*heard])
+    return figures([*outputs], [*heard])
 
 
 def figures(clients: Sequence[str], servers: Sequence[str]) -> dict[str, Any]:
-    """Figures of all pairs together, from both ends' output. CPU seconds are those of the guests, beyond what each
+    """Sum up all pairs, from both ends' output. CPU seconds are those of the guests, beyond what each
     is busy without load; what their hosts spend for them is not seen. Raises TrialFailed."""
-    spent = [spent_of(said) for said in (*clients, *servers)]
-    read = [iperf(document_of(said)) for said in clients]
+    spent = [spent_of(output) for output in (*clients, *servers)]
+    read = [iperf(document_of(output)) for output in clients]
     together = cpu.Spent(
         math.fsum(of.host_s for of in spent),
         math.fsum(of.softirq_s for of in spent),
         math.fsum(of.idle_share for of in spent),
     )
-    found = moved(read, together, 0.0)
-    by = found.pop("cpu_s_per_gb")
-    return {**found, "guests_cpu_s_per_gb": {"all": by["host"], "softirq": by["softirq"]}}
+    totals = moved(read, together, 0.0)
+    by = totals.pop("cpu_s_per_gb")
+    return {**totals, "guests_cpu_s_per_gb": {"all": by["host"], "softirq": by["softirq"]}}
 
 
-def client_words(asked: Traffic, address: str, limit_s: float) -> str:
-    """The command of a pair's client."""
-    words = f"iperf3 --client {address} --port {asked.port} --length {asked.message}"
-    words += f" --time {max(1, round(asked.seconds))} --json"
-    words += " --udp --bitrate 0" if asked.protocol == "udp" else ""
+def client_words(traffic: Traffic, address: str, limit_s: float) -> str:
+    """Shell command of a pair's client."""
+    words = f"iperf3 --client {address} --port {traffic.port} --length {traffic.message}"
+    words += f" --time {max(1, round(traffic.seconds))} --json"
+    words += " --udp --bitrate 0" if traffic.protocol == "udp" else ""
     return f"{_STAT}; s; sleep {IDLE_S}; s; timeout {limit_s:.0f} {words}; s"
 
 
-def server_words(asked: Traffic, address: str, limit_s: float) -> str:
-    """The command of a pair's server, which ends by itself when no client comes. Bound, so that answers to datagrams come
-    from the address that was asked."""
-    words = f"iperf3 --server --bind {address} --one-off --forceflush --port {asked.port}"
+def server_words(traffic: Traffic, address: str, limit_s: float) -> str:
+    """Shell command of a pair's server, which ends by itself when no client comes. It is bound, so that answers to datagrams
+    come from the address that the client sent to."""
+    words = f"iperf3 --server --bind {address} --one-off --forceflush --port {traffic.port}"
     return f"{_STAT}; s; sleep {IDLE_S}; s; timeout {limit_s:.0f} {words}; s"
 
 
-def spent_of(said: str) -> cpu.Spent:
+def spent_of(output: str) -> cpu.Spent:
     """CPU seconds of a guest, from the three readings around its tool. Raises TrialFailed."""
     readings: list[cpu.Reading] = []
     with contextlib.suppress(ValueError):  # then one is missing
-        for line in said.splitlines():
-            mark, _, told = line.partition(" ")
+        for line in output.splitlines():
+            mark, _, text = line.partition(" ")
             if mark == _MARK:
-                uptime, _, stat = told.partition(" ")
+                uptime, _, stat = text.partition(" ")
                 readings.append(cpu.parse(stat, round(float(uptime) * 1e9), TICKS_PER_S))
     if len(readings) != 3:
-        raise TrialFailed(f"an instance did not tell its CPU time: {said.strip()[-200:]!r}")
+        raise TrialFailed(f"an instance did not tell its CPU time: {output.strip()[-200:]!r}")
     return cpu.spent((readings[0], readings[1]), (readings[1], readings[2]))
 
 
-def document_of(said: str) -> dict[str, Any]:
+def document_of(output: str) -> dict[str, Any]:
     """Parse what iperf3 printed between the readings. Raises TrialFailed."""
-    text = "\n".join(line for line in said.splitlines() if not line.startswith(_MARK))
+    text = "\n".join(line for line in output.splitlines() if not line.startswith(_MARK))
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except ValueError as error:
         raise TrialFailed(f"iperf3 in an instance printed no JSON: {text.strip()[-200:]!r}") from error
-    assert isinstance(told, dict)
-    return told
+    assert isinstance(document, dict)
+    return document
 
 
-async def _request(pairs: Sequence[_Pair], asked: Traffic) -> dict[str, Any]:
+async def _request(pairs: Sequence[_Pair], traffic: Traffic) -> dict[str, Any]:
     source = Path(respond.__file__).read_text(encoding="utf-8")
-    limit_s = asked.seconds + respond.DRAIN_S + _LATE_S
-    port = asked.port + 1
+    limit_s = traffic.seconds + respond.DRAIN_S + _LATE_S
+    port = traffic.port + 1
     async with contextlib.AsyncExitStack() as stack:
         for pair in pairs:
-            words = f"python3 - serve {asked.protocol} {pair.address} {port} {asked.message} {limit_s:.0f}"
+            words = (
+                f"python3 - serve {traffic.protocol} {pair.address} {port} {traffic.message} {limit_s:.0f}"
+            )
             await stack.enter_async_context(_started(pair.server, words, "listening", source))
-        told = await asyncio.gather(
+        outputs = await asyncio.gather(
             *(
-                _said(
+                _output(
                     pair.client,
-                    f"python3 - pace {asked.protocol} {pair.address} {port} {asked.message} {asked.seconds:g}"
-                    f" {asked.rate:g} {asked.seed + number}",
+                    f"python3 - pace {traffic.protocol} {pair.address} {port} {traffic.message} {traffic.seconds:g}"
+                    f" {traffic.rate:g} {traffic.seed + number}",
                     limit_s,
                     source,
                 )
                 for number, pair in enumerate(pairs)
             )
         )
-    return requests([json.loads(said) for said in told])
+    return requests([json.loads(text) for text in outputs])
 
 
 class _Running(NamedTuple):
@@ -191,8 +194,10 @@ async def _started(
             while not seen or until not in seen[-1]:
                 line = await asyncio.wait_for(process.stdout.readline(), _LATE_S)
                 if not line:
-                    said = (await process.stderr.read()).strip()[-200:]
-                    raise TrialFailed(f"'{words[-80:]}' ended in an instance: {said or ''.join(seen)[-200:]}")
+                    errors = (await process.stderr.read()).strip()[-200:]
+                    raise TrialFailed(
+                        f"'{words[-80:]}' ended in an instance: {errors or ''.join(seen)[-200:]}"
+                    )
                 seen.append(line)
         except TimeoutError as error:
             raise TrialFailed(f"'{words[-80:]}' does not listen in an instance") from error
@@ -212,7 +217,7 @@ async def _rest(running: _Running, limit_s: float) -> str:
     return running.seen + str(rest)
 
 
-async def _said(connection: SSHClientConnection, words: str, limit_s: float, given: str = "") -> str:
+async def _output(connection: SSHClientConnection, words: str, limit_s: float, given: str = "") -> str:
     """Run a command and return what it prints. Raises TrialFailed when it fails without a word, or does not end."""
     try:
         done = await ssh.ask(connection, words, given, limit_s=limit_s + _LATE_S)
@@ -221,7 +226,7 @@ async def _said(connection: SSHClientConnection, words: str, limit_s: float, giv
             raise TrialFailed(
                 f"'{words[-80:]}' did not end in an instance", hint="is it overloaded?"
             ) from error
-        raise HostFailed(f"the connection to an instance broke: {error.said}") from error
+        raise HostFailed(f"the connection to an instance broke: {error.why}") from error
     if not done.out.strip():
         raise TrialFailed(f"'{words[-80:]}' failed in an instance: {done.err.strip()[-300:]}")
     return done.out

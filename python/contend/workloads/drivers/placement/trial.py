@@ -1,4 +1,4 @@
-"""One trial: so many pairs at once send as much as they can, then request and answer at a stated rate."""
+"""One trial: all pairs at once send as much as they can, then request and answer at a stated rate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ P999_OF = 1000
 
 
 class EndHost(Protocol):
-    """Where an end of a pair runs. A namespace here; an instance of a cloud can be another."""
+    """Runs an end of a pair: here in a network namespace; it could be an instance of a cloud."""
 
     @property
     def address(self) -> str: ...
@@ -56,26 +56,26 @@ class Traffic:
 
 @dataclass
 class Called:
-    """A child process that runs a function in its place and writes what it returns as JSON."""
+    """A child process that runs a function and writes its result as JSON."""
 
     pid: int
-    told: int  # descriptor
+    result_fd: int
 
     def result(self, until_s: float) -> Any:
         """The child's result. Raises TrialFailed when it failed or was not done in time."""
         parts = []
         while True:
             left = until_s - time.monotonic()
-            if left <= 0 or not select.select([self.told], [], [], left)[0]:
+            if left <= 0 or not select.select([self.result_fd], [], [], left)[0]:
                 raise TrialFailed("an end of a pair did not end in time", hint="is the host overloaded?")
-            data = os.read(self.told, 1 << 20)
+            data = os.read(self.result_fd, 1 << 20)
             if not data:
                 break
             parts.append(data)
-        said = json.loads(b"".join(parts) or b'{"error": "it ended without a word"}')
-        if "error" in said:
-            raise TrialFailed(f"an end of a pair failed: {said['error']}")
-        return said["result"]
+        answer = json.loads(b"".join(parts) or b'{"error": "it ended without a word"}')
+        if "error" in answer:
+            raise TrialFailed(f"an end of a pair failed: {answer['error']}")
+        return answer["result"]
 
     def end(self) -> None:
         """Kill and reap it. Idempotent."""
@@ -83,7 +83,7 @@ class Called:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-            os.close(self.told)
+            os.close(self.result_fd)
             self.pid = 0
 
 
@@ -101,7 +101,7 @@ class InNamespace:
             )
 
     def call(self, act: Callable[[], Any]) -> Called:
-        """This process has one thread, so a forked child may go on in Python."""
+        """Run a function in the namespace, in a forked child: this process has one thread, so that is safe."""
         out, into = os.pipe()
         if pid := os.fork():
             os.close(into)
@@ -110,12 +110,12 @@ class InNamespace:
         try:
             try:
                 with network.inside(self.namespace):
-                    said = {"result": act()}
+                    answer = {"result": act()}
                 code = 0
             except (OSError, ContendError) as error:
-                said = {"error": str(error)}
+                answer = {"error": str(error)}
             with os.fdopen(into, "wb") as file:
-                file.write(json.dumps(said).encode())
+                file.write(json.dumps(answer).encode())
         finally:
             os._exit(code)
 
@@ -127,30 +127,30 @@ Pair = tuple[EndHost, EndHost]
 """Client and server."""
 
 
-def run(pairs: Sequence[Pair], asked: Traffic, out: Path, iperf3: str = "iperf3") -> dict[str, Any]:
-    """The trial's document. Raises TrialFailed."""
-    moved = _send(pairs, asked, out, iperf3)
-    return {"schema_version": 1, **asdict(asked), "pairs": len(pairs), **moved, **_request(pairs, asked)}
+def run(pairs: Sequence[Pair], traffic: Traffic, out: Path, iperf3: str = "iperf3") -> dict[str, Any]:
+    """Run one trial and return its document. Raises TrialFailed."""
+    moved = _send(pairs, traffic, out, iperf3)
+    return {"schema_version": 1, **asdict(traffic), "pairs": len(pairs), **moved, **_request(pairs, traffic)}
 
 
 # ---- as much as they can
 
 
-def _send(pairs: Sequence[Pair], asked: Traffic, out: Path, iperf3: str) -> dict[str, Any]:
+def _send(pairs: Sequence[Pair], traffic: Traffic, out: Path, iperf3: str) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         servers = []
         for _, server in pairs:
-            argv = [iperf3, "--server", "--port", str(asked.port), "--one-off", "--interval", "0"]
+            argv = [iperf3, "--server", "--port", str(traffic.port), "--one-off", "--interval", "0"]
             servers.append(stack.enter_context(_ended(server.start(argv))))
         for (_, server), process in zip(pairs, servers, strict=True):
-            _await(functools.partial(server.listening, asked.port), process)
+            _await(functools.partial(server.listening, traffic.port), process)
         idle = _idle()
         before = cpu.Reading.now()
         clients = [
-            stack.enter_context(_ended(client.start(_client(asked, server.address, out, number, iperf3))))
+            stack.enter_context(_ended(client.start(_client(traffic, server.address, out, number, iperf3))))
             for number, (client, server) in enumerate(pairs)
         ]
-        used_s = [_reaped(process, asked.seconds + _LATE_S) for process in clients]
+        used_s = [_reaped(process, traffic.seconds + _LATE_S) for process in clients]
         after = cpu.Reading.now()
         used_s += [_reaped(process, _LATE_S) for process in servers]
     read = [
@@ -159,32 +159,32 @@ def _send(pairs: Sequence[Pair], asked: Traffic, out: Path, iperf3: str) -> dict
     return moved(read, cpu.spent(idle, (before, after)), math.fsum(used_s))
 
 
-def _client(asked: Traffic, address: str, out: Path, number: int, iperf3: str) -> list[str]:
-    argv = [iperf3, "--client", address, "--port", str(asked.port), "--length", str(asked.message)]
+def _client(traffic: Traffic, address: str, out: Path, number: int, iperf3: str) -> list[str]:
+    argv = [iperf3, "--client", address, "--port", str(traffic.port), "--length", str(traffic.message)]
     argv += [
         "--time",
-        str(max(1, round(asked.seconds))),
+        str(max(1, round(traffic.seconds))),
         "--json",
         "--logfile",
         str(out / f"iperf3-{number}.json"),
     ]
-    if asked.protocol == "udp":
+    if traffic.protocol == "udp":
         argv += ["--udp", "--bitrate", "0"]
     (out / f"iperf3-{number}.json").unlink(missing_ok=True)  # it appends
     return argv
 
 
-def iperf(told: dict[str, Any]) -> dict[str, float]:
+def iperf(document: dict[str, Any]) -> dict[str, float]:
     """Figures of one iperf3 client on what arrived: bytes, bytes a second, datagrams sent and lost (0 of TCP).
 
     Raises TrialFailed with its own words.
     """
-    if told.get("error"):
+    if document.get("error"):
         raise TrialFailed(
-            f"iperf3: {told['error']}", hint="ip netns exec NAMESPACE iperf3 --client … shows it"
+            f"iperf3: {document['error']}", hint="ip netns exec NAMESPACE iperf3 --client … shows it"
         )
-    end = told["end"]
-    if told["start"]["test_start"]["protocol"] == "UDP":
+    end = document["end"]
+    if document["start"]["test_start"]["protocol"] == "UDP":
         # Of UDP `sum` is what was sent, with the losses that the receiver saw.
         total = end["sum"]
         sent, lost = float(total["packets"]), float(total["lost_packets"])
@@ -254,13 +254,13 @@ def _await(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + _READY_S
     while not ready():
         if process.poll() is not None or time.monotonic() > until:
-            said = (
+            errors = (
                 process.stderr.read().decode(errors="replace")
                 if process.poll() is not None and process.stderr
                 else ""
             )
             raise TrialFailed(
-                "an iperf3 server did not listen", hint=said.strip()[-200:] or "is the host overloaded?"
+                "an iperf3 server did not listen", hint=errors.strip()[-200:] or "is the host overloaded?"
             )
         time.sleep(0.002)
 
@@ -284,41 +284,41 @@ def _reaped(process: subprocess.Popen[bytes], within_s: float) -> float:
 # ---- at a stated rate
 
 
-def _request(pairs: Sequence[Pair], asked: Traffic) -> dict[str, Any]:
+def _request(pairs: Sequence[Pair], traffic: Traffic) -> dict[str, Any]:
     servers: list[Called] = []
     clients: list[Called] = []
     try:
         for _, server in pairs:
-            serve = functools.partial(_serve, asked, server.address)
+            serve = functools.partial(_serve, traffic, server.address)
             servers.append(server.call(serve))
-        until = time.monotonic() + asked.seconds + respond.DRAIN_S + _LATE_S
+        until = time.monotonic() + traffic.seconds + respond.DRAIN_S + _LATE_S
         for number, (client, server) in enumerate(pairs):
-            due = respond.schedule(asked.rate, asked.seconds, asked.seed + number)
-            clients.append(client.call(functools.partial(_pace, asked, server.address, due)))
-        told = [client.result(until) for client in clients]
+            due = respond.schedule(traffic.rate, traffic.seconds, traffic.seed + number)
+            clients.append(client.call(functools.partial(_pace, traffic, server.address, due)))
+        results = [client.result(until) for client in clients]
     finally:
         for child in (*clients, *servers):
             child.end()
-    return requests(told)
+    return requests(results)
 
 
-def _serve(asked: Traffic, address: str) -> None:
-    with respond.listen(asked.protocol, address, asked.port + 1) as served:
-        respond.answer(served, asked.message)
+def _serve(traffic: Traffic, address: str) -> None:
+    with respond.listen(traffic.protocol, address, traffic.port + 1) as served:
+        respond.answer(served, traffic.message)
 
 
-def _pace(asked: Traffic, address: str, due: list[int]) -> dict[str, Any]:
+def _pace(traffic: Traffic, address: str, due: list[int]) -> dict[str, Any]:
     # The servers were forked a moment ago.
     until = time.monotonic() + _READY_S
     while True:
         try:
             of = respond.pace(
-                asked.protocol,
+                traffic.protocol,
                 address,
-                asked.port + 1,
-                message=asked.message,
+                traffic.port + 1,
+                message=traffic.message,
                 due_ns=due,
-                seconds=asked.seconds,
+                seconds=traffic.seconds,
             )
         except ConnectionRefusedError:
             if time.monotonic() > until:
@@ -328,7 +328,7 @@ def _pace(asked: Traffic, address: str, due: list[int]) -> dict[str, Any]:
             return {"due": of.due, "latencies_s": of.latencies_s, "lateness_s": of.lateness_s}
 
 
-def requests(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def requests(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Figures of all pairs: percentiles of what a user waits, of how late the pacer was, and how many were answered.
 
     >>> one = {"due": 4, "latencies_s": [0.001, 0.002, 0.003], "lateness_s": [0.0] * 4}
@@ -336,9 +336,9 @@ def requests(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
     >>> found["latency_s"]["p50"], found["answered"], "p99.9" in found["latency_s"]
     (0.002, 0.75, False)
     """
-    waits = sorted(wait for of in told for wait in of["latencies_s"])
-    late = sorted(wait for of in told for wait in of["lateness_s"])
-    due = sum(of["due"] for of in told)
+    waits = sorted(wait for of in results for wait in of["latencies_s"])
+    late = sorted(wait for of in results for wait in of["lateness_s"])
+    due = sum(of["due"] for of in results)
     if not waits:
         raise TrialFailed(f"none of {due} requests was answered", hint="a lower rate, or fewer pairs")
     latency = {"p50": nearest(waits, 0.5), "p99": nearest(waits, 0.99)}

@@ -1,4 +1,4 @@
-"""`python -m contend.workloads.drivers.rpc.end`: one end of an RPC by oslo.messaging, spoken to by lines of JSON.
+"""`python -m contend.workloads.drivers.rpc.end`: one end of an RPC by oslo.messaging, controlled by lines of JSON.
 
 The first line is its options; it answers `{"ready": …, "queues": […]}`. Then a driver runs a phase for each line, and a
 service tells its counts (`counts`), the calls it took (`calls`), or takes so long for each from then on (`work SECONDS`);
@@ -34,8 +34,8 @@ class Either(Protocol):
 
 
 def main() -> int:
-    """0; 1 or 2 with one line of what went wrong, for who started it; 130 after SIGTERM, which comes to it and to who
-    started it at once."""
+    """Run one end and return the exit code: 0; 1 or 2 with the error as a line of JSON; 130 after SIGTERM, which reaches its
+    parent at the same time."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _live()
@@ -89,10 +89,10 @@ def _tell(end: Any, line: str) -> dict[str, Any]:
         sent, received = tcp_bytes()
         return {**end.counts(), "bytes_sent": sent, "bytes_received": received}
     before = tcp_bytes()
-    told = end.run(Phase.from_json(line))
+    figures = end.run(Phase.from_json(line))
     after = tcp_bytes()
-    told |= {"bytes_sent": after[0] - before[0], "bytes_received": after[1] - before[1]}
-    return {**told, "queues": end.names()}
+    figures |= {"bytes_sent": after[0] - before[0], "bytes_received": after[1] - before[1]}
+    return {**figures, "queues": end.names()}
 
 
 def _open(options: End, url: str) -> Either:
@@ -103,7 +103,7 @@ def _open(options: End, url: str) -> Either:
 
 
 def tcp_bytes() -> tuple[int, int]:
-    """Bytes of TCP's payload that this process's open connections have sent (and were acknowledged) and received."""
+    """Count bytes of TCP payload that this process's open connections have sent (and were acknowledged) and received."""
     sent = received = 0
     for entry in Path("/proc/self/fd").iterdir():
         try:
@@ -112,17 +112,17 @@ def tcp_bytes() -> tuple[int, int]:
             with socket.socket(fileno=os.dup(int(entry.name))) as one:
                 if one.family not in (socket.AF_INET, socket.AF_INET6) or one.type != socket.SOCK_STREAM:
                     continue
-                told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                tcp_info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         except OSError:
             continue
-        if len(told) >= _TCP_INFO_BYTES.size:
-            acked, got = _TCP_INFO_BYTES.unpack_from(told)
+        if len(tcp_info) >= _TCP_INFO_BYTES.size:
+            acked, got = _TCP_INFO_BYTES.unpack_from(tcp_info)
             sent, received = sent + acked, received + got
     return sent, received
 
 
-def _say(told: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def _say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
 

@@ -30,10 +30,10 @@ def arrivals(rate: float, seconds: float, seed: int) -> list[int]:
     >>> [round(at / 1e9, 2) for at in arrivals(2, 3, seed=1)]
     [0.58, 0.82, 1.38, 1.53, 1.75, 2.13]
     """
-    drawn, at, found = random.Random(f"arrivals/{seed}"), 0.0, []
+    drawn, at, due_ns = random.Random(f"arrivals/{seed}"), 0.0, []
     while (at := at + drawn.expovariate(rate)) < seconds:
-        found.append(round(at * 1e9))
-    return found
+        due_ns.append(round(at * 1e9))
+    return due_ns
 
 
 def evenly(rate: float, seconds: float) -> list[int]:
@@ -46,15 +46,15 @@ def evenly(rate: float, seconds: float) -> list[int]:
 
 
 def due_times(phase: Phase) -> list[int]:
-    """Due times of an open loop."""
+    """Times at which calls are due in an open loop, ns."""
     if phase.poisson:
         return arrivals(phase.rate, phase.seconds, phase.seed)
     return evenly(phase.rate, phase.seconds)
 
 
 def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any]:
-    """Load with so many callers at a time. call: of a number, what went wrong, empty if nothing did, beginning with
-    `timed out` for a call that nobody answered."""
+    """Call with so many callers at a time, and return the counts. call: makes the call of a number and returns what went
+    wrong: "" if nothing did, `timed out…` for a call that nobody answered."""
     times = due_times(phase) if phase.rate else None
     numbers, records, errors = itertools.count(), [], []
     start_ns = 0
@@ -99,12 +99,12 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
         thread.join(max(0.0, deadline - time.monotonic()))
     end_ns = time.monotonic_ns() - start_ns
     records = list(records)  # callers that wait still add to it
-    told = summary(records, len(times) if times is not None else len(records), end_ns, phase)
+    document = summary(records, len(times) if times is not None else len(records), end_ns, phase)
     if phase.calls and times is not None:
-        told["calls"] = [[r.number, r.due_ns, r.done_ns, r.outcome] for r in records]
+        document["calls"] = [[r.number, r.due_ns, r.done_ns, r.outcome] for r in records]
         begun = {record.number for record in records}
-        told["calls"] += [[k, at, end_ns, "unfinished"] for k, at in enumerate(times) if k not in begun]
-    return told | {
+        document["calls"] += [[k, at, end_ns, "unfinished"] for k, at in enumerate(times) if k not in begun]
+    return document | {
         "start_ns": start_ns,
         "last_error": errors[-1] if errors else "",
         "cpu_ns": time.process_time_ns() - cpu_ns,

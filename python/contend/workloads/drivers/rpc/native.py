@@ -1,4 +1,4 @@
-"""Ends by contend's own driver: contend-rpc, a program of its own, which is document what to be by a JSON document."""
+"""Ends by contend's own driver: contend-rpc, a program of its own, which reads its role from a JSON document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMOVE_S = 60.0
 
 
 def program() -> Path:
-    """Where contend-rpc is. Raises CannotHonour where there is none, as where contend was set up for its demo."""
+    """Path of contend-rpc. Raises CannotHonour where there is none, as after a setup for the demo only."""
     path = programs.find(PROGRAM)
     if path is None:
         error = f"{PROGRAM}, contend's driver for RPC, is not installed"
@@ -31,7 +31,8 @@ def program() -> Path:
 
 
 def order(end: End, url: str) -> dict[str, Any]:
-    """The document that contend-rpc reads, for one end: see crates/rpc/src/order.rs. It holds the broker's password."""
+    """Write the document that contend-rpc reads, for one end: see crates/rpc/src/order.rs. It holds the broker's
+    password."""
     document: dict[str, Any] = {"role": end.role, "url": url}
     document |= {name: getattr(end, name) for name in ("exchange", "topic", "semantics", "envelope")}
     document |= {name: getattr(end, name) for name in ("quorum", "host", "reconnect")}
@@ -44,7 +45,7 @@ def order(end: End, url: str) -> dict[str, Any]:
 
 
 def remove(url: str, queues: Sequence[str], exchanges: Sequence[str]) -> None:
-    """Remove them from the broker with what is in them; those that are not there are no error.
+    """Remove queues and exchanges from the broker with their content; those that are not there are no error.
 
     Raises BadInput where the broker cannot be reached or refuses us, CannotHonour, HostFailed.
     """
@@ -72,6 +73,6 @@ def remove(url: str, queues: Sequence[str], exchanges: Sequence[str]) -> None:
 
 
 def error_of(document: Mapping[str, Any]) -> ContendError:
-    """The error that an end tells of."""
+    """Make the error that an end has reported."""
     kind = BadInput if document.get("code") == BadInput.exit_code else HostFailed
     return kind(document["error"], hint=document["hint"])

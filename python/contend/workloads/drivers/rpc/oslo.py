@@ -50,7 +50,7 @@ class _Ends:
 
 
 class Driver(_Ends):
-    """The caller."""
+    """The end that calls."""
 
     def __init__(self, end: End, url: str) -> None:
         super().__init__(end, url)
@@ -87,7 +87,7 @@ class Driver(_Ends):
 
 
 class Service(_Ends):
-    """The simulated service: whatever is asked, it has the same answer."""
+    """The end that serves: it gives every call the same answer."""
 
     def __init__(self, end: End, url: str) -> None:
         super().__init__(end, url)

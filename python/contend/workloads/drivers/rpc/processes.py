@@ -1,4 +1,4 @@
-"""The ends' processes: started, spoken to by lines of JSON, ended."""
+"""The processes of both ends: starts them, exchanges lines of JSON with them, ends them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _END_S = 15.0
 
 
 class Starter(Protocol):
-    """A test bed, for one: starts processes and knows them again. options: as subprocess.Popen takes them."""
+    """Starts processes and finds them again, as a test bed does. options: as subprocess.Popen takes them."""
 
     def popen(
         self, command: Sequence[str], env: Mapping[str, str], **options: Any
@@ -30,7 +30,7 @@ class Starter(Protocol):
 
 
 class Process:
-    """One end. It ends with whoever made it: nobody can tell it anything then.
+    """The process of one end. It ends with its parent.
 
     command: a program that is spoken to as `contend.workloads.drivers.rpc.end` is, for an end by a library that contend does
     not know. A native one is contend-rpc.
@@ -80,7 +80,7 @@ class Process:
         return cpu_ns(self.pid)
 
     def ready(self) -> None:
-        """Wait until it is. Raises BadInput for what the user gave wrong, HostFailed for everything else."""
+        """Wait until the end is ready. Raises BadInput for wrong input of the user's, HostFailed for everything else."""
         self.hear(_START_S)
 
     def ask(self, line: str, limit_s: float) -> dict[str, Any]:
@@ -94,34 +94,34 @@ class Process:
             self._process.stdin.flush()
 
     def hear(self, limit_s: float) -> dict[str, Any]:
-        """Its next line. Raises the error that it tells of, and HostFailed if it ends or says nothing for so long."""
+        """Read its next answer. Raises the error that it reports, and HostFailed if it ends or is silent for `limit_s`."""
         stdout = self._process.stdout
         assert stdout is not None
         what = f"the {self.end.role} ({self.end.library})"
         if not select.select([stdout], [], [], limit_s)[0]:
             raise HostFailed(f"{what} said nothing for {limit_s:.0f} s", hint="does the broker still answer?")
-        told = self._next(stdout)
-        if told is None:
+        answer = self._next(stdout)
+        if answer is None:
             code = self._process.wait(_END_S)
             raise HostFailed(f"{what} ended with {code}", hint="what it said is on standard error")
-        if "error" in told:
-            raise native.error_of(told)
-        return told
+        if "error" in answer:
+            raise native.error_of(answer)
+        return answer
 
     def _next(self, stdout: IO[str]) -> dict[str, Any] | None:
         """Its next answer; None after the last."""
         for line in stdout:
             try:
-                told: dict[str, Any] = json.loads(line)
+                answer: dict[str, Any] = json.loads(line)
             except ValueError:  # an answer that was cut short, or the end of one
                 continue
-            self._learn(told)
-            if "over" not in told:
-                return told
+            self._learn(answer)
+            if "over" not in answer:
+                return answer
         return None
 
-    def _learn(self, told: Mapping[str, Any]) -> None:
-        self.queues += [name for name in told.get("queues", ()) if name not in self.queues]
+    def _learn(self, answer: Mapping[str, Any]) -> None:
+        self.queues += [name for name in answer.get("queues", ()) if name not in self.queues]
 
     def close(self) -> None:
         """Idempotent."""
@@ -144,13 +144,13 @@ class Process:
 
 
 def hear_all(processes: Sequence[Process], limit_s: float) -> list[dict[str, Any]]:
-    """A line of each."""
+    """Read one answer of each process."""
     deadline = time.monotonic() + limit_s
     return [process.hear(max(1.0, deadline - time.monotonic())) for process in processes]
 
 
 def cpu_ns(pid: int) -> int:
-    """CPU time of a process so far, all its threads, those that have ended too; of any user's, to the nanosecond.
+    """CPU time of a process of any user so far, ns, with all its threads, those that have ended too.
 
     The clock that clock_getcpuclockid(3) makes of the pid. Raises HostFailed where the process has gone.
     """

@@ -25,14 +25,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """When it began and when it was undone; each is a time between two, nanoseconds after the load began."""
+    """When a fault began and when it was undone; each lies between two times, ns after the load began."""
 
     began_ns: tuple[int, int]
     undone_ns: tuple[int, int]
 
 
 def reckon(calls: Sequence[Call], handled: Iterable[int], fault: Fault, in_time_ns: int) -> dict[str, Any]:
-    """The document of one trial. handled: the number of each call that the service took, as often as it did.
+    """Reckon up one trial as a document. handled: the number of each call that the service took, as often as it did.
 
     lost: nobody ever told the caller anything; failed: it was told of an error. Shares have Clopper–Pearson bounds: of a
     count of 0 too there is more to say than 0.
@@ -70,7 +70,7 @@ def reckon(calls: Sequence[Call], handled: Iterable[int], fault: Fault, in_time_
 
 
 def recovery(ordered: Sequence[Call], fault: Fault, in_time_ns: int) -> dict[str, Any]:
-    """From the fault until answers flow again as they are asked for, seconds: between the last call that was not answered
+    """Time from the fault until answers keep up with requests, seconds: between the last call that was not answered
     in time, and the next one, after which all were; by when they were due, so that a backlog counts too.
 
     The pace is what tells these two apart: at 20 calls a second the interval is 0.05 s wide, and what it took to bring the
@@ -94,7 +94,7 @@ def recovery(ordered: Sequence[Call], fault: Fault, in_time_ns: int) -> dict[str
 
 
 def backlog(calls: Iterable[Call]) -> int:
-    """Most calls that were due and had not ended at one time."""
+    """Largest number of calls that were due and had not ended at one time."""
     changes = sorted(change for call in calls for change in ((call.due_ns, 1), (call.done_ns, -1)))
     most = now = 0
     for _, change in changes:

@@ -1,4 +1,4 @@
-"""A broker that is not ours: is it there, and are we welcome? And nothing of ours stays on it.
+"""A broker of the user's: checks that it answers and lets contend in, and removes contend's queues from it.
 
 By py-amqp, which oslo.messaging uses too: what one is let in by, so is the other. What it says never shows the password.
 """
@@ -21,7 +21,7 @@ _CONNECT_S = 10.0
 
 @dataclass(frozen=True)
 class Url:
-    """The first host that a transport_url names. Its password is in no message."""
+    """The first host that a transport_url names. No message shows its password."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> Url:
-        """Raises BadInput.
+        """Parse a transport_url. Raises BadInput.
 
         >>> one = Url.parse("rabbit://me:secret@a:1,me:secret@b:2/v%2Fh?ssl=1&ssl_ca_file=/ca.pem")
         >>> one.host, one.port, one.vhost, one.tls, one.authority
@@ -50,24 +50,24 @@ class Url:
             raise BadInput("the broker's URL has no HOST:PORT", hint=_SHAPE) from error
         if not host:
             raise BadInput("the broker's URL names no host", hint=_SHAPE)
-        asked = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        tls = asked.get("ssl", "").lower() in ("1", "true")
+        options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        tls = options.get("ssl", "").lower() in ("1", "true")
         known = parts.username is not None
         user, password = (
             (unquote(parts.username or ""), unquote(parts.password or "")) if known else ("guest",) * 2
         )
         vhost = unquote(parts.path.removeprefix("/")) or "/"
-        return cls(host, port, user, password, vhost, tls, asked.get("ssl_ca_file", ""))
+        return cls(host, port, user, password, vhost, tls, options.get("ssl_ca_file", ""))
 
 
 def check(url: str) -> str:
-    """The broker's version, once it has let us in. Raises BadInput for what the user can mend."""
+    """Log in to the broker and return its version. Raises BadInput for what the user can repair."""
     with _open(url) as connection:
         return str(connection.server_properties.get("version", ""))
 
 
 def remove(url: str, queues: Sequence[str], exchanges: Sequence[str]) -> None:
-    """Those that are not there are no error. Raises BadInput, HostFailed."""
+    """Remove queues and exchanges; those that are not there are no error. Raises BadInput, HostFailed."""
     with _open(url) as connection:
         channel = connection.channel()
         for queue in queues:

@@ -28,11 +28,11 @@ _SERVED = "rpc serve "
 
 def run(
     broker: trial.Broker,
-    asked: trial.CallOptions,
+    options: trial.CallOptions,
     out: Path,
     remove: Callable[[Sequence[str], Sequence[str]], None],
 ) -> dict[str, Any]:
-    """`trial.run` at saturation, with `serialising`: CPU seconds for a call, and their share of both ends'.
+    """Run `trial.run` at saturation, and add `serialising`: CPU seconds for a call, and their share of both ends'.
 
     Raises what that raises, and HostFailed for a trace that is not whole.
     """
@@ -50,15 +50,17 @@ def run(
     traces.mkdir()
     try:
         environment = launch.environment(wanted, {**os.environ, **broker.environment})
-        told = trial.run(replace(broker, environment=environment), replace(asked, rate=0.0), out, remove)
-        told["serialising"] = shares(summarise(traces), told["saturation"]["cpu_s_per_call"]["ends"])
+        document = trial.run(
+            replace(broker, environment=environment), replace(options, rate=0.0), out, remove
+        )
+        document["serialising"] = shares(summarise(traces), document["saturation"]["cpu_s_per_call"]["ends"])
     finally:
         shutil.rmtree(traces, ignore_errors=True)
-    return told
+    return document
 
 
 def shares(summary: TraceSummary, ends_s: float) -> dict[str, Any]:
-    """Shares in both ends' trace. ends_s: CPU seconds of a call. Calls are those that were served, the first too."""
+    """Shares of serialising in both ends' trace. ends_s: CPU seconds of a call. Counts every call served, the first too."""
     if lost := summary.told.get("lost", 0):
         raise HostFailed(f"the trace lost {lost} events", hint="is the disk full?")
     spans = {span.name: span for span in summary.spans}

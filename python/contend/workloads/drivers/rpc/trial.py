@@ -25,13 +25,14 @@ ROLES = ("client", "service", "broker")
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """urls: of driver and service, which may go to different nodes; they hold passwords. pids: of its processes, where
-    they are on this host. environment: of the ends, beside this process's own. bed: the one that the ends belong to."""
+    """A broker to call over. urls: of driver and service, which may go to different nodes; they hold passwords. pids: of
+    its processes, where they are on this host. environment: of the ends, beside this process's own. bed: the one that
+    the ends belong to."""
 
     urls: tuple[str, str]
     pids: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    told: Mapping[str, Any] | None = None
+    about: Mapping[str, Any] | None = None
     bed: Starter | None = None
 
 
@@ -53,26 +54,26 @@ class CallOptions:
 
 
 def run(
-    broker: Broker, asked: CallOptions, out: Path, remove: Callable[[Sequence[str], Sequence[str]], None]
+    broker: Broker, options: CallOptions, out: Path, remove: Callable[[Sequence[str], Sequence[str]], None]
 ) -> dict[str, Any]:
-    """The trial's document. remove: deletes queues and exchanges by their names, those that are there.
+    """Run one trial and return its document. remove: deletes queues and exchanges by their names, those that are there.
 
     Raises BadInput, HostFailed; whatever happened, nothing of it stays on the broker.
     """
     token = f"contend-{secrets.token_hex(6)}"
     arguments = out / "payloads.json"
-    made = payloads.documents(asked.payload, PAYLOADS, asked.seed)
+    made = payloads.documents(options.payload, PAYLOADS, options.seed)
     arguments.write_text(json.dumps(made), encoding="utf-8")
     services: list[Process] = []
     drivers: list[Process] = []
     ends: list[Process] = []
-    fanouts = [f"{token}-{k}_fanout" for k in range(asked.pairs)]
+    fanouts = [f"{token}-{k}_fanout" for k in range(options.pairs)]
     with cleared(ends, remove, [token, *fanouts]):
         for role, url, end, there in (
-            ("service", broker.urls[1], asked.service, services),
-            ("driver", broker.urls[0], asked.driver, drivers),
+            ("service", broker.urls[1], options.service, services),
+            ("driver", broker.urls[0], options.driver, drivers),
         ):
-            for k in range(asked.pairs):
+            for k in range(options.pairs):
                 named = replace(
                     end,
                     role=role,
@@ -81,12 +82,12 @@ def run(
                     server="service",
                     payloads=str(arguments),
                 )
-                command = asked.programs.get(end.library, ())
+                command = options.programs.get(end.library, ())
                 there.append(Process(named, url, broker.environment, command, broker.bed))
                 ends.append(there[-1])
             for process in there:
                 process.ready()
-        return _measure(broker, asked, drivers, services)
+        return _measure(broker, options, drivers, services)
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def cleared(
     remove: Callable[[Sequence[str], Sequence[str]], None],
     exchanges: Sequence[str],
 ) -> Iterator[None]:
-    """Ends the ends, drivers first, and removes the queues that they declared, and these exchanges."""
+    """Stop the ends after the block, drivers first, and remove the queues that they declared, and these exchanges."""
     failed = False
     try:
         yield
@@ -114,31 +115,31 @@ def cleared(
 
 
 def _measure(
-    broker: Broker, asked: CallOptions, drivers: list[Process], services: list[Process]
+    broker: Broker, options: CallOptions, drivers: list[Process], services: list[Process]
 ) -> dict[str, Any]:
-    phases = {"saturation": Phase(asked.seconds, seed=asked.seed)}
-    if asked.rate:
-        phases["open"] = Phase(asked.seconds, asked.rate / asked.pairs, asked.seed)
+    phases = {"saturation": Phase(options.seconds, seed=options.seed)}
+    if options.rate:
+        phases["open"] = Phase(options.seconds, options.rate / options.pairs, options.seed)
     handled = _handled(services)
-    _phase(broker, drivers, services, Phase(asked.warm_s), handled)
-    told: dict[str, Any] = {}
+    _phase(broker, drivers, services, Phase(options.warm_s), handled)
+    measured: dict[str, Any] = {}
     for name, phase in phases.items():
-        told[name] = _phase(broker, drivers, services, phase, _handled(services))
+        measured[name] = _phase(broker, drivers, services, phase, _handled(services))
     return {
         "schema_version": SCHEMA_VERSION,
         "clock": "CLOCK_MONOTONIC",
-        "broker": dict(broker.told or {}),
-        "driver": {"library": asked.driver.library, "callers": asked.driver.callers},
-        "service": {"library": asked.service.library},
-        "pairs": asked.pairs,
-        "payload": asked.payload,
-        "message_bytes": _mean_length(asked),
-        **told,
+        "broker": dict(broker.about or {}),
+        "driver": {"library": options.driver.library, "callers": options.driver.callers},
+        "service": {"library": options.service.library},
+        "pairs": options.pairs,
+        "payload": options.payload,
+        "message_bytes": _mean_length(options),
+        **measured,
     }
 
 
-def _mean_length(asked: CallOptions) -> float:
-    made = payloads.documents(asked.payload, PAYLOADS, asked.seed)
+def _mean_length(options: CallOptions) -> float:
+    made = payloads.documents(options.payload, PAYLOADS, options.seed)
     return sum(payloads.envelope_free_length(json.dumps(one)) for one in made) / len(made)
 
 
@@ -164,26 +165,26 @@ def _phase(
     began_ns = time.monotonic_ns()
     for number, driver in enumerate(drivers):
         driver.tell(replace(phase, seed=phase.seed + number).to_json())
-    told = hear_all(drivers, phase.seconds + phase.drain_s + _SETTLE_S)
-    after = _settled(services, before, sum(one["sent"] for one in told))
+    answers = hear_all(drivers, phase.seconds + phase.drain_s + _SETTLE_S)
+    after = _settled(services, before, sum(one["sent"] for one in answers))
     used = {role: sum(map(cpu_ns, pids)) - cpu[role] for role, pids in roles.items()}
     counts = {
-        name: sum(one[name] for one in told)
+        name: sum(one[name] for one in answers)
         for name in ("due", "sent", "ok", "refused", "broken", "timed_out", "unfinished", "queued")
     }
     done = counts["ok"]
     if not done:
-        errors = [one["last_error"] for one in told if one["last_error"]]
+        errors = [one["last_error"] for one in answers if one["last_error"]]
         raise HostFailed("not one call was answered", hint=errors[-1] if errors else "is the broker up?")
     handled = sum(a["handled"] - b["handled"] for a, b in zip(after, before, strict=True))
-    last_ns = max(one["start_ns"] + one["elapsed_ns"] for one in told)
+    last_ns = max(one["start_ns"] + one["elapsed_ns"] for one in answers)
     if drivers[0].end.cast:
         # What was sent has to be taken too.
         last_ns = max(last_ns, *(int(a["last_ns"]) for a in after))
-    elapsed_s = (last_ns - min(one["start_ns"] for one in told)) / 1e9
+    elapsed_s = (last_ns - min(one["start_ns"] for one in answers)) / 1e9
     sent = {
-        "client_sent": sum(one["bytes_sent"] for one in told),
-        "client_received": sum(one["bytes_received"] for one in told),
+        "client_sent": sum(one["bytes_sent"] for one in answers),
+        "client_received": sum(one["bytes_received"] for one in answers),
         "service_sent": _difference(after, before, "bytes_sent"),
         "service_received": _difference(after, before, "bytes_received"),
     }
@@ -194,7 +195,7 @@ def _phase(
         "elapsed_s": elapsed_s,
         **counts,
         "handled": handled,
-        "last_error": next((one["last_error"] for one in told if one["last_error"]), ""),
+        "last_error": next((one["last_error"] for one in answers if one["last_error"]), ""),
         "cpu_s_per_call": {**per_call, "ends": per_call["client"] + per_call["service"]},
         "bytes_per_call": {**{k: v / done for k, v in sent.items()}, "all": sum(sent.values()) / done},
         "wall_s": (time.monotonic_ns() - began_ns) / 1e9,
@@ -202,11 +203,11 @@ def _phase(
     if "broker" in per_call:
         result["cpu_s_per_call"]["all"] = sum(per_call.values())
     if phase.rate:
-        result["latency_s"] = loop.percentiles([ns for one in told for ns in one["waited_ns"]])
-        result["lateness_s"] = loop.percentiles([ns for one in told for ns in one["late_ns"]])
+        result["latency_s"] = loop.percentiles([ns for one in answers for ns in one["waited_ns"]])
+        result["lateness_s"] = loop.percentiles([ns for one in answers for ns in one["late_ns"]])
     else:
         # Of a closed loop: a stall hides the calls that it delayed.
-        result["service_s"] = {name: _worst(told, name) for name in ("p50", "p99", "max")}
+        result["service_s"] = {name: _worst(answers, name) for name in ("p50", "p99", "max")}
     return result
 
 
@@ -216,12 +217,12 @@ def _settled(
     """The services' counts once they have taken everything, or have taken nothing more for a while."""
     last, since = -1, time.monotonic()
     while True:
-        told = _handled(services)
-        taken = sum(a["handled"] - b["handled"] for a, b in zip(told, before, strict=True))
+        counts = _handled(services)
+        taken = sum(a["handled"] - b["handled"] for a, b in zip(counts, before, strict=True))
         if taken != last:
             last, since = taken, time.monotonic()
         if taken >= sent or time.monotonic() > since + _STALLED_S:
-            return told
+            return counts
         time.sleep(0.05)
 
 
@@ -229,6 +230,8 @@ def _difference(after: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str
     return sum(int(a[name]) - int(b[name]) for a, b in zip(after, before, strict=True))
 
 
-def _worst(told: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """The largest of the pairs' percentiles: of one pair it is that."""
-    return max((one["service_s"][name] for one in told if one["service_s"][name] is not None), default=None)
+def _worst(answers: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Largest of the pairs' percentiles of this name; None where no pair has one."""
+    return max(
+        (one["service_s"][name] for one in answers if one["service_s"][name] is not None), default=None
+    )

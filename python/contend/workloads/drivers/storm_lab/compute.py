@@ -29,14 +29,14 @@ class ConductorAPI:
 
 
 class ResourceTracker:
-    """The claims on this host. One lock for all of it, as nova's."""
+    """The claims on this host's resources, under one lock, as nova's."""
 
     def __init__(self, options: Storm, conductor: ConductorAPI) -> None:
         self._options, self._conductor = options, conductor
         self._taken = 0
 
     def claim(self, instance: str) -> None:
-        """Take what the instance needs, and say so."""
+        """Claim what the instance needs, and report it to the conductor."""
         changes = self._changes()
         with lockutils.lock(LOCK):
             self._account()
@@ -52,8 +52,8 @@ class ResourceTracker:
     def _changes(self) -> list[Change]:
         """The claim's updates. `noops` of them repeat the one before, spread over all that there are."""
         options = self._options
-        told = options.updates - options.noops
-        changes = [["usage", str(number * told // options.updates)] for number in range(options.updates)]
+        distinct = options.updates - options.noops
+        changes = [["usage", str(number * distinct // options.updates)] for number in range(options.updates)]
         if options.send_noops:
             return changes
         return [
@@ -74,7 +74,7 @@ class Hypervisor:
         self.lock = threading.Lock()
 
     def define(self) -> None:
-        """Everything that is asked of it to bring an instance up."""
+        """Make all calls that bring an instance up."""
         options = self._options
         instance_lock = threading.Lock()
         lock = self.lock if options.hypervisor_lock == "global" else instance_lock
@@ -100,7 +100,7 @@ class Compute:
         self.builders = ThreadPoolExecutor(options.builders, thread_name_prefix="builder")
 
     def configure(self, ctxt: dict[str, Any], options: str) -> None:
-        """From now on so. Builders of before end."""
+        """Set the options for storms from now on; builder threads of earlier ones end."""
         self.builders.shutdown(wait=False)
         self._begin(Storm.from_json(options))
 
@@ -113,14 +113,14 @@ class Compute:
     def build(self, instance: str) -> str:
         options = self._options
         lengths = random.Random(f"{options.seed}/{instance}")
-        said = iter(range(options.progress))
+        steps = iter(range(options.progress))
         self.tracker.claim(instance)
-        self._progress(instance, next(said, None))
+        self._progress(instance, next(steps, None))
         self.fetch_image(options.image_ms * lengths.uniform(0.8, 1.2))
-        self._progress(instance, next(said, None))
+        self._progress(instance, next(steps, None))
         self.allocate_network(options.network_ms * lengths.uniform(0.8, 1.2))
         self.hypervisor.define()
-        for number in said:
+        for number in steps:
             self._progress(instance, number)
         return "ACTIVE"
 

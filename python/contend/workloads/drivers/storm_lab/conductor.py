@@ -20,7 +20,7 @@ Work = tuple[Callable[..., Any], tuple[Any, ...], "queue.SimpleQueue[Any]"]
 
 
 class Worker:
-    """A thread and its queue, which may be another's too."""
+    """A thread and its queue, which workers may share."""
 
     def __init__(self, name: str, first: Callable[[], None], other: Worker | None) -> None:
         if other is None:
@@ -47,14 +47,14 @@ class Workers:
             self._all.append(Worker(f"db-worker-{number}", first, other))
 
     def run(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Its result, once a worker has run it: the one that the key falls to, where each has its own queue."""
+        """Run a function by a worker and return its result. key: chooses the worker where each has its own queue."""
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._all[zlib.crc32(key.encode()) % len(self._all)].updates.put((function, arguments, answer))
         return answer.get()
 
 
 class Database:
-    """Takes its time, as one on the network does; with `sqlite` it also writes, a connection a thread."""
+    """A database that takes as long as one on the network; with `sqlite` it also writes, a connection for each thread."""
 
     def __init__(self, options: Storm, directory: Path) -> None:
         self._options, self._path = options, directory / "instances.sqlite"
@@ -65,12 +65,12 @@ class Database:
                 connection.execute("CREATE TABLE IF NOT EXISTS instances (uuid TEXT PRIMARY KEY, state TEXT)")
 
     def connect(self) -> None:
-        """A connection for this thread."""
+        """Open a connection for this thread."""
         if self._options.database == "sqlite":
             self._here.connection = self._connect()
 
     def update(self, instance: str, changes: list[list[str]]) -> int:
-        """How many rows it holds for the instance."""
+        """Write a change, and return how many rows there are for the instance."""
         time.sleep((self._options.update_ms + self._options.item_ms * len(changes)) / 1e3)
         if self._options.database == "sqlite":
             rows = [(instance, " ".join(change)) for change in changes]
@@ -96,7 +96,7 @@ class Conductor:
         )
 
     def configure(self, ctxt: dict[str, Any], options: str) -> None:
-        """From now on so. Workers of before stay, and idle."""
+        """Set the options for storms from now on; workers of earlier ones stay idle."""
         self._begin(Storm.from_json(options))
 
     def ping(self, ctxt: dict[str, Any]) -> str:

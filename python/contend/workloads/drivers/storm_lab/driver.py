@@ -14,7 +14,7 @@ from .options import Storm
 
 
 class Driver:
-    """A thread a boot, as many clients would be."""
+    """Sends each boot from a thread of its own, as many clients would."""
 
     def __init__(self, options: Storm, clients: list[Any]) -> None:
         self._options, self._clients = options, clients
@@ -23,7 +23,7 @@ class Driver:
         self.boots: list[dict[str, Any]] = [{} for _ in range(options.jobs)]
 
     def storm(self) -> None:
-        """Until every boot was answered, or has failed."""
+        """Send all boots and wait until each was answered or has failed."""
         threads = [
             threading.Thread(target=self._boot, args=(number,), name=f"client-{number}")
             for number in range(self._options.jobs)
@@ -57,7 +57,7 @@ class Driver:
 
 
 def host_cpu() -> tuple[int, int]:
-    """The whole host's CPU time so far, in ticks: busy, and all (proc(5), /proc/stat; guests are in user already)."""
+    """Read the host's CPU time so far, in ticks: busy, and all (proc(5), /proc/stat; guests are in user already)."""
     ticks = [
         int(word) for word in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
     ]
@@ -65,7 +65,7 @@ def host_cpu() -> tuple[int, int]:
 
 
 def run(options: Storm, clients: list[Any]) -> dict[str, Any]:
-    """One storm: its boots, and how busy the host's CPUs were meanwhile."""
+    """Run one storm: its boots, and the busy share of the host's CPUs meanwhile."""
     driver = Driver(options, clients[: options.computes])
     before = host_cpu()
     driver.storm()
@@ -74,7 +74,7 @@ def run(options: Storm, clients: list[Any]) -> dict[str, Any]:
 
 
 def main(url: str, exchange: str, options: Storm) -> int:
-    """A storm for each line of options on standard input; a line about it on standard output."""
+    """Run a storm for each line of options on standard input, and print a line of JSON for each."""
     transport = rpc.connect(url, exchange)
     conductor = rpc.client(transport, rpc.target(exchange, "conductor", "conductor"))
     computes = [

@@ -98,20 +98,20 @@ class Storm:
 
 
 def _value(field: dataclasses.Field[Any], text: str) -> Any:
-    name, told = field.name, field.metadata
+    name, metadata = field.name, field.metadata
     if isinstance(field.default, bool):
         if text.lower() not in _ON:
             raise ValueError(f"{name}={text} is neither true nor false")
         return _ON[text.lower()]
     if isinstance(field.default, str):
-        if text not in told["choices"]:
-            raise ValueError(f"{name}={text} is not one of: {', '.join(told['choices'])}")
+        if text not in metadata["choices"]:
+            raise ValueError(f"{name}={text} is not one of: {', '.join(metadata['choices'])}")
         return text
     try:
         number = int(text) if isinstance(field.default, int) else float(text)
     except ValueError:
         kind = "a whole number" if isinstance(field.default, int) else "a number"
         raise ValueError(f"{name}={text} is not {kind}") from None
-    if not told["least"] <= number <= told["most"]:
-        raise ValueError(f"{name}={text} is not from {told['least']:g} to {told['most']:g}")
+    if not metadata["least"] <= number <= metadata["most"]:
+        raise ValueError(f"{name}={text} is not from {metadata['least']:g} to {metadata['most']:g}")
     return number

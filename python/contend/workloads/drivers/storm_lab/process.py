@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def run(main: Callable[..., int]) -> None:
-    """Run it as this process and leave with its exit code. Nothing of a storm outlives who started it."""
+    """Run `main` as this process and exit with its code. The process ends with its parent."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    exchange, told, *rest = sys.argv[1:]
-    sys.exit(main(os.environ["CONTEND_TRANSPORT_URL"], exchange, Storm.from_json(told), *rest))
+    exchange, options, *rest = sys.argv[1:]
+    sys.exit(main(os.environ["CONTEND_TRANSPORT_URL"], exchange, Storm.from_json(options), *rest))

@@ -20,7 +20,7 @@ CONNECTIONS = 8
 
 
 def connect(url: str, exchange: str) -> Any:
-    """The transport of this process. Queues go with whoever listens to them."""
+    """Make this process's transport. Queues are removed with their last listener."""
     import oslo_messaging
     from oslo_config import cfg
 
@@ -50,7 +50,7 @@ def client(transport: Any, where: Any) -> Any:
 
 
 def wait_for_peers() -> None:
-    """Until whoever started this process says that those it calls are there; it ends if that one has gone."""
+    """Wait for a line of the parent that says that the called services are up; exit if the parent has gone."""
     if not sys.stdin.readline():
         raise SystemExit("nobody is there to say that the others are up")
 

@@ -1,1 +1,1 @@
-"""What goes wrong on purpose at a broker of contend's own while calls are made over it."""
+"""Faults that contend causes at a broker of its own while calls are made over it."""

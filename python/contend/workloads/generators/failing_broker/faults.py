@@ -31,7 +31,7 @@ SLOW_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FaultTarget:
-    """Where a fault is: the broker, which of its nodes, the service, and the calls a second that come."""
+    """The target of a fault: the broker, which of its nodes, the service, and the calls a second that come."""
 
     up: bed.Bed | None
     node: int
@@ -44,13 +44,13 @@ Span = tuple[int, int]
 Ways = tuple[Callable[[], None], Callable[[], Span | None]]
 
 
-def suffer(name: str, place: FaultTarget, seconds: float, after_s: float = 0.0) -> tuple[Span, Span]:
-    """Wait, bring the fault about, let it last, undo it, whatever happens meanwhile.
+def suffer(name: str, target: FaultTarget, seconds: float, after_s: float = 0.0) -> tuple[Span, Span]:
+    """Wait, cause the fault, let it last, and undo it, whatever happens meanwhile.
 
     Returns when it began and when it was undone, CLOCK_MONOTONIC: each a time before and one after. Raises BadInput for a
     fault that this broker cannot have, HostFailed.
     """
-    begin, undo = _ways(name, place)
+    begin, undo = _ways(name, target)
     time.sleep(after_s)
     began = begun = time.monotonic_ns()
     known: Span | None = None
@@ -65,7 +65,7 @@ def suffer(name: str, place: FaultTarget, seconds: float, after_s: float = 0.0) 
 
 
 def check(name: str, up: bed.Bed | None) -> None:
-    """Raises BadInput for a fault that this broker cannot have."""
+    """Check that this broker can have the fault. Raises BadInput."""
     if name in ("kill", "partition") and up is None:
         raise BadInput(
             f"'fault: {name}' is done to brokers of the run's own only", hint="broker: one, cluster or quorum"
@@ -74,9 +74,9 @@ def check(name: str, up: bed.Bed | None) -> None:
         raise BadInput("one node alone cannot be cut off from others", hint="broker: quorum")
 
 
-def _ways(name: str, place: FaultTarget) -> Ways:
-    check(name, place.up)
-    up, number, service = place.up, place.node, place.service
+def _ways(name: str, target: FaultTarget) -> Ways:
+    check(name, target.up)
+    up, number, service = target.up, target.node, target.service
 
     def signalled(what: int) -> None:
         os.kill(service.pid, what)
@@ -86,16 +86,16 @@ def _ways(name: str, place: FaultTarget) -> Ways:
 
     def join() -> Span:
         assert up is not None
-        found = bed.join(up, number)
-        if found is None:
-            raise HostFailed("the node was not cut off", hint=f"logs are in {up.place}/node-*/log")
+        times = bed.join(up, number)
+        if times is None:
+            raise HostFailed("the node was not cut off", hint=f"logs are in {up.directory}/node-*/log")
         ahead_ns = time.time_ns() - time.monotonic_ns()
-        return found[0] - ahead_ns, found[1] - ahead_ns
+        return times[0] - ahead_ns, times[1] - ahead_ns
 
     if name == "stop":
         return lambda: signalled(signal.SIGSTOP), lambda: signalled(signal.SIGCONT)
     if name == "slow":
-        return lambda: takes(1 / (SLOW_SHARE * place.rate)), lambda: takes(0.0)
+        return lambda: takes(1 / (SLOW_SHARE * target.rate)), lambda: takes(0.0)
     if name == "none" or up is None:
         return lambda: None, lambda: None
     if name == "kill":

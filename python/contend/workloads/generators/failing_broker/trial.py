@@ -43,25 +43,25 @@ class FailureOptions:
 def run(
     broker: Broker,
     up: bed.Bed | None,
-    asked: FailureOptions,
+    options: FailureOptions,
     out: Path,
     remove: Callable[[Sequence[str], Sequence[str]], None],
 ) -> dict[str, Any]:
-    """The trial's document. up: the broker, where it is the run's own. Raises BadInput, HostFailed; whatever happened, the
-    fault is undone and nothing of the trial stays on the broker."""
-    faults.check(asked.fault, up)
+    """Run one trial and return its document. up: the broker, where it is the run's own. Raises BadInput, HostFailed;
+    whatever happened, the fault is undone and nothing of the trial stays on the broker."""
+    faults.check(options.fault, up)
     token = f"contend-{secrets.token_hex(6)}"
     arguments = out / "payloads.json"
-    made = payloads.documents(asked.payload, PAYLOADS, asked.seed)
+    made = payloads.documents(options.payload, PAYLOADS, options.seed)
     arguments.write_text(json.dumps(made), encoding="utf-8")
-    drawn = random.Random(f"nodes/{asked.seed}")
+    drawn = random.Random(f"nodes/{options.seed}")
     nodes = len(up.ports) if up is not None else 1
     # Which node fails and which ones the native driver begins with is chance, as oslo.messaging's own choice is.
     failing, hosts = drawn.randrange(nodes), [drawn.randrange(nodes) for _ in range(2)]
     # Enough of them that nobody waits for a caller before its call has timed out.
-    callers = round(asked.rate * asked.end.timeout_s * 1.2) + 10
+    callers = round(options.rate * options.end.timeout_s * 1.2) + 10
     end = replace(
-        asked.end,
+        options.end,
         exchange=token,
         topic=f"{token}-0",
         server="service",
@@ -79,38 +79,38 @@ def run(
             ends.append(Process(replace(end, role=role, host=host), url, broker.environment, of=broker.bed))
             ends[-1].ready()
         service, driver = ends
-        place = faults.FaultTarget(up, failing, service, asked.rate)
-        told, began, undone = _load(driver, place, asked)
+        target = faults.FaultTarget(up, failing, service, options.rate)
+        answer, began, undone = _load(driver, target, options)
         handled = service.ask("calls", _SETTLE_S)["calls"]
-    start_ns = told["start_ns"]
+    start_ns = answer["start_ns"]
     fault = Fault(_after(began, start_ns), _after(undone, start_ns))
-    calls = [Call(number, due, done, outcome) for number, due, done, outcome in told["calls"]]
+    calls = [Call(number, due, done, outcome) for number, due, done, outcome in answer["calls"]]
     if not any(call.outcome == "ok" for call in calls):
-        raise HostFailed("not one call was answered", hint=told["last_error"] or "is the broker up?")
+        raise HostFailed("not one call was answered", hint=answer["last_error"] or "is the broker up?")
     return {
         "schema_version": SCHEMA_VERSION,
         "clock": "CLOCK_MONOTONIC",
-        "broker": dict(broker.told or {}),
-        "library": asked.end.library,
-        "fault": {"kind": asked.fault, "about": faults.ABOUT[asked.fault], "node": failing},
-        "rate": asked.rate,
-        "timeout_s": asked.end.timeout_s,
-        "in_time_s": asked.in_time_s,
-        "last_error": told["last_error"],
-        "reconnects": told.get("reconnects"),  # of the driver; oslo.messaging does not tell
-        "lateness_s": told["lateness_s"],
-        **reckon(calls, handled, fault, round(asked.in_time_s * 1e9)),
+        "broker": dict(broker.about or {}),
+        "library": options.end.library,
+        "fault": {"kind": options.fault, "about": faults.ABOUT[options.fault], "node": failing},
+        "rate": options.rate,
+        "timeout_s": options.end.timeout_s,
+        "in_time_s": options.in_time_s,
+        "last_error": answer["last_error"],
+        "reconnects": answer.get("reconnects"),  # of the driver; oslo.messaging does not tell
+        "lateness_s": answer["lateness_s"],
+        **reckon(calls, handled, fault, round(options.in_time_s * 1e9)),
     }
 
 
 def _load(
-    driver: Process, place: faults.FaultTarget, asked: FailureOptions
+    driver: Process, target: faults.FaultTarget, options: FailureOptions
 ) -> tuple[dict[str, Any], Span, Span]:
-    drain_s = asked.end.timeout_s + 5
-    phase = Phase(asked.seconds, asked.rate, asked.seed, drain_s, poisson=False, calls=True)
+    drain_s = options.end.timeout_s + 5
+    phase = Phase(options.seconds, options.rate, options.seed, drain_s, poisson=False, calls=True)
     driver.tell(phase.to_json())
-    began, undone = faults.suffer(asked.fault, place, asked.fault_s, after_s=asked.before_s)
-    return driver.hear(asked.seconds + drain_s + _SETTLE_S), began, undone
+    began, undone = faults.suffer(options.fault, target, options.fault_s, after_s=options.before_s)
+    return driver.hear(options.seconds + drain_s + _SETTLE_S), began, undone
 
 
 def _after(times: tuple[int, int], start_ns: int) -> tuple[int, int]:

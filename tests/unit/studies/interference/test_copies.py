@@ -15,8 +15,8 @@ from contend.stats.estimate import Estimate
 from contend.store.cells import Application, Values
 from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL
-from contend.studies.interference.crowds import Crowd, lines, read
-from contend.studies.interference.plots import crowd_plots
+from contend.studies.interference.copies import CopiesCurve, lines, read
+from contend.studies.interference.plots import copies_plots
 from contend.studies.model import Scenario
 from contend.studies.scenarios import parse
 from contend.text.shape import schema
@@ -81,7 +81,7 @@ def cell(copies: int, low: float, value: float, high: float, *, cpu: float = 1.9
     )
 
 
-def crowd(*cells: CellResult, cpus: int = 4) -> Crowd:
+def crowd(*cells: CellResult, cpus: int = 4) -> CopiesCurve:
     (found,) = read(cells, cpus)
     return found
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_told_is_not() -> None:
 
 def test_its_document_and_picture() -> None:
     found = crowd(cell(2, 1.2, 1.3, 1.4), cell(4, 2.5, 2.6, 2.8))
-    jsonschema.validate([found.to_json()], schema(tuple[Crowd, ...]))
-    (plot,) = crowd_plots((found,))
+    jsonschema.validate([found.to_json()], schema(tuple[CopiesCurve, ...]))
+    (plot,) = copies_plots((found,))
     assert [row[:2] for row in plot.table] == [("build", "2"), ("build", "4")]
-    assert crowd_plots(()) == []
+    assert copies_plots(()) == []

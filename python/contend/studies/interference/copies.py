@@ -1,4 +1,4 @@
-"""More and more of the same application at once: from how many on each is slowed, and whether CPU time alone says why.
+"""Slowdown by the number of copies of one application: from how many on each is slowed, and whether CPU time alone says why.
 
 Alone an application uses so many CPUs. As long as all copies together want no more than there are, none need be slowed by
 the others' CPU time; beyond that a fair scheduler makes each take as much longer as more is wanted than there is. What is
@@ -21,7 +21,7 @@ from contend.units import format_ratio
 
 @dataclass(frozen=True, slots=True)
 class Point(Shape):
-    """So many at once."""
+    """The slowdown at one number of copies."""
 
     copies: Count
     slowdown: Estimate
@@ -35,8 +35,8 @@ class Point(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd(Shape):
-    """An application, more and more of it at once."""
+class CopiesCurve(Shape):
+    """How an application slows down as more copies of it run at once."""
 
     application: str
     metric: str
@@ -57,20 +57,21 @@ class Crowd(Shape):
         return next((point.copies for point in self.points if point.slowdown.verdict == "higher"), None)
 
 
-def read(primary: Sequence[CellResult], cpus: int) -> tuple[Crowd, ...]:
-    """Of every application that was measured in numbers. primary: headline comparisons; cpus: of the host."""
-    found: dict[tuple[str, str], list[CellResult]] = {}
+def read(primary: Sequence[CellResult], cpus: int) -> tuple[CopiesCurve, ...]:
+    """Curves of every application that was measured in several numbers of copies. primary: headline comparisons; cpus: of
+    the host."""
+    by_application: dict[tuple[str, str], list[CellResult]] = {}
     for cell in primary:
         if cell.values.copies is not None:
-            found.setdefault((cell.factors["victim"], cell.metric.name), []).append(cell)
-    return tuple(_crowd(*named, sorted(cells, key=_copies), cpus) for named, cells in found.items())
+            by_application.setdefault((cell.factors["victim"], cell.metric.name), []).append(cell)
+    return tuple(_curve(*named, sorted(cells, key=_copies), cpus) for named, cells in by_application.items())
 
 
 def _copies(cell: CellResult) -> int:
     return cell.values.copies or 0
 
 
-def _crowd(application: str, metric: str, cells: Sequence[CellResult], cpus: int) -> Crowd:
+def _curve(application: str, metric: str, cells: Sequence[CellResult], cpus: int) -> CopiesCurve:
     alone = cells[0].baseline_evidence
     used, wall = alone.value(Observed.CPU), alone.value(Observed.WALL)
     wants = used / wall if used and wall and wall > 0 and used > 0 else None
@@ -79,37 +80,37 @@ def _crowd(application: str, metric: str, cells: Sequence[CellResult], cpus: int
         Point(_copies(cell), cell.estimate, max(1.0, _copies(cell) * wants / cpus) if wants else nan)
         for cell in cells
     )
-    return Crowd(application, metric, wants, cpus, points)
+    return CopiesCurve(application, metric, wants, cpus, points)
 
 
-def lines(crowd: Crowd) -> list[str]:
-    """What it says, a sentence each."""
-    told = []
-    if crowd.wants is not None and crowd.full_from is not None:
-        told.append(
-            f"{crowd.application} alone uses {crowd.wants:.2g} of {crowd.cpus} CPUs: "
-            f"{_number(crowd.full_from)} of it fill them"
+def lines(curve: CopiesCurve) -> list[str]:
+    """Sentences on the curve, for people."""
+    sentences = []
+    if curve.wants is not None and curve.full_from is not None:
+        sentences.append(
+            f"{curve.application} alone uses {curve.wants:.2g} of {curve.cpus} CPUs: "
+            f"{_number(curve.full_from)} of it fill them"
         )
-    known = [p for p in crowd.points if p.slowdown.verdict not in ("too few", "refused")]
+    known = [p for p in curve.points if p.slowdown.verdict not in ("too few", "refused")]
     if not known:
-        return [*told, "too few blocks to say from how many on it is slowed"]
-    if crowd.slowed_from is None:
-        told.append(f"up to {known[-1].copies} at once it is not detectably slowed")
+        return [*sentences, "too few blocks to say from how many on it is slowed"]
+    if curve.slowed_from is None:
+        sentences.append(f"up to {known[-1].copies} at once it is not detectably slowed")
     else:
-        before = [p.copies for p in known if p.copies < crowd.slowed_from]
+        before = [p.copies for p in known if p.copies < curve.slowed_from]
         after = f", not yet by {before[-1]}" if before else ""
-        told.append(f"slowed from {crowd.slowed_from} at once{after}")
+        sentences.append(f"slowed from {curve.slowed_from} at once{after}")
     above = [p for p in known if p.beyond]
     if above:
         worst = max(above, key=lambda p: p.slowdown.value / p.fair)
         e = worst.slowdown
-        told.append(
+        sentences.append(
             f"at {worst.copies} it takes {format_ratio(e.value, e.low, e.high)} times as long, where CPU time alone would "
             f"make {worst.fair:.2g}: something else is shared too"
         )
-    elif crowd.wants is not None and crowd.slowed_from is not None:
-        told.append("CPU time alone may explain that: none is certainly above what it would make")
-    return told
+    elif curve.wants is not None and curve.slowed_from is not None:
+        sentences.append("CPU time alone may explain that: none is certainly above what it would make")
+    return sentences
 
 
 def _number(of: float) -> str:
