@@ -101,9 +101,9 @@ from pathlib import Path
 all_cpu = time.process_time()
 read_all(Path(sys.argv[1]), None)
 all_cpu = time.process_time() - all_cpu
-print(json.dumps({"wall_s": wall, "cpu_s": cpu, "grown_kib": grown, "all_cpu_s": all_cpu, "events": found.told["events"],
+print(json.dumps({"wall_s": wall, "cpu_s": cpu, "grown_kib": grown, "all_cpu_s": all_cpu, "events": found.counts["events"],
                   "jobs": len(found.jobs), "rows": sum(map(len, found.tables.values())),
-                  "resolution_ns": found.told["resolution_ns"]}))
+                  "resolution_ns": found.counts["resolution_ns"]}))
 """
 
 Round = dict[str, float]

@@ -29,7 +29,7 @@ class SystemClock:
 
 
 class Began(NamedTuple):
-    """When the user pressed the key: CLOCK_MONOTONIC in ns. The command line passes it on to its verbs.
+    """The moment when the user pressed the key: CLOCK_MONOTONIC ns. The command line passes it on to its verbs.
 
     No dataclass: a storm's client imports this module, and is to start at once.
     """

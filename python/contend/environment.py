@@ -48,7 +48,7 @@ def fingerprint(tools: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def same_host(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Never of what another tool measured: its files do not say where."""
+    """True if two environments are of one host; never for what another tool measured: its files do not say where."""
     if "imported" in one or "imported" in other:
         return False
     return all(one.get(key) == other.get(key) for key in HOST_KEYS)
@@ -73,25 +73,26 @@ def cpu_model() -> str:
 
 
 def link_speeds(folder: Path = Path("/sys/class/net")) -> dict[str, int]:
-    """Mbit/s by interface, where the hardware says one: not of virtual interfaces, which claim any figure."""
-    found = {}
+    """Read speeds by interface, Mbit/s, where the hardware says one: not of virtual interfaces, which claim any
+    figure."""
+    speeds = {}
     for interface in sorted(folder.iterdir()) if folder.is_dir() else ():
         speed = _read(interface / "speed") if (interface / "device").exists() else ""
         if speed.isdigit() and int(speed) > 0:
-            found[interface.name] = int(speed)
-    return found
+            speeds[interface.name] = int(speed)
+    return speeds
 
 
 def mitigations() -> dict[str, str]:
     folder = Path("/sys/devices/system/cpu/vulnerabilities")
     if not folder.is_dir():
         return {}
-    found = {p.name: _read(p) for p in sorted(folder.iterdir())}
-    return {name: text for name, text in found.items() if text and text != "Not affected"}
+    texts = {p.name: _read(p) for p in sorted(folder.iterdir())}
+    return {name: text for name, text in texts.items() if text and text != "Not affected"}
 
 
 def virtualised() -> str:
-    """`no`, or what is known of the hypervisor. The CPUID bit is the hypervisor's own word (Intel SDM vol. 2)."""
+    """`no`, or the hypervisor as far as it is known. The CPUID bit is the hypervisor's own word (Intel SDM vol. 2)."""
     if not re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.M):
         return "no"
     vendor = _read("/sys/class/dmi/id/sys_vendor")
@@ -112,7 +113,7 @@ def cgroup_layout() -> str:
 
 
 def version_of(tool: str) -> str:
-    """First line of the tool's own word on its version, or 'not found'."""
+    """First line that a tool prints about its version, or 'not found'."""
     path = shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if path is None:
         return "not found"

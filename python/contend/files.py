@@ -68,13 +68,13 @@ def open_inside(path: Path, *, most: int | None = None) -> BinaryIO:
 
 
 def read_inside(path: Path, *, most: int = MOST_BYTES) -> bytes:
-    """The whole of a regular file of a run directory. Raises as `open_inside` does; a file that grows meanwhile is cut."""
+    """Read a regular file of a run directory. Raises as `open_inside` does; a file that grows meanwhile is cut."""
     with open_inside(path, most=most) as file:
         return file.read(most)
 
 
 def read_named(path: Path, *, most: int, hint: str) -> bytes:
-    """The whole of a regular file that the user named, of at most `most` bytes; links are followed.
+    """Read a regular file that the user named, of at most `most` bytes; links are followed.
 
     Raises BadInput, with `hint`, for what cannot be read, is no regular file (none that never ends, nobody is waited
     for) or is larger.
@@ -100,7 +100,7 @@ def read_named(path: Path, *, most: int, hint: str) -> bytes:
 
 
 def text_named(path: Path, *, most: int, hint: str) -> str:
-    """As `read_named`, of UTF-8 text. Raises BadInput where it is none."""
+    """Read UTF-8 text, as `read_named`. Raises BadInput where it is none."""
     try:
         return read_named(path, most=most, hint=hint).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def text_named(path: Path, *, most: int, hint: str) -> str:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, mode: int = SHARED) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the block ends well, and is gone when it does not.
+    """Open a file that takes the place of `path` when the block ends well, and is removed when it does not.
 
     Whoever reads `path` sees the old content or the new, never a half; a link there is replaced, not
     followed. Raises OSError.

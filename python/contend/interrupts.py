@@ -22,7 +22,7 @@ Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | No
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """True if an interrupt is at the bottom of it: an extension that is being imported makes another error of one.
+    """True if an interrupt caused this error: an extension that is being imported makes another error of one.
 
     >>> try:
     ...     raise ImportError("an extension") from KeyboardInterrupt()
@@ -59,7 +59,7 @@ class Interrupts:
         self.release()
 
     def alarm(self, seconds: float) -> None:
-        """Interrupt in so many seconds, at once where these are none, never where they are infinite.
+        """Interrupt after that many seconds, at once where they are none, never where they are infinite.
 
         The timer is this process's alone: programs that are started do not inherit it.
         """
@@ -93,7 +93,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """From here on they are put off. Idempotent."""
+        """Put interrupts off from here on. Idempotent."""
         self._held = True
         if signal.SIGALRM in self._before:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -101,7 +101,7 @@ class Interrupts:
             self._mask = {signal.Signals(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)}
 
     def release(self) -> None:
-        """The end: as it was before `__enter__`; what came while held is dropped. Idempotent."""
+        """Restore signals as they were before `__enter__`; what came while held is dropped. Idempotent."""
         if self._mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             self._mask = None

@@ -11,7 +11,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def check_name(what: str, name: str) -> str:
-    """`name`, if it can be part of the name of a cgroup, container and file. Raises BadInput.
+    """Check that `name` can be part of the name of a cgroup, container and file. Raises BadInput.
 
     >>> check_name("run id", "noisy-neighbour-20261120-1842")
     'noisy-neighbour-20261120-1842'
@@ -41,9 +41,9 @@ def short_hash(run_id: str) -> str:
 
 
 def run_group(run_id: str) -> str:
-    """Name of the cgroup that holds the parties of a run."""
+    """Name of the cgroup that holds the workloads of a run."""
     return f"{PREFIX}.{run_id}"
 
 
-def container(run_id: str, party: str) -> str:
-    return f"{PREFIX}-{run_id}-{party}"
+def container(run_id: str, role: str) -> str:
+    return f"{PREFIX}-{run_id}-{role}"

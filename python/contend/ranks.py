@@ -12,10 +12,10 @@ def interpolated(ordered: Sequence[float], share: float) -> float:
     >>> interpolated([1.0, 2.0, 4.0], 0.5), interpolated([1.0, 2.0], 0.9), interpolated([5.0], 0.99)
     (2.0, 1.9, 5.0)
     """
-    place = (len(ordered) - 1) * share
-    low = math.floor(place)
+    position = (len(ordered) - 1) * share
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def nearest(ordered: Sequence[float], share: float) -> float:

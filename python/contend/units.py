@@ -35,7 +35,7 @@ MOST_SIZE = 2**60
 
 
 def parse_duration_ns(text: str | int | float) -> int:
-    """Nanoseconds of `'3m'`, `'1.5s'`, `'200ms'`; a bare number is seconds. At most 100 years. Raises BadInput.
+    """Parse `'3m'`, `'1.5s'`, `'200ms'` into nanoseconds; a bare number is seconds. At most 100 years. Raises BadInput.
 
     >>> parse_duration_ns("1.5s"), parse_duration_ns(2), parse_duration_ns("3m")
     (1500000000, 2000000000, 180000000000)
@@ -52,7 +52,7 @@ def parse_duration_ns(text: str | int | float) -> int:
 
 
 def parse_fraction(text: str | int | float) -> float:
-    """A fraction from `'2%'` or `0.02`: zero or more. Raises BadInput.
+    """Parse `'2%'` or `0.02` into a fraction, zero or more. Raises BadInput.
 
     >>> parse_fraction("2%"), parse_fraction(0.05)
     (0.02, 0.05)
@@ -67,7 +67,7 @@ def parse_fraction(text: str | int | float) -> float:
 
 
 def parse_size_bytes(text: str | int) -> int:
-    """Bytes of `'64M'`, `'4k'`, `'1GiB'` (powers of two). At most 1 EiB. Raises BadInput.
+    """Parse `'64M'`, `'4k'`, `'1GiB'` (powers of two) into bytes. At most 1 EiB. Raises BadInput.
 
     >>> parse_size_bytes("4k"), parse_size_bytes("1GiB"), parse_size_bytes(512)
     (4096, 1073741824, 512)
@@ -104,7 +104,7 @@ def _quantity(text: str | int | float, what: str, hint: str) -> tuple[float, str
 
 
 def format_duration(ns: float) -> str:
-    """Three significant digits in the unit a person would choose.
+    """Format ns with three significant digits, in the unit a person would choose.
 
     >>> format_duration(1_230_000_000), format_duration(64e9), format_duration(1500), format_duration(999.7e6)
     ('1.23 s', '1 min 04 s', '1.5 µs', '1 s')
@@ -121,7 +121,7 @@ def format_duration(ns: float) -> str:
 
 
 def duration_unit(ns: float) -> tuple[str, float]:
-    """The unit a person would choose for less than a minute, and its ns.
+    """Choose the unit of a duration below a minute: its name and its ns.
 
     >>> duration_unit(1500), duration_unit(999.7e6)
     (('µs', 1000.0), ('s', 1000000000.0))
@@ -133,7 +133,7 @@ def duration_unit(ns: float) -> tuple[str, float]:
 
 
 def format_value(value: float, unit: str = "") -> str:
-    """A measured value with three significant digits, scaled where the unit is a count or a time in seconds.
+    """Format a measured value with three significant digits, scaled where the unit is a count or a time in seconds.
 
     >>> format_value(86123, "IOPS"), format_value(0.00123, "s"), format_value(1.0449, "s"), format_value(8712, "count")
     ('86.1 kIOPS', '1.23 ms', '1.04 s', '8,712')
@@ -158,7 +158,7 @@ def format_value(value: float, unit: str = "") -> str:
 
 
 def format_ratio(value: float, low: float, high: float) -> str:
-    """A ratio with its interval, with as many decimals as the interval deserves.
+    """Format a ratio with its interval, with as many decimals as the interval deserves.
 
     >>> format_ratio(2.021, 1.981, 2.069), format_ratio(1.96, 1.8, 2.25)
     ('2.02 [1.98, 2.07]', '2.0 [1.8, 2.2]')
@@ -169,7 +169,7 @@ def format_ratio(value: float, low: float, high: float) -> str:
 
 
 def format_times(value: float, low: float, high: float) -> str:
-    """The same, as a sentence says how many times something is another.
+    """Format a ratio as a sentence says how many times something is another.
 
     >>> format_times(2.021, 1.981, 2.069)
     '2.02× [1.98, 2.07]'
@@ -178,7 +178,7 @@ def format_times(value: float, low: float, high: float) -> str:
 
 
 def ratio_parts(value: float, low: float, high: float, least: int = 1) -> tuple[str, str]:
-    """A ratio and its interval, apart. least: decimals at the least."""
+    """Format a ratio and its interval, apart. least: decimals at the least."""
     if math.isnan(value):
         return "?", "[no figure]"
     decimals = ratio_decimals(low, high)
@@ -189,7 +189,7 @@ def ratio_parts(value: float, low: float, high: float, least: int = 1) -> tuple[
 
 
 def ratio_decimals(low: float, high: float) -> int | None:
-    """As many as the interval deserves; None where there is none."""
+    """Number of decimals that the interval deserves; None where there is none."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return None
     width = high - low

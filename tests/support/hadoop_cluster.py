@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend.engine.parties import downloads, free_port
+from contend.engine.seating import downloads, free_port
 
 RELEASE = "3.3.6"
 OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"

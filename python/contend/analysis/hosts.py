@@ -28,7 +28,7 @@ from contend.store.cells import by_id
 from contend.store.damage import note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
 from contend.store.host_record import Done
-from contend.store.hosts import done, folder_of, missing, told_of_hosts
+from contend.store.hosts import done, folder_of, missing, states_of_hosts
 from contend.store.trial_rows import wrong_row
 from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
@@ -62,7 +62,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     assert isinstance(scenario, OnHosts)
     by_host = _by_host(run, scenario)
     plan = run.plan(scenario.study)
-    states, counts = told_of_hosts(run), done(run)
+    states, counts = states_of_hosts(run), done(run)
     hosts = tuple(
         _host(name, states.get(name, {}), count, by_host.get(name)) for name, count in counts.items()
     )

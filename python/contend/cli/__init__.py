@@ -49,7 +49,7 @@ VERBS = {
 }
 
 
-_MOST_TOLD = 12
+_MOST_LINES = 12
 _LEFT_OUT = "  hint: what is damaged was left out; the rest was used. A copy from before, or --resume, may bring it back"
 _HINTS = {
     errno.ENOSPC: "free some space, then try again",
@@ -120,7 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str] | None = None, began: Began | None = None) -> int:
-    """The exit code of a command line. began: when it was entered, for what has a budget; now where it is None."""
+    """Run a command line and return its exit code. began: when it was entered, for what has a budget; now where it is
+    None."""
     with noting() as damage:
         code = _run(arguments, began)
     tell(damage)
@@ -128,10 +129,10 @@ def run(arguments: list[str] | None = None, began: Began | None = None) -> int:
 
 
 def tell(damage: Iterable[Damage]) -> None:
-    """Say what could not be read of the files that a verb has looked at."""
+    """Print which files of those that a verb has read are damaged."""
     lines = [f"damaged: {item}" for item in damage]
-    if len(lines) > _MOST_TOLD:
-        lines = [*lines[:_MOST_TOLD], f"damaged: {len(lines) - _MOST_TOLD} more places in these files"]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"damaged: {len(lines) - _MOST_LINES} more places in these files"]
     if lines:
         with contextlib.suppress(OSError, ValueError):
             print("\n".join([*lines, _LEFT_OUT]), file=sys.stderr, flush=True)

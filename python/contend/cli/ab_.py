@@ -112,13 +112,13 @@ def command(
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
 
-    asked = scenario_of(words, seed=seed, **options)
+    scenario = scenario_of(words, seed=seed, **options)
     if dry_run:
-        with checking(asked.measure.budget, began_ns()):
-            return _dry_run(asked, (), as_json)
+        with checking(scenario.measure.budget, began_ns()):
+            return _dry_run(scenario, (), as_json)
     repeated = command_line(words, seed=seed, **options)
     outcome = orchestrator.execute(
-        asked,
+        scenario,
         name="ab",
         command=repeated,
         runs=runs,
@@ -178,8 +178,8 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
         "measure": measure,
         "timeout": o["timeout"],
     }
-    found = parse(read_yaml(yaml.safe_dump(document), "contend ab", ScenarioError))
-    return cast("Compare", found)
+    scenario = parse(read_yaml(yaml.safe_dump(document), "contend ab", ScenarioError))
+    return cast("Compare", scenario)
 
 
 def _sides(words: tuple[str, ...], revs: tuple[str, ...]) -> tuple[str, str]:

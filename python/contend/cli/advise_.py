@@ -48,7 +48,7 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
     from contend.store.directory import RunDirectory
 
     reports = [load_report(RunDirectory.open(run)) for run in runs]
-    if (hosts is not None or worst) and not any(_places(report) for report in reports):
+    if (hosts is not None or worst) and not any(_is_about_hosts(report) for report in reports):
         raise BadInput(
             "--hosts and --worst are of a forecast's workloads: no such run was named",
             hint="contend run interference-forecast",
@@ -77,7 +77,7 @@ def command(runs: tuple[str, ...], hosts: int | None, worst: bool, as_json: bool
 
 
 def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunAdvice, Advice]:
-    """Advise on one run, for machines and for people."""
+    """Advise on one run: the JSON document, and the advice for people."""
     from contend.advice.document import RunAdvice
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.base import study_of
@@ -86,11 +86,11 @@ def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunA
     analysis = report.analysis
     scenario = parse(read_yaml(report.scenario_text, "scenario.yaml", ScenarioError))
     advice = study_of(scenario).advice(scenario, analysis, hosts, worst=worst)
-    told = RunAdvice(analysis.run, analysis.study, advice.refused, advice.findings, advice.placement)
-    return told, advice
+    answer = RunAdvice(analysis.run, analysis.study, advice.refused, advice.findings, advice.placement)
+    return answer, advice
 
 
-def _places(report: ReportInput) -> bool:
+def _is_about_hosts(report: ReportInput) -> bool:
     from contend.studies.base import study
 
     return study(report.analysis.study).advises_placement and report.analysis.result is not None

@@ -50,13 +50,14 @@ def runs_option(function: F) -> F:
 
 
 def began_ns() -> int:
-    """When the command line was entered, CLOCK_MONOTONIC: from then on a budget is being spent."""
+    """The moment when the command line was entered, CLOCK_MONOTONIC ns: from then on a budget is being spent."""
     began = click.get_current_context().find_object(Began)
     return time.monotonic_ns() if began is None else began.ns
 
 
 def offer_page(page: Path | None, why: str, *, open_page: bool) -> None:
-    """Show a trace's page to who wants to see it. Where there is none, `why` says so: raises HostFailed to who did."""
+    """Open a trace's page where the user wants it. Where there is none, `why` says so; raises HostFailed where
+    `open_page` is set."""
     if page is not None:
         if open_page:
             click.launch(str(page))
@@ -78,15 +79,15 @@ def load_report(
     *,
     for_page: bool = False,
 ) -> ReportInput:
-    """Everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is given, the
-    storm that a component's cost is put in. for_page: its timelines too, read meanwhile.
+    """Load everything a report needs, from the run directory alone; and of what lies beside it, unless `context` is
+    given, the storm that a component's cost is put in. for_page: its timelines too, read meanwhile.
 
     Of a damaged directory, what its whole files and rows allow. Raises BadInput where its plan or scenario is unreadable.
     """
     with noting() as damage:
         report = _load(run, context, for_page)
-    found = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
-    return replace(report, analysis=replace(report.analysis, damage=found))
+    all_damage = tuple(dict.fromkeys((*report.analysis.damage, *(item.within(run.path) for item in damage))))
+    return replace(report, analysis=replace(report.analysis, damage=all_damage))
 
 
 def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportInput:
@@ -133,28 +134,28 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
         recording_of = read(Recording({}), lambda: Recording.of_run(run))
         rows = run.compact_rows(recorded)
         seated = victims(rows)
-        party_of = read(None, lambda: read_group(run.series, seated))
+        own_recording_of = read(None, lambda: read_group(run.series, seated))
         newest = latest(rows)
         # Of a forecast's hundreds of cells those that tables are about.
-        told = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
+        in_tables = [row for row in newest if row["factors"].get("role", "pair") == "pair"]
         events = run.events()
         analysis = analyse(run, scenario, rows=rows, events=events)
-        recording, party = recording_of(), party_of()
+        recording, own_recording = recording_of(), own_recording_of()
         begun = [int(row["started_ns"]) for row in rows if row.get("started_ns") is not None]
         timelines_of = (
             read(Timelines(), lambda: read_timelines(run.series, min(begun)))
             if for_page and begun and large
             else None
         )
-        found = context or beside(run, scenario)
+        beside_run = context or beside(run, scenario)
         analysis = replace(
             analysis,
             phase_alibis=phase_alibis(newest, recording),
-            alibis=cell_alibis(told, recording, party),
+            alibis=cell_alibis(in_tables, recording, own_recording),
             schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
             probe=probe_cost(events, recording.interval_ns),
-            context=found,
-            in_context=PLAIN if found is None else InContext(found),
+            context=beside_run,
+            in_context=PLAIN if beside_run is None else InContext(beside_run),
         )
         timelines = timelines_of() if timelines_of is not None else None
     return ReportInput(
@@ -171,7 +172,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
 
 
 def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
-    """findings.json and report.html, anew; `context` as of `load_report`."""
+    """Write findings.json and report.html again; `context` as of `load_report`."""
     from contend.report.html import render_html
 
     with uncollected():
@@ -182,14 +183,14 @@ def write_report(run: RunDirectory, context: Context | None = None) -> ReportInp
 
 
 def write_sample_report(run: RunDirectory) -> Summary:
-    """summary.json and report.html of a recording, anew."""
+    """Write summary.json and report.html of a recording again."""
     from contend.report.sample_page import render_sample
     from contend.sample.summary import summarise
     from contend.store.series import read_series
 
     def read() -> tuple[Summary, str]:
-        found = summarise(run)
-        return found, render_sample(run, found, shown_as=str(shown(run.path)))
+        made = summarise(run)
+        return made, render_sample(run, made, shown_as=str(shown(run.path)))
 
     summary, page = read_series(run.series, read)
     run.write_json("summary.json", summary.to_json())
@@ -224,7 +225,7 @@ def headline(analysis: Analysis) -> str:
 
 
 def verb() -> str:
-    """The words of the command that is going on: run, fleet status."""
+    """The words of the command that is running: run, fleet status."""
     words: list[str] = []
     context: click.Context | None = click.get_current_context()
     while context is not None and not (context.parent is None and isinstance(context.command, click.Group)):
@@ -262,6 +263,6 @@ def print_report(report: ReportInput, *, verbose: bool) -> None:
 
 
 def shown(path: Path) -> Path:
-    """The path as a person would type it from here."""
+    """The path as a person would type it from the working directory."""
     relative = os.path.relpath(path)
     return path if relative.startswith("../..") else Path(relative)

@@ -83,7 +83,7 @@ def command(run: str | None, every: bool, force: bool, as_json: bool) -> int:
 
 
 def headline(report: Report) -> str:
-    """How much was removed, how much could not be, and what was left alone."""
+    """Sum up what was removed, what could not be, and what was left alone."""
     alone = len(report.live) + len(report.others) + len(report.left)
     parts = [
         *([f"removed {len(report.removed)} things"] if report.removed else []),
@@ -103,7 +103,7 @@ def _printable(error: ContendError) -> ContendError:
 
 
 def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
-    """One for each, or for the many of a kind that a run on a cloud had.
+    """Yield a line for each removed thing, or for the many of a kind that a run on a cloud had.
 
     >>> from contend.platforms.removers import Removed
     >>> ports = [Removed("openstack-port", f"p-{i}", was_there=True) for i in range(300)]
@@ -112,10 +112,10 @@ def removed_lines(items: Iterable[Removed]) -> Iterator[str]:
     """
     for (kind, whose), group in groupby(items, lambda item: (item.kind, item.whose)):
         names = [item.name for item in group]
-        said = (
+        shown_names = (
             names if len(names) <= LINES_OF_A_KIND else [f"{names[0]}, … {names[-1]} ({len(names)} of them)"]
         )
-        for name in said:
+        for name in shown_names:
             yield f"removed {kind} {name}" + (f" ({whose})" if whose else "")
 
 

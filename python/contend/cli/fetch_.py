@@ -48,7 +48,9 @@ MOST_HEADERS = 1 << 20  # bytes of a file of them
     show_default=True,
     help="In a row without a byte of progress, each after a longer wait.",
 )
-@click.option("--anew", is_flag=True, help="From the first byte, whatever is there of an earlier download.")
+@click.option(
+    "--anew", "again", is_flag=True, help="From the first byte, whatever is there of an earlier download."
+)
 @click.option(
     "--header",
     "headers",
@@ -75,7 +77,7 @@ def command(
     nice: int,
     timeout: str,
     retries: int,
-    anew: bool,
+    again: bool,
     headers: tuple[str, ...],
     cacert: str | None,
     insecure: bool,
@@ -133,7 +135,7 @@ def command(
     if not name:
         raise BadInput(f"'{what}' ends with no file name", hint="-o FILE, or -o - for stdout")
     where = None if output == "-" else Path(name)
-    become(order_of(source, where, limits, anew=anew, quiet=quiet, as_json=as_json))
+    become(order_of(source, where, limits, again=again, quiet=quiet, as_json=as_json))
 
 
 def _above_zero(option: str, text: str, value: float) -> float:

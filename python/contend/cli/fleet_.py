@@ -34,7 +34,7 @@ def command() -> None:
 
 
 def way_options(function: click.decorators.FC) -> click.decorators.FC:
-    """How hosts are reached."""
+    """Add the options on how hosts are reached."""
     for option in (
         click.option(
             "--address",
@@ -62,7 +62,7 @@ def way_options(function: click.decorators.FC) -> click.decorators.FC:
 
 
 def chosen(hosts: tuple[str, ...], file: Path | None) -> tuple[str, ...]:
-    """The hosts named in words, each possibly several with commas, and those of a file."""
+    """Read the hosts given as words, each possibly several with commas, and those of a file."""
     from contend.fleet.names import check_hosts, of_file
 
     words = [name.strip() for word in hosts for name in word.split(",") if name.strip()]
@@ -145,8 +145,10 @@ def start(
             )
         print("these files hold keys: who has one is a member of the fleet")
         return 0
-    told = asyncio.run(up.bring(fleet, names, address))
-    failed = [Problem(h, why.message, why.hint) for h, why in told.items() if isinstance(why, ContendError)]
+    answers = asyncio.run(up.bring(fleet, names, address))
+    failed = [
+        Problem(h, why.message, why.hint) for h, why in answers.items() if isinstance(why, ContendError)
+    ]
     if failed:
         up.stop(fleet)
         up.complain(failed, len(names))
@@ -162,15 +164,15 @@ def status(as_json: bool) -> int:
     from contend.fleet.needs import need
 
     need()
-    found = up.status()
+    fleets = up.status()
     if as_json:
-        up_now = sum(fleet.up for fleet in found)
-        headline = f"{up_now} of {len(found)} fleets are up" if found else "no fleet is up"
-        print_answer(headline, up.Fleets(tuple(found)))
+        up_now = sum(fleet.up for fleet in fleets)
+        headline = f"{up_now} of {len(fleets)} fleets are up" if fleets else "no fleet is up"
+        print_answer(headline, up.Fleets(tuple(fleets)))
         return 0
-    if not found:
+    if not fleets:
         print("no fleet is up")
-    for fleet in found:
+    for fleet in fleets:
         state = "up" if fleet.up else "its scheduler does not answer: contend fleet stop"
         print(f"{fleet.id}: {state}")
         for host, worker in fleet.hosts.items():
@@ -253,6 +255,6 @@ def leave(fleet: str, purge: bool) -> int:
     """End this machine's worker of FLEET, and all that its runs left here."""
     from contend.fleet.join import quit_fleet
 
-    told = quit_fleet(fleet, purge=purge)
-    print(json.dumps(told), file=plain(sys.stdout))
-    return 1 if told["failed"] else 0
+    answer = quit_fleet(fleet, purge=purge)
+    print(json.dumps(answer), file=plain(sys.stdout))
+    return 1 if answer["failed"] else 0

@@ -67,23 +67,25 @@ def command(
     from contend.units import parse_duration_ns
 
     limit_ns = parse_duration_ns(limit) if limit is not None else None
-    found = ordered(groups(sources), cell)
-    batches = [batch_of(group.name, group.traces, jobs) for group in found]
-    if 1 < len(found) == len(sources) and all(len(group.traces) == 1 for group in found):
+    chosen = ordered(groups(sources), cell)
+    batches = [batch_of(group.name, group.traces, jobs) for group in chosen]
+    if 1 < len(chosen) == len(sources) and all(len(group.traces) == 1 for group in chosen):
         batches = by_jobs(batches)
     grown, no_growth = growth(batches, limit_ns=limit_ns)
     beside = [batch_of(group.name, group.traces, jobs) for group in (groups([after]) if after else ())]
-    told = hunt(batches[0], [*batches[1:], *beside], top=top, growth=grown, no_growth=no_growth)
-    page, why = write_page(told, Path(sources[0]))
+    hunted = hunt(batches[0], [*batches[1:], *beside], top=top, growth=grown, no_growth=no_growth)
+    page, why = write_page(hunted, Path(sources[0]))
     if as_json:
         from contend.contention.hunt_document import hunt_document
         from contend.report.hunt_terminal import nothing
 
-        print_answer(told.findings[0].sentence if told.findings else nothing(told), hunt_document(told))
+        print_answer(
+            hunted.findings[0].sentence if hunted.findings else nothing(hunted), hunt_document(hunted)
+        )
     else:
         from contend.report.hunt_terminal import print_hunt
 
-        print_hunt(told, safe_console(soft_wrap=True))
+        print_hunt(hunted, safe_console(soft_wrap=True))
         if page is not None:
             print(f"page: {shown(page)}")
     offer_page(page, why, open_page=open_page)

@@ -42,8 +42,8 @@ def command(files: tuple[Path, ...], form: str, name: str, runs: Path, verbose: 
     from contend.report.reading import Reading
 
     with Reading(sys.stderr, sum(map(size_or_zero, files))) as reading:
-        found = read_files(files, form, reading.read)
-    run = write_run(found, runs, name)
+        measured = read_files(files, form, reading.read)
+    run = write_run(measured, runs, name)
     try:
         report = write_report(run)
     except BaseException:

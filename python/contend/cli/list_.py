@@ -47,21 +47,21 @@ def command(what: str | None, runs: Path, as_json: bool) -> int:
     return 0
 
 
-def _runs(place: Path) -> dict[str, str]:
+def _runs(folder: Path) -> dict[str, str]:
     """Directories of runs and recordings, oldest first, and the command that each came from."""
     from contend.store.directory import PLAN_FILE, SAMPLE_FILE, WATCH_FILE
 
-    marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in place.glob(f"*/{name}")]
-    found = {}
+    marks = [mark for name in (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) for mark in folder.glob(f"*/{name}")]
+    commands = {}
     for mark in sorted(marks, key=lambda path: path.lstat().st_mtime):
         try:
-            told = json_object(mark)
+            document = json_object(mark)
         except (BadInput, FileNotFoundError):  # being written, cut off, or no file
-            told = {}
-        found[printable(str(shown(mark.parent.absolute())))] = printable(
-            str(told.get("line") or told.get("command") or "")
+            document = {}
+        commands[printable(str(shown(mark.parent.absolute())))] = printable(
+            str(document.get("line") or document.get("command") or "")
         )
-    return found
+    return commands
 
 
 def _entries(kind: str) -> dict[str, str]:
@@ -78,10 +78,10 @@ def _entries(kind: str) -> dict[str, str]:
         from contend.workloads.load import load as load_workload
         from contend.workloads.load import names
 
-        found = {}
+        described_as = {}
         for name in names():
             workload = load_workload(name)
             absent = missing(workload)
-            found[name] = workload.title + (f"  (not here: {', '.join(absent)})" if absent else "")
-        return found
+            described_as[name] = workload.title + (f"  (not here: {', '.join(absent)})" if absent else "")
+        return described_as
     return PLATFORMS if kind == "platforms" else PROBES

@@ -161,16 +161,16 @@ def command(
             as_json=as_json,
         )
     with checking(loaded.measure.budget, began_ns()):
-        asked, left_out = checks.fitted(loaded, runs)
+        fitted, left_out = checks.fitted(loaded, runs)
         if skip_missing:
             from contend.engine.checks import without_missing
 
-            asked, absent = without_missing(asked)
+            fitted, absent = without_missing(fitted)
             left_out += absent
         if dry_run:
-            return _dry_run(asked, left_out, as_json, runs)
+            return _dry_run(fitted, left_out, as_json, runs)
     outcome = orchestrator.execute(
-        asked,
+        fitted,
         name=name or Path(scenario).stem,
         command=shlex.join(_words(scenario, settings, skip_missing)),
         runs=runs,
@@ -183,7 +183,7 @@ def command(
 
 
 def _on_hosts(
-    asked: Scenario,
+    wanted: Scenario,
     *,
     name: str,
     command: str,
@@ -204,10 +204,10 @@ def _on_hosts(
             f"{given[0]} is of this machine, and the scenario has hosts", hint=f"leave {given[0]} out"
         )
     if dry_run:
-        hosts = asked.fleet
+        hosts = wanted.fleet
         assert hosts is not None
-        plan = make_plan(asked, asked.measure.seed or 0)
-        print(printable(mask(asked.title or asked.origin)))
+        plan = make_plan(wanted, wanted.measure.seed or 0)
+        print(printable(mask(wanted.title or wanted.origin)))
         print(f"{len(plan.cells)} cells on each of {len(hosts.names)} hosts: {', '.join(hosts.names)}")
         for cell in plan.cells:
             print(f"  {cell.label}{' (control)' if cell.control else ''}")
@@ -217,7 +217,7 @@ def _on_hosts(
     from contend.fleet import coordinator
 
     outcome = coordinator.execute(
-        asked,
+        wanted,
         name=name,
         command=command,
         runs=runs,
@@ -237,46 +237,46 @@ def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list
     return words + (["--skip-missing"] if skip_missing else [])
 
 
-def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
+def _dry_run(wanted: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
     """Print what would run. Everything is checked as a run would; nothing is made."""
     from contend.engine import checks, duration, experience
     from contend.engine.plan import make_plan
     from contend.studies.base import study_of
     from contend.units import format_duration
 
-    checks.check(asked)
-    study = study_of(asked)
-    plan = make_plan(asked, asked.measure.seed if asked.measure.seed is not None else 0)
-    if not as_json and (steps := study.steps(asked, plan, runs)):
+    checks.check(wanted)
+    study = study_of(wanted)
+    plan = make_plan(wanted, wanted.measure.seed if wanted.measure.seed is not None else 0)
+    if not as_json and (steps := study.steps(wanted, plan, runs)):
         print(
             "\n".join(
                 [
-                    printable(mask(asked.title or asked.origin)),
+                    printable(mask(wanted.title or wanted.origin)),
                     *(f"  left out: {line}" for line in left_out),
                     *steps,
                 ]
             )
         )
-        if refusal := duration.needs(asked, plan).refusal(asked.measure.budget):
+        if refusal := duration.needs(wanted, plan).refusal(wanted.measure.budget):
             raise refusal
         return 0
     if as_json:
         print_answer(f"would run {len(plan.cells)} cells; nothing was made", plan.to_json())
         return 0
-    places = checks.place(asked)
+    placement = checks.assign_cpus(wanted)
     first = next(iter(plan.rounds("counted")))
-    print(printable(mask(asked.title or asked.origin)))
-    print(f"{len(plan.cells)} cells; places: {places.summary()}")
+    print(printable(mask(wanted.title or wanted.origin)))
+    print(f"{len(plan.cells)} cells; places: {placement.summary()}")
     for line in left_out:
         print(f"  left out: {line}")
-    for line in study.lines(asked, plan):
+    for line in study.lines(wanted, plan):
         print(f"  {line}")
-    for label, (resource, trials, seconds) in duration.loads(plan, asked).items():
+    for label, (resource, trials, seconds) in duration.loads(plan, wanted).items():
         each = format_duration(seconds * 1e9)
         print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")
-    if asked.guard is not None:
-        print(f"guard: {asked.guard.sentence}")
-    other = "" if asked.measure.seed is not None else " (another seed gives another)"
+    if wanted.guard is not None:
+        print(f"guard: {wanted.guard.sentence}")
+    other = "" if wanted.measure.seed is not None else " (another seed gives another)"
     print(f"order of the first block{other}:")
     shown = [plan.cell(t.cell).id for t in first[:MOST_SHOWN]]
     print("  " + " · ".join(shown + [f"and {len(first) - MOST_SHOWN} more"] * (len(first) > MOST_SHOWN)))
@@ -285,8 +285,8 @@ def _dry_run(asked: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = 
             "estimated: duration unknown until the first trial ends: a command does not say how long it takes"
         )
         return 0
-    of = duration.needs(asked, plan, experience.read())
-    budget = asked.measure.budget
+    of = duration.needs(wanted, plan, experience.read())
+    budget = wanted.measure.budget
     within = f"at most {format_duration(of.whole_s * 1e9)} for {of.planned} blocks"
     if budget and of.whole_s * 1e9 > budget:
         within = f"{of.blocks_within(budget / 1e9)} blocks in the budget of {format_duration(budget)}"

@@ -91,7 +91,7 @@ def command(
     from contend.sample.session import SampleOptions, record, sample_directory
     from contend.units import parse_duration_ns
 
-    asked = SampleOptions(
+    wanted = SampleOptions(
         interval_ns=parse_duration_ns(interval),
         command=command,
         for_ns=parse_duration_ns(length) if length is not None else None,
@@ -106,7 +106,7 @@ def command(
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     run = sample_directory(output, runs, stamp)
     try:
-        outcome = record(asked, run, _live(asked.command, quiet))
+        outcome = record(wanted, run, _live(wanted.command, quiet))
     except BaseException:
         if not run.is_sample:  # it never began
             run.remove()
@@ -117,8 +117,8 @@ def command(
     try:
         _tell(run, as_json=as_json, beside_command=True)
     except Exception as error:  # noqa: BLE001 - how the command ended is the answer, whatever becomes of its report
-        said = error.message if isinstance(error, ContendError) else f"{type(error).__name__}: {error}"
-        print(f"warning: no report: {said}\n  hint: contend report {shown(run.path)}", file=sys.stderr)
+        message = error.message if isinstance(error, ContendError) else f"{type(error).__name__}: {error}"
+        print(f"warning: no report: {message}\n  hint: contend report {shown(run.path)}", file=sys.stderr)
     return outcome.ended.status
 
 
@@ -140,7 +140,7 @@ def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
 
 
 def print_summary(summary: Summary, run: RunDirectory, *, to_stderr: bool = False) -> None:
-    """The table, and where the recording is."""
+    """Print the table, and where the recording is."""
     from contend.report.sample_terminal import lines
 
     stream = sys.stderr if to_stderr else sys.stdout

@@ -101,7 +101,7 @@ class Listening(Shape):
 def _say(server: Server, where: Listen, new: str | None, asks: bool, as_json: bool) -> None:
     """Where it is. A token is printed only where it was made, which is the only time it can be known."""
     link = f"{server.url}/login?token={new}" if new else server.url
-    headline = f"serving {printable(str(server.pages.place))} at {link}"
+    headline = f"serving {printable(str(server.pages.folder))} at {link}"
     out = plain(sys.stdout)  # the token is to be seen, and where it goes
     if as_json:
         answer = Answer(verb(), headline, Listening(server.url, new, asks))

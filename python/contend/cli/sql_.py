@@ -73,12 +73,12 @@ def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tupl
     from contend.store.queries import table_names
 
     run = RunDirectory.open(source, samples=True)
-    found = traced(run)
-    if job is not None and not found:
+    traces = traced(run)
+    if job is not None and not traces:
         raise BadInput(f"'{source}' has no traces, which --job is about", hint="leave --job out")
     known = table_names(run)
     more = {name: table for name, table in tables(run, query, job).items() if name not in known}
-    return ask(run, query, more, TABLES if found else ())
+    return ask(run, query, more, TABLES if traces else ())
 
 
 def _plain(value: Any) -> Any:

@@ -151,7 +151,7 @@ def command(
     directory = output or Path(f"trace-{stamp}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BadInput(f"{directory} is there already", hint="name a directory that is new or empty")
-    asked = TraceOptions(
+    wanted = TraceOptions(
         directory,
         include,
         exclude,
@@ -165,15 +165,15 @@ def command(
         digests=digests,
     )
     if pid is not None:
-        code = _attach(pid, asked, length)
+        code = _attach(pid, wanted, length)
     else:
         with quota_log.logging(directory):
-            code = _sampled(asked, command, sample_interval) if sample else run(asked, command)
+            code = _sampled(wanted, command, sample_interval) if sample else run(wanted, command)
     _tell(directory, summary)
     return code
 
 
-def _sampled(asked: TraceOptions, command: tuple[str, ...], interval: str) -> int:
+def _sampled(options: TraceOptions, command: tuple[str, ...], interval: str) -> int:
     """Run it with the host recorded beside it; its exit code."""
     from contend.sample import session
     from contend.sample.live import Quiet
@@ -184,8 +184,8 @@ def _sampled(asked: TraceOptions, command: tuple[str, ...], interval: str) -> in
 
     interval_ns = parse_duration_ns(interval)
     line = shlex.join(["contend", "trace", "--sample", "--sample-interval", interval, "--", *command])
-    wanted = session.SampleOptions(interval_ns, command, environ=environment(asked, os.environ), line=line)
-    run = RunDirectory.at(asked.directory / SAMPLE)
+    wanted = session.SampleOptions(interval_ns, command, environ=environment(options, os.environ), line=line)
+    run = RunDirectory.at(options.directory / SAMPLE)
     try:
         outcome = session.record(wanted, run, Quiet(plain(sys.stderr)))
     except BaseException:
@@ -216,22 +216,22 @@ def _check(pid: int | None, length: str | None, sample: bool, command: tuple[str
         )
 
 
-def _attach(pid: int, asked: TraceOptions, length: str | None) -> int:
+def _attach(pid: int, options: TraceOptions, length: str | None) -> int:
     """Until that time, Ctrl-C, a SIGTERM, or the end of the process."""
     from contend.interrupts import Interrupts
     from contend.trace.attach import Session
     from contend.units import parse_duration_ns
 
     seconds = None if length is None else parse_duration_ns(length) / 1e9
-    with Interrupts(), contextlib.closing(Session(pid, asked)) as session:
+    with Interrupts(), contextlib.closing(Session(pid, options)) as session:
         begun = session.begin()
-        stood = "" if begun.stopped_ns is None else f", stood still for {begun.stopped_ns / 1000:.0f} µs"
+        stopped = "" if begun.stopped_ns is None else f", stood still for {begun.stopped_ns / 1000:.0f} µs"
         many = f"{begun.functions} function{'s' if begun.functions != 1 else ''} traced"
-        click.echo(f"contend: process {pid}: Python {begun.python}{stood}; {many}", err=True)
-        if asked.include and not begun.functions:
+        click.echo(f"contend: process {pid}: Python {begun.python}{stopped}; {many}", err=True)
+        if options.include and not begun.functions:
             click.echo("  no function that is imported by now matches --include", err=True)
         ends = "Ctrl-C ends it" if length is None else f"for {length}"
-        click.echo(f"  recording into {asked.directory}, {ends}", err=True)
+        click.echo(f"  recording into {options.directory}, {ends}", err=True)
         with contextlib.suppress(KeyboardInterrupt):
             session.wait(seconds)
         ended = session.end()

@@ -59,15 +59,15 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
     from contend.engine.checks import fitted
     from contend.studies.base import cells_of, study_of
 
-    asked, left_out = fitted(scenarios.load(file, settings))
+    scenario, left_out = fitted(scenarios.load(file, settings))
 
-    cells = cells_of(asked)
+    cells = cells_of(scenario)
     lacking = ""
     try:
-        study_of(asked).check(asked)
+        study_of(scenario).check(scenario)
     except CannotHonour as error:  # the file is right, and may be for another host
         lacking = f"{error.message} (hint: {error.hint})" if error.hint else error.message
-    print(f"{file}: scenario is right: {asked.study}, {len(cells)} cells")
+    print(f"{file}: scenario is right: {scenario.study}, {len(cells)} cells")
     for cell in cells:
         print(f"  {cell.label}{' (control)' if cell.control else ''}")
     for line in left_out:
@@ -75,7 +75,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
     if lacking:
         print(f"  cannot run on this host: {lacking}")
     if show:
-        print(mask_yaml(scenarios.to_yaml(asked)), end="")
+        print(mask_yaml(scenarios.to_yaml(scenario)), end="")
     return 0
 
 

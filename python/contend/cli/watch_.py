@@ -112,7 +112,7 @@ def command(
     if threshold is not None and not 0 < threshold < 1:
         raise BadInput(f"--alert {alert} is not between 0 and 100 %", hint="--alert 20%")
 
-    told: dict[str, Any] = {
+    about: dict[str, Any] = {
         "line": shlex.join(["contend", *sys.argv[1:]]),
         "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "scope": scope,
@@ -126,14 +126,14 @@ def command(
         record = None
         if run is not None:
             run.write_json("environment.json", environment)
-            record = WatchRecord(run, told, lambda text: print(text, file=sys.stderr))
+            record = WatchRecord(run, about, lambda text: print(text, file=sys.stderr))
         try:
             watch = Watch(choose(by), interval_ns, bpf=not no_bpf, record=record)  # type: ignore[arg-type]
         except BaseException:
             if run is not None and not run.is_watch:  # it never began
                 run.remove()
             raise
-        keep = _keep(told, watch.watched)
+        keep = _keep(about, watch.watched)
 
         def seen(period: Period) -> None:
             shower.show(watch.watched, period)
@@ -144,7 +144,7 @@ def command(
             _observe(watch, interrupts, length_ns, seen)
         interrupts.hold()
         watch.stop()
-        report = _report(watch.watched, told, environment)
+        report = _report(watch.watched, about, environment)
         if openmetrics is not None:
             write(openmetrics, exporter.render(watch.watched, None))
         _finish(report, run, as_json)
@@ -152,19 +152,19 @@ def command(
 
 
 def report_again(run: RunDirectory, as_json: bool) -> None:
-    """watch.json, report.html and the summary of a recorded watch, from its rows."""
+    """Write watch.json, report.html and the summary of a recorded watch, from its rows."""
     from contend.contention.watch_record import read_watched
 
-    told = run.watch()
-    report = _report(read_watched(run), told, run.environment())
+    record = run.watch()
+    report = _report(read_watched(run), record, run.environment())
     _finish(report, run, as_json)
 
 
-def _keep(told: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
+def _keep(record: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
     """Choose the victims that are shown and alerted for. Machines may be found while it goes on."""
     from contend.contention.groups import matches
 
-    scope, machines = str(told.get("scope", "")), told.get("asked_by") == "vm"
+    scope, machines = str(record.get("scope", "")), record.get("asked_by") == "vm"
 
     def keep(name: str) -> bool:
         return (not scope or matches(scope, name)) and (not machines or name in watched.namer.machines)
@@ -172,19 +172,19 @@ def _keep(told: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
     return keep
 
 
-def _report(watched: Watched, told: Mapping[str, Any], environment: Mapping[str, Any]) -> WatchReport:
+def _report(watched: Watched, record: Mapping[str, Any], environment: Mapping[str, Any]) -> WatchReport:
     from contend.contention.alert import judge
     from contend.contention.findings import findings
     from contend.report.watch_document import WatchReport
 
-    keep, threshold = _keep(told, watched), told.get("threshold")
+    keep, threshold = _keep(record, watched), record.get("threshold")
     return WatchReport(
         watched=watched,
         findings=findings(watched, keep),
         alert=None if threshold is None else judge(watched, threshold, keep),
-        scope=str(told.get("scope", "")),
-        command=str(told.get("line", "")),
-        began=str(told.get("began", "")),
+        scope=str(record.get("scope", "")),
+        command=str(record.get("line", "")),
+        began=str(record.get("began", "")),
         environment=environment,
         keep=keep,
     )

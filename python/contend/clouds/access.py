@@ -25,7 +25,7 @@ _EARLY_S = 120.0  # a token is no longer used so long before it expires
 
 
 class Access(NamedTuple):
-    """Everything that requests need. Holds a token: it is written only to files that nobody else can read.
+    """Endpoints and token for requests to a cloud. It is written only to files that nobody else can read.
 
     `expires` is the token's end in seconds since the epoch; `endpoints` are versioned URLs by service type, `catalogue`
     all URLs as the cloud lists them; `verify` (a file or directory of authorities; True: the system's) and `certificate`
@@ -51,7 +51,7 @@ class Access(NamedTuple):
         return time.time() < self.expires - _EARLY_S
 
     def endpoint(self, service: str) -> str:
-        """Raises CannotHonour for a service that the cloud has not."""
+        """URL of a service. Raises CannotHonour for a service that the cloud does not have."""
         try:
             return self.endpoints[service]
         except KeyError:
@@ -61,7 +61,7 @@ class Access(NamedTuple):
             ) from None
 
     def save(self, path: Path) -> None:
-        """For later storms of the same run; readable by this user only."""
+        """Write to a file, readable by this user only, for later storms of the same run."""
         text = json.dumps({**self._asdict(), "catalogue": dict(self.catalogue)})
         files.write(path, text.encode(), mode=files.PRIVATE)
 

@@ -17,36 +17,38 @@ class Machines(Protocol):
 
     @property
     def awaited(self) -> str:
-        """The state that a storm waits for, in a word: ACTIVE, served. Its moment is that of the state stamps.ACTIVE."""
+        """Name of the state that a storm waits for: ACTIVE, served. Its moment is that of the state stamps.ACTIVE."""
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """On the way there, in order: the first ends when a request is accepted, the second when a state is seen."""
+        """Phases on the way there, in order: the first ends when a request is accepted, the second when a state is
+        seen."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Requests, and what went wrong with them."""
+        """Counts of requests, and of what went wrong with them."""
 
     def announce(self, tracks: Sequence[Track]) -> None:
-        """To the ledger; it is on the disk when this returns."""
+        """Write the machines to the ledger; it is on the disk when this returns."""
 
     def count_cpu(self) -> Callable[[], dict[str, float]]:
         """Begin to count CPU time of those that do the work; what is returned ends it: seconds by role, most first."""
 
     def create(self, track: Track) -> None:
-        """Ask for one and wait for the answer: `accepted_ns` and `id`, or `problem`."""
+        """Request one machine and wait for the answer: sets `accepted_ns` and `id`, or `problem`."""
 
     def watch(self, tracks: Sequence[Track], until_ns: int, sending: Callable[[], bool]) -> None:
-        """Observe all until each has come to what is awaited, has failed, or that moment; sending: more will come."""
+        """Observe all machines until each is as awaited or has failed, or until `until_ns`; sending: true while more
+        will come."""
 
     def ask(self, happened: Happened) -> None:
         """Add what the maker knows of each machine, after the storm: narrower moments, events, what watching cost."""
 
     def delete(self, track: Track) -> None:
-        """Ask for its removal."""
+        """Request the removal of one machine."""
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
-        """Observe until none is there any more, or until that moment."""
+        """Observe until no machine is left, or until that moment."""
 
     def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
-        """Remove whatever of them is still there, by name, and tell the ledger. Names that stay, and why."""
+        """Remove whatever is left, by name, and tell the ledger. Returns names that stay, and why."""

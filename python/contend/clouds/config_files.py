@@ -19,7 +19,7 @@ MOST_AUTHORITIES = 16 << 20
 
 
 def check(config: str = "") -> None:
-    """Refuse files that no parser should be given: endless, huge, deep, no text, no YAML. Raises BadInput.
+    """Check that a parser can be given these files: not endless, huge, deep, binary, or no YAML. Raises BadInput.
 
     openstacksdk reads whatever is there, and PyYAML in C ends the process where it is nested too deeply. config: the
     one file that describes clouds, where a run has recorded it.
@@ -73,8 +73,8 @@ def _files(config: str) -> Iterator[Path]:
     named = [config] if config else [os.environ.get(name, "") for name in _VARIABLES]
     yield from (Path(name) for name in named if name)
     home = Path.home() / ".config"
-    places = [Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
-    for folder in (Path(), *(place / "openstack" for place in places)):
+    bases = [Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
+    for folder in (Path(), *(base / "openstack" for base in bases)):
         for name in _NAMES:
             if name != "clouds" or not config:
                 yield from (folder / f"{name}{suffix}" for suffix in _SUFFIXES)

@@ -121,12 +121,12 @@ def each(
     >>> each(Reading(0, {"select": 5}), Reading(5 * NS, {"select": 115}), 10, quiet)
     {'select': Count(value=10.0, low=10.0, high=10.0)}
     """
-    found = {}
+    counts = {}
     for name, count in after.since(before).items():
         usual, error = background.expected(name, after.at_ns - before.at_ns)
         own = count - usual - (others or {}).get(name, 0.0)
-        found[name] = Count(own / items, (own - 2 * error) / items, (own + 2 * error) / items)
-    return found
+        counts[name] = Count(own / items, (own - 2 * error) / items, (own + 2 * error) / items)
+    return counts
 
 
 class _Source(Protocol):
@@ -142,7 +142,7 @@ class Counters:
 
     @classmethod
     def open(cls, database: str = "", broker: str = "", environ: Mapping[str, str] = os.environ) -> Counters:
-        """Those that the options or the environment name; see `find_url`.
+        """Open the counters that the options or the environment name; see `find_url`.
 
         Raises BadInput, CannotHonour or HostFailed where one is named and cannot be had.
         """
@@ -168,14 +168,14 @@ class Counters:
         return bool(self._sources)
 
     def read(self) -> Reading:
-        """Now. Raises HostFailed."""
+        """Read all counters now. Raises HostFailed."""
         counts: dict[str, int] = {}
         for source in self._sources.values():
             counts |= source.read()
         return Reading(time.monotonic_ns(), counts)
 
     def quiet(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> Background:
-        """The background, over that long a time in which the caller asks for nothing."""
+        """Measure the background: what is counted in that many seconds while the caller sends nothing."""
         readings = [self.read()]
         for _ in range(max(1, round(seconds))):
             sleep(min(1.0, seconds))
@@ -235,7 +235,7 @@ class Database:
                 read_timeout=_TIMEOUT_S,
                 autocommit=None,
             )
-            self._apart = self._what_is_told_apart()
+            self._apart = self._breakdown_query()
         except self._error as error:
             raise HostFailed(
                 f"the database does not let us in: {error}", hint=f"is what {DATABASE} says right?"
@@ -256,13 +256,13 @@ class Database:
             raise HostFailed(f"the database does not tell its counts: {error}") from error
         return counts
 
-    def _what_is_told_apart(self) -> str:
+    def _breakdown_query(self) -> str:
         """The query for counts by schema or user; "" where neither is kept, or not for us to see."""
-        told = dict(
+        settings = dict(
             self._ask("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('performance_schema', 'userstat')")
         )
         for variable, query in _APART.items():
-            if str(told.get(variable, "")).upper() in ("ON", "1"):
+            if str(settings.get(variable, "")).upper() in ("ON", "1"):
                 try:
                     self._ask(query)
                 except self._error:  # no right to
@@ -349,15 +349,15 @@ def messages(text: str) -> dict[str, int]:
     >>> messages('rabbitmq_global_messages_received_total{protocol="amqp091"} 12\\nup 1')
     {'messages': 12}
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, value in _SAMPLE.findall(text):
         if name in _MESSAGES:
-            found[_MESSAGES[name]] = found.get(_MESSAGES[name], 0) + int(float(value))
-    return found
+            counts[_MESSAGES[name]] = counts.get(_MESSAGES[name], 0) + int(float(value))
+    return counts
 
 
 def owner_of(name: str) -> str | None:
-    """The user or schema that a count of statements is of; None for a count of another kind.
+    """The user or schema whose statements a counter counts; None for another kind of counter.
 
     >>> owner_of("statements of nova"), owner_of("commits")
     ('nova', None)

@@ -50,8 +50,8 @@ class RequestFailed(HostFailed):
 
 
 class Answer(NamedTuple):
-    """A whole answer, with CLOCK_MONOTONIC stamps, ns, of the attempt that it answers: its request was written to a
-    connection, and all of it was there."""
+    """A whole answer, with its stamps of CLOCK_MONOTONIC, ns: when the request was written to a connection, and when
+    all of the attempt that it answers: its request was written to a connection, and all of it was there."""
 
     status: int
     headers: Headers
@@ -72,7 +72,8 @@ class Outcome(NamedTuple):
 
 
 def wait_before_again(method: str, outcome: Outcome, attempt: int) -> float | None:
-    """Seconds to wait before the request is sent again; None: it must not be. attempt: from 1, that has just failed.
+    """Seconds to wait before the request is sent again; None: do not send it again. attempt: the one that failed, from
+    1.
 
     >>> wait_before_again("POST", Outcome(429, retry_after_s=2.0), 1)
     2.0
@@ -84,16 +85,16 @@ def wait_before_again(method: str, outcome: Outcome, attempt: int) -> float | No
     if attempt >= ATTEMPTS:
         return None
     backoff: float = BACKOFF_S * 2 ** (attempt - 1)
-    told = outcome.retry_after_s
+    named_s = outcome.retry_after_s
     if outcome.status == 429:
-        wait = backoff if told is None else told
+        wait = backoff if named_s is None else named_s
         return wait if wait <= MOST_WAIT_S else None
     if not outcome.left:
         return backoff
     if outcome.status == 0 or outcome.status >= 500:
         if method not in _AGAIN:
             return None
-        return backoff if told is None else min(told, MOST_WAIT_S)
+        return backoff if named_s is None else min(named_s, MOST_WAIT_S)
     return None
 
 
@@ -131,7 +132,8 @@ class Api:
         version: str = "",
         absent: bool = False,
     ) -> Answer:
-        """The answer of the last attempt, of status 2xx; with `absent` also 404. Raises RequestFailed.
+        """Send a request and return the last attempt's answer, of status 2xx; with `absent` also 404. Raises
+        RequestFailed.
 
         version: the microversion to ask for.
         """
@@ -213,7 +215,7 @@ class Api:
 
 
 def redirected(method: str, url: str, answer: Answer) -> str:
-    """Where an answer sends its request, "" where it does not. Raises RequestFailed for a place that the token is not for.
+    """The URL that an answer redirects to, "" for none. Raises RequestFailed for a host that the token is not for.
 
     Only what changes nothing is sent elsewhere after 301 and 302: others are then not meant to be sent as they are.
     """
@@ -239,7 +241,7 @@ def redirected(method: str, url: str, answer: Answer) -> str:
 
 
 def tls_context(access: Access) -> ssl.SSLContext:
-    """As clouds.yaml wants it. Raises BadInput for certificates that cannot be read."""
+    """Make the TLS context that clouds.yaml describes. Raises BadInput for certificates that cannot be read."""
     import ssl
 
     config_files.check_trusted()

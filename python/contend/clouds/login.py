@@ -24,14 +24,14 @@ _SHAPELESS = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class Described(NamedTuple):
-    """A cloud as it is described: openstacksdk's CloudRegion, and the clouds.yaml it is in, "" where in none."""
+    """A cloud's description: openstacksdk's CloudRegion, and the clouds.yaml it is in, "" where in none."""
 
     region: Any
     config: str
 
 
 def find(cloud: str, config: str = "") -> Described:
-    """The cloud of that name; "" takes OS_CLOUD, or the only one there is. Sends nothing.
+    """Find a cloud's description by name; "" takes OS_CLOUD, or the only one there is. Sends nothing.
 
     `config`: a clouds.yaml to look into and nowhere else. Raises CannotHonour without openstacksdk, UnknownName or
     BadInput where no such cloud is described.
@@ -76,7 +76,7 @@ def find(cloud: str, config: str = "") -> Described:
 
 
 def login(cloud: str, config: str = "", services: Sequence[str] = SERVICES) -> Access:
-    """A new token and the endpoints of `services`, as far as the cloud has them.
+    """Log in: a new token and the endpoints of `services`, as far as the cloud has them.
 
     Raises what `find` does, and HostFailed where the cloud does not let us in.
     """
@@ -129,7 +129,7 @@ def _endpoint(region: Any, session: Any, service: str) -> str | None:
     from keystoneauth1.exceptions import EndpointNotFound
 
     try:
-        found: str | None = session.get_endpoint(
+        url: str | None = session.get_endpoint(
             service_type=service,
             interface=region.get_interface(service),
             region_name=region.get_region_name(service),
@@ -138,7 +138,7 @@ def _endpoint(region: Any, session: Any, service: str) -> str | None:
         )
     except EndpointNotFound:  # a cloud without that service
         return None
-    return found
+    return url
 
 
 def _trusted(verify: bool | str) -> bool | str:
@@ -151,9 +151,9 @@ def _trusted(verify: bool | str) -> bool | str:
 
 def _all_urls(catalogue: Any) -> dict[str, str]:
     """One URL a service type of keystone's catalogue; the public one, if there is one."""
-    found: dict[str, str] = {}
+    by_type: dict[str, str] = {}
     for service in catalogue:
         urls = {e.get("interface"): e["url"] for e in service.get("endpoints") or () if e.get("url")}
         if urls:
-            found[service["type"]] = urls.get("public") or next(iter(urls.values()))
-    return found
+            by_type[service["type"]] = urls.get("public") or next(iter(urls.values()))
+    return by_type

@@ -30,7 +30,8 @@ Mark = Literal["metadata", "description", "property", "comment", "tag", "name"]
 
 
 class Kind(NamedTuple):
-    """A kind of thing: where it is asked for, and where its mark is. `wrapped`: its body has the key `one` around it."""
+    """A kind of resource: the path for requests, and where its mark is. `wrapped`: its body has the key `one` around
+    it."""
 
     name: str
     service: str
@@ -79,7 +80,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def unique_name(run: str, part: str) -> str:
-    """`contend-RUN-PART`: what no other run's things are called.
+    """Make the name `contend-RUN-PART`, which no other run's resource has.
 
     >>> unique_name("boot-storm-20260102-101500-7f3a", "12-3")
     'contend-boot-storm-20260102-101500-7f3a-12-3'
@@ -87,19 +88,19 @@ def unique_name(run: str, part: str) -> str:
     return f"{names.PREFIX}-{names.check_name('run id', run)}-{part}"
 
 
-def has_mark(kind: Kind, found: Mapping[str, Any], name: str, run: str) -> bool:
+def has_mark(kind: Kind, item: Mapping[str, Any], name: str, run: str) -> bool:
     """True if what a listing showed has exactly that name, contend's prefix, and the run's mark."""
-    if found.get("name") != name or not name.startswith(f"{names.PREFIX}-{run}-"):
+    if item.get("name") != name or not name.startswith(f"{names.PREFIX}-{run}-"):
         return False
     if kind.mark == "metadata":
-        return (found.get("metadata") or {}).get(MARK) == run
+        return (item.get("metadata") or {}).get(MARK) == run
     if kind.mark == "property":
-        return found.get(MARK) == run
+        return item.get(MARK) == run
     if kind.mark == "comment":
-        return str(found.get("public_key")).rpartition(" ")[2] == f"{MARK}={run}"
+        return str(item.get("public_key")).rpartition(" ")[2] == f"{MARK}={run}"
     if kind.mark == "tag":
-        return mark_of(kind, name, run) in (found.get("tags") or ())
-    return kind.mark == "name" or found.get("description") == mark_of(kind, name, run)
+        return mark_of(kind, name, run) in (item.get("tags") or ())
+    return kind.mark == "name" or item.get("description") == mark_of(kind, name, run)
 
 
 def mark_of(kind: Kind, name: str, run: str) -> str:
@@ -114,7 +115,7 @@ def mark_of(kind: Kind, name: str, run: str) -> str:
 
 
 def shown(kind: Kind, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A thing of a listing, with a `name`, and the `id` that its path ends with, whatever its service calls them.
+    """A listing's entry with a `name`, and the `id` that its path ends with, whatever its service calls them.
 
     >>> shown(KINDS["keypair"], {"keypair": {"name": "k", "public_key": "p"}})["id"]
     'k'
@@ -134,7 +135,7 @@ def shown(kind: Kind, item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def body_of(kind: Kind, name: str, run: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The request's body: what is wanted, with the name and the mark."""
+    """Make a request's body: what is wanted, with the name and the mark."""
     if kind.name == "stack":
         return {**wanted, "stack_name": name, "tags": mark_of(kind, name, run)}
     inner = {**wanted, "name": name} if kind.name != "floating-ip" else dict(wanted)
@@ -151,7 +152,7 @@ def body_of(kind: Kind, name: str, run: str, wanted: Mapping[str, Any]) -> dict[
 
 
 class Record:
-    """Rows about cloud things in a run's ledger: many names at once do not stretch the storm whose servers they are."""
+    """Ledger rows about cloud resources, written by the process that makes them while the run holds the lock."""
 
     def __init__(self, path: Path, *, run: str, cloud: str, config: str, everywhere: bool = False) -> None:
         """everywhere: they are another project's, made and seen by an administrator's rights."""
@@ -161,11 +162,11 @@ class Record:
         self.close = self._rows.close
 
     def intend(self, kind: Kind, wanted: Iterable[str]) -> None:
-        """On the disk when this returns: only then may the requests leave."""
+        """Write names of resources to be made; on the disk when this returns: only then may the requests leave."""
         self._rows.write("intend", kind.ledger, ({"name": name} for name in wanted), self._about)
 
     def created(self, kind: Kind, ids: Mapping[str, str]) -> None:
-        """ids: by name."""
+        """Write that resources were made. ids: by name."""
         rows = ({"name": name, "id": id_} for name, id_ in ids.items())
         self._rows.write("created", kind.ledger, rows, self._about)
 
@@ -180,7 +181,7 @@ class Record:
 
 
 class Cloud:
-    """Things of one run on one cloud. everywhere: in all of its projects, which takes an administrator."""
+    """Resources of one run on one cloud. everywhere: in all of its projects, which takes an administrator."""
 
     def __init__(
         self, api: Api, run: str, *, everywhere: bool = False, sleep: Callable[[float], None] = time.sleep
@@ -189,7 +190,7 @@ class Cloud:
         self._everywhere = everywhere
 
     def create(self, record: Record, kind: Kind, name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Announce and make one thing. Raises RequestFailed; a refusal leaves nothing in the ledger."""
+        """Announce and make one resource. Raises RequestFailed; a refusal leaves nothing in the ledger."""
         record.intend(kind, (name,))
         try:
             made = self.post(kind, name, wanted)
@@ -201,7 +202,7 @@ class Cloud:
         return made
 
     def post(self, kind: Kind, name: str, wanted: Mapping[str, Any], *, retries: int = 2) -> dict[str, Any]:
-        """Ask for something that was announced. Sent again only after its name was looked for and not found.
+        """Request a resource that was announced. The request is repeated only where no resource of that name exists.
 
         Should the lost request still be worked on, there are two of that name: removal takes every one.
         """
@@ -210,7 +211,7 @@ class Cloud:
     def ask(
         self, kind: Kind, name: str, wanted: Mapping[str, Any], *, retries: int = 2
     ) -> tuple[dict[str, Any], str]:
-        """As `post`; with the service's own id of the request, "" where no answer was seen."""
+        """As `post`; also returns the service's own id of the request, "" where no answer was seen."""
         body = body_of(kind, name, self.run, wanted)
         while True:
             try:
@@ -219,8 +220,8 @@ class Cloud:
                 if not error.unknown:
                     raise
                 self._sleep(1.0)
-                if found := self.find(kind, (name,)):
-                    return found[0], ""
+                if existing := self.find(kind, (name,)):
+                    return existing[0], ""
                 if retries <= 0:
                     raise
                 retries -= 1
@@ -234,11 +235,11 @@ class Cloud:
 
     def find(self, kind: Kind, wanted: Iterable[str]) -> list[dict[str, Any]]:
         """Find resources of the run by the names in `wanted` and its mark; several of one name are all listed."""
-        asked = set(wanted)
+        wanted_names = set(wanted)
         return [
             item
-            for item in self.list(kind, _common(asked))
-            if item.get("name") in asked and has_mark(kind, item, str(item["name"]), self.run)
+            for item in self.list(kind, _common(wanted_names))
+            if item.get("name") in wanted_names and has_mark(kind, item, str(item["name"]), self.run)
         ]
 
     def list(self, kind: Kind, prefix: str) -> list[dict[str, Any]]:
@@ -253,17 +254,17 @@ class Cloud:
             "volume",
         ):  # the others show an administrator all, or none
             query += "&all_tenants=1"
-        found: dict[str, dict[str, Any]] = {}
+        by_id: dict[str, dict[str, Any]] = {}
         following = f"{path}?{query}"
         while following:
             page = self.api.request("GET", kind.service, following, version=kind.version).json()
             items = (shown(kind, item) for item in page[kind.many])
-            found |= {i["id"]: i for i in items if str(i.get("name") or "").startswith(prefix)}
+            by_id |= {i["id"]: i for i in items if str(i.get("name") or "").startswith(prefix)}
             following = next_page(page, kind, path)
-        return list(found.values())
+        return list(by_id.values())
 
     def delete(self, kind: Kind, id_: str) -> None:
-        """Ask for its removal; one that has gone already is fine. Raises RequestFailed."""
+        """Request a removal; a resource that has gone already is fine. Raises RequestFailed."""
         if kind.name == "project" and "network" in self.api.access.endpoints:
             self._without_its_own(id_)
         if kind.name == "router":
@@ -300,7 +301,7 @@ class Cloud:
         """
         there: set[str] = set()
         why: dict[str, str] = {}
-        asked: dict[str, float] = {}  # by id, when its deletion was last asked for
+        deleted_at: dict[str, float] = {}  # by id, when its deletion was last asked for
         fewest, deadline = math.inf, 0.0
         while True:
             left = self.find(kind, wanted)
@@ -318,15 +319,15 @@ class Cloud:
                 return there, late
             for item in left:
                 now = time.monotonic()  # many take their time, and so does each
-                if now - asked.get(item["id"], -1e9) < 30.0:
+                if now - deleted_at.get(item["id"], -1e9) < 30.0:
                     continue
-                asked[item["id"]] = now
+                deleted_at[item["id"]] = now
                 try:
                     self.delete(kind, str(item["id"]))
                     why.pop(item["id"], None)
                 except RequestFailed as error:  # in use (409) until something else has gone
                     why[item["id"]] = error.message
-                    asked[item["id"]] = now - 25.0
+                    deleted_at[item["id"]] = now - 25.0
                     if error.status in (401, 403):
                         return there, {str(i["name"]): error.message for i in left}
             self._sleep(0.5)
@@ -366,9 +367,9 @@ def next_page(page: Mapping[str, Any], kind: Kind, path: str) -> str:
     return f"{path}?{urlsplit(href).query}" if href else ""
 
 
-def need_id(found: Sequence[Mapping[str, Any]], what: str, name: str, hint: str) -> str:
-    """The id of the only one found. Raises HostFailed where there is none, or several."""
-    if len(found) != 1:
-        problem = "there are several" if found else "there is no"
+def need_id(matches: Sequence[Mapping[str, Any]], what: str, name: str, hint: str) -> str:
+    """The id of the only match. Raises HostFailed where there is none, or several."""
+    if len(matches) != 1:
+        problem = "there are several" if matches else "there is no"
         raise HostFailed(f"{problem} {what} called '{name}' on the cloud", hint=hint)
-    return str(found[0]["id"])
+    return str(matches[0]["id"])

@@ -29,7 +29,8 @@ def remove(
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Removed]:
-    """Remove what the rows announce, one login a cloud. `connect` makes an Api of a cloud's name and its clouds.yaml."""
+    """Remove what the rows announce, with one login a cloud. `connect` makes an Api of a cloud's name and its
+    clouds.yaml."""
     done: list[Removed] = []
     # Those of other projects first: the projects themselves are among the rest.
     for where in sorted({_where(r) for r in rows}, reverse=True):
@@ -84,11 +85,11 @@ def _of_cloud(
             unsettled = {
                 n: _settled_at(r) for n, r in mine.items() if r["event"] == "intend" and n not in there
             }
-            found, stuck = _settle(cloud, kind, unsettled, now, sleep)
+            appeared, stuck = _settle(cloud, kind, unsettled, now, sleep)
         except ContendError as error:
             done += [Removed(kind.ledger, name, True, error.message) for name in mine]
             continue
-        done += [Removed(kind.ledger, n, n in there | found, (late | stuck).get(n, "")) for n in mine]
+        done += [Removed(kind.ledger, n, n in there | appeared, (late | stuck).get(n, "")) for n in mine]
     known = {kind.ledger for kind in KINDS.values()}
     strange = [r for r in rows if r["kind"] not in known]
     return done + [
@@ -104,16 +105,16 @@ def _settle(
     sleep: Callable[[float], None],
 ) -> tuple[set[str], dict[str, str]]:
     """Look again for what was never answered for. `until`: by name, when it counts as never made."""
-    found: set[str] = set()
+    appeared: set[str] = set()
     stuck: dict[str, str] = {}
     while waiting := [name for name, end in until.items() if now() < end]:
         sleep(1.0)
         there, late = cloud.remove(kind, waiting)
-        found |= there
+        appeared |= there
         stuck |= late
         if late:
             break
-    return found, stuck
+    return appeared, stuck
 
 
 def _settled_at(row: Row) -> float:

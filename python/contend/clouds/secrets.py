@@ -35,17 +35,17 @@ def find_url(given: str, variable: str, environ: Mapping[str, str] = os.environ)
     if not text:
         return None
     try:
-        found = urlsplit(text)
-        port = found.port
+        url = urlsplit(text)
+        port = url.port
     except ValueError:
         port = -1
     if port == -1 or "://" not in text:
         raise BadInput(f"what {where} holds is no URL", hint="scheme://user:password@host:port/")
-    return found
+    return url
 
 
 def login_of(url: SplitResult) -> tuple[str, str]:
-    """User and password, decoded; "" for what it has not.
+    """User and password of a URL, decoded; "" for one that it does not have.
 
     >>> login_of(urlsplit("amqp://a:b%2Fc@h/"))
     ('a', 'b/c')

@@ -25,7 +25,7 @@ Work = Mapping[str, Mapping[str, float]]
 
 
 def what(name: str) -> str:
-    """The kind of a span of that name; "" for none of these.
+    """The kind of a span by its name; "" for one that is not counted.
 
     >>> what("SELECT nova.instances"), what("rpc call object_action"), what("HTTP GET 127.0.0.1/")
     ('statements', 'calls', '')
@@ -34,20 +34,21 @@ def what(name: str) -> str:
 
 
 def counts(traces: Path, windows: Sequence[Window]) -> list[dict[str, dict[str, int]]]:
-    """Count for each window, ns of CLOCK_MONOTONIC of the traces' machine: by service, how many began of each kind.
+    """Count spans for each window, ns of CLOCK_MONOTONIC of the traces' machine: by service, how many began of each
+    kind.
 
     Files of services that go on are read as far as they are written (a quarter of a second behind). Raises BadInput
     where there is no trace, HostFailed.
     """
     order = sorted(range(len(windows)), key=lambda at: windows[at])
     table = _native.ctrace_windows([str(traces)], [windows[at] for at in order])
-    found: list[dict[str, dict[str, int]]] = [{} for _ in windows]
+    by_window: list[dict[str, dict[str, int]]] = [{} for _ in windows]
     columns = (np.frombuffer(table[key], dtype="<u8").tolist() for key in ("window", "count"))
     for window, count, name, process in zip(*columns, table["name"], table["process"], strict=True):
         if kind := what(name):
-            of = found[order[window]].setdefault(process, {})
+            of = by_window[order[window]].setdefault(process, {})
             of[kind] = of.get(kind, 0) + count
-    return found
+    return by_window
 
 
 def per_item(
@@ -57,7 +58,7 @@ def per_item(
     others: Work,
     items: int,
 ) -> dict[str, dict[str, float]]:
-    """One thing's part of what was done: less `share` of what a quiet time saw, and what `others` took.
+    """Counts per item: less `share` of what a quiet time saw, and less what `others` took.
 
     >>> per_item({"api": {"statements": 30}}, {"api": {"statements": 20}}, 0.5, {}, 4)
     {'api': {'statements': 5.0}}
@@ -73,5 +74,5 @@ def per_item(
 
 
 def length(window: Window) -> int:
-    """In ns."""
+    """Length of a window, ns."""
     return window[1] - window[0]

@@ -42,7 +42,7 @@ class Lost(Exception):
 
 
 class Origin(NamedTuple):
-    """Where a URL's requests go."""
+    """Scheme, host and port that a URL's requests go to."""
 
     scheme: str
     host: str
@@ -50,7 +50,7 @@ class Origin(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """As it is written in a Host header.
+        """The origin as a Host header has it.
 
         >>> Origin("http", "::1", 8774).authority, Origin("https", "cloud", 443).authority
         ('[::1]:8774', 'cloud')
@@ -60,7 +60,7 @@ class Origin(NamedTuple):
 
 
 class Headers(dict[str, str]):
-    """Headers by name in lower case; looked up in any."""
+    """Headers by name, in any case."""
 
     def get(self, name: str, default: Any = None) -> Any:
         return super().get(name.lower(), default)
@@ -70,7 +70,7 @@ class Headers(dict[str, str]):
 
 
 class Received(NamedTuple):
-    """An answer, whole. `sent_ns`: CLOCK_MONOTONIC when its request was written to a connection that was up."""
+    """A whole answer. `sent_ns`: CLOCK_MONOTONIC when its request was written to a connection that was up."""
 
     status: int
     headers: Headers
@@ -79,7 +79,7 @@ class Received(NamedTuple):
 
 
 def split_url(url: str) -> tuple[Origin, str]:
-    """Where a request for it goes, and its target there. Raises NotSent for what is no URL of http or https.
+    """The origin of a URL, and the request's target there. Raises NotSent for what is no URL of http or https.
 
     >>> split_url("http://[::1]:8774/v2.1/servers?limit=5")
     (Origin(scheme='http', host='::1', port=8774), '/v2.1/servers?limit=5')
@@ -131,7 +131,7 @@ class Wire:
         try:
             sent_ns = time.monotonic_ns()
             connection.send(request)
-            status, found, content = connection.receive(method == "HEAD")
+            status, answer_headers, content = connection.receive(method == "HEAD")
         except BaseException:
             connection.close()
             raise
@@ -140,7 +140,7 @@ class Wire:
             idle.append(connection)
         else:
             connection.close()
-        return Received(status, found, content, sent_ns)
+        return Received(status, answer_headers, content, sent_ns)
 
     def _take(self, origin: Origin) -> _Connection:
         idle = self._idle.get(origin)
@@ -179,8 +179,8 @@ class Wire:
             connection.prefix = f"http://{origin.authority}"
             connection.headers = secret
             return connection
-        place = origin.authority if origin.port != 443 else f"{origin.authority}:443"
-        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}", *(f"{k}: {v}" for k, v in secret.items())]
+        address = origin.authority if origin.port != 443 else f"{origin.authority}:443"
+        lines = [f"CONNECT {address} HTTP/1.1", f"Host: {address}", *(f"{k}: {v}" for k, v in secret.items())]
         try:
             connection.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
             status = connection.tunnel()
@@ -189,7 +189,7 @@ class Wire:
             raise NotSent(f"the proxy gives no answer: {error}") from error
         if not 200 <= status < 300:
             connection.close()
-            raise NotSent(f"the proxy refuses the way to {place}: {status}")
+            raise NotSent(f"the proxy refuses the way to {address}: {status}")
         return self._secured(connection, origin.host)
 
     def _dial(self, origin: Origin) -> _Connection:
@@ -223,7 +223,7 @@ class Wire:
         return _Connection(made)
 
     def close(self) -> None:
-        """Idle connections go; those in use end with their requests."""
+        """Close idle connections; those in use are closed when their requests end."""
         _close_all(self._idle)
 
 
@@ -287,26 +287,30 @@ class _Connection:
             data += self._more()
         self._rest = data[end + 4 :]
         first, *lines = data[:end].decode("latin-1").split("\r\n")
-        version, _, told = first.partition(" ")
-        if version not in ("HTTP/1.1", "HTTP/1.0") or not (told[:3].isascii() and told[:3].isdigit()):
+        version, _, status = first.partition(" ")
+        if version not in ("HTTP/1.1", "HTTP/1.0") or not (status[:3].isascii() and status[:3].isdigit()):
             raise Lost("what answers does not speak HTTP/1.1")
         headers = Headers()
         for line in lines:
             name, _, value = line.partition(":")
             name, value = name.strip().lower(), value.strip()
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        said = (headers.get("connection") or "").lower()
-        return int(told[:3]), headers, "close" not in said if version == "HTTP/1.1" else "keep-alive" in said
+        persistence = (headers.get("connection") or "").lower()
+        return (
+            int(status[:3]),
+            headers,
+            "close" not in persistence if version == "HTTP/1.1" else "keep-alive" in persistence,
+        )
 
     def _chunked(self) -> bytes:
         """RFC 9112, 7.1; trailers are read and forgotten."""
         parts: list[bytes] = []
         total = 0
         while True:
-            told = self._line().partition(b";")[0].strip()
-            if not told or told.strip(b"0123456789abcdefABCDEF"):
+            length = self._line().partition(b";")[0].strip()
+            if not length or length.strip(b"0123456789abcdefABCDEF"):
                 raise Lost("a chunk without a size")
-            size = int(told, 16)
+            size = int(length, 16)
             if not size:
                 while self._line():
                     pass
@@ -330,8 +334,8 @@ class _Connection:
         if length > MOST_BODY:
             raise Lost(f"an answer of more than {MOST_BODY} bytes")
         if len(self._rest) >= length:
-            found, self._rest = self._rest[:length], self._rest[length:]
-            return found
+            taken, self._rest = self._rest[:length], self._rest[length:]
+            return taken
         parts, got = [self._rest], len(self._rest)
         self._rest = b""
         while got < length:

@@ -41,7 +41,8 @@ class Alert(Shape):
 
 
 def judge(watched: Watched, threshold: float, keep: Callable[[str], bool] = lambda _: True) -> Alert:
-    """Crossed where a victim's whole interval lies above the threshold; CPU and disk, and victims, each for itself.
+    """Compare a watch with a threshold. The alert is raised where a victim's whole interval lies above it; CPU and
+    disk, and each victim, are judged separately.
 
     It cannot be told where an interval holds the threshold, where there are too few periods for one, and without BPF:
     a correlation accuses nobody.

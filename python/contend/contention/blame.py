@@ -59,7 +59,7 @@ PAIRS = 20_000  # kept apart; beyond that the smallest go to OTHERS
 
 
 def is_neighbour(victim: str, culprit: str) -> bool:
-    """True if the culprit is somebody else.
+    """True if the culprit is neither the victim itself nor the kernel.
 
     >>> is_neighbour("a", "b"), is_neighbour("a", "a"), is_neighbour("a", "(idle)"), is_neighbour("a", "(writeback)")
     (True, False, False, True)
@@ -83,7 +83,7 @@ class Sums:
         self.lost_ns += other.lost_ns
 
     def share(self, length_ns: int) -> float:
-        """The share of a period of that length.
+        """Share of a period of that length, ns, that was lost to neighbours.
 
         >>> Sums(wait_ns=300, used_ns=100, lost_ns=200).share(1000), Sums(wait_ns=3000, lost_ns=2000).share(1000)
         (0.2, 0.6666666666666666)
@@ -116,14 +116,14 @@ class Period:
         return self.groups.setdefault((resource, name), Sums())
 
     def charge(self, resource: str, victim: str, culprit: str, wait_ns: int) -> None:
-        """Add to a pair, and to what the victim lost where the culprit is a neighbour; not to its waits."""
+        """Charge a wait, ns, to a pair, and to the victim's loss where the culprit is a neighbour."""
         key = (resource, victim, culprit)
         self.pairs[key] = self.pairs.get(key, 0) + wait_ns
         if is_neighbour(victim, culprit):
             self.of(resource, victim).lost_ns += wait_ns
 
     def join(self, other: Period) -> None:
-        """Make this one of both."""
+        """Add another period to this one."""
         self.start_ns, self.end_ns = min(self.start_ns, other.start_ns), max(self.end_ns, other.end_ns)
         for (resource, name), sums in other.groups.items():
             self.of(resource, name).add(sums)
@@ -134,22 +134,22 @@ class Period:
 def periods(
     tables: Mapping[str, Table], begin_ns: int, rename: Callable[[str], str] = str
 ) -> Iterator[Period]:
-    """The rows of the tables blame and blame_total, a period a tick, the first one from `begin_ns` on."""
-    found: dict[int, Period] = {}
+    """Read the rows of the tables blame and blame_total: a period a tick, the first one from `begin_ns` on."""
+    by_end: dict[int, Period] = {}
     rows = tables.get("blame_total")
     if rows is not None:
         figures = (rows[c].tolist() for c in ("t_ns", "resource", "victim", "wait_ns", "waits", "used_ns"))
         for t, resource, victim, wait_ns, waits, used_ns in zip(*figures, strict=True):
-            period = found.setdefault(t, Period(t, t))
+            period = by_end.setdefault(t, Period(t, t))
             period.of(resource, rename(victim)).add(Sums(wait_ns, waits, used_ns))
     rows = tables.get("blame")
     if rows is not None:
         figures = (rows[c].tolist() for c in ("t_ns", "resource", "victim", "culprit", "wait_ns"))
         for t, resource, victim, culprit, wait_ns in zip(*figures, strict=True):
-            found.setdefault(t, Period(t, t)).charge(resource, rename(victim), rename(culprit), wait_ns)
-    for t in sorted(found):
-        found[t].start_ns, begin_ns = min(begin_ns, t), t
-        yield found[t]
+            by_end.setdefault(t, Period(t, t)).charge(resource, rename(victim), rename(culprit), wait_ns)
+    for t in sorted(by_end):
+        by_end[t].start_ns, begin_ns = min(begin_ns, t), t
+        yield by_end[t]
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Blame:
         return Sums() if self.whole is None else self.whole.groups.get((resource, name), Sums())
 
     def victims(self, resource: str, keep: Callable[[str], bool] = lambda _: True) -> list[str]:
-        """Who waited at all, the greatest loss to neighbours first."""
+        """Names of those that waited at all, the greatest loss to neighbours first."""
         if self.whole is None:
             return []
         waited = [
@@ -219,18 +219,19 @@ class Blame:
         return [name for name, _ in waited]
 
     def culprits(self, resource: str, victim: str) -> list[tuple[str, int]]:
-        """Whom a victim waited for and how long in ns, itself and the kernel's own included; most first."""
+        """Culprits of a victim and how long it waited for each, ns, itself and the kernel's own included; most
+        first."""
         pairs = {} if self.whole is None else self.whole.pairs
-        found = [(c, ns) for (r, v, c), ns in pairs.items() if r == resource and v == victim and ns]
-        return sorted(found, key=lambda item: (-item[1], item[0]))
+        waits = [(c, ns) for (r, v, c), ns in pairs.items() if r == resource and v == victim and ns]
+        return sorted(waits, key=lambda item: (-item[1], item[0]))
 
     def rows(self, resource: str) -> dict[str, list[tuple[str, int]]]:
         """`culprits` of every victim, in one pass."""
-        found: dict[str, list[tuple[str, int]]] = {}
+        by_victim: dict[str, list[tuple[str, int]]] = {}
         for (r, victim, culprit), ns in ({} if self.whole is None else self.whole.pairs).items():
             if r == resource and ns:
-                found.setdefault(victim, []).append((culprit, ns))
-        return {v: sorted(row, key=lambda item: (-item[1], item[0])) for v, row in found.items()}
+                by_victim.setdefault(victim, []).append((culprit, ns))
+        return {v: sorted(row, key=lambda item: (-item[1], item[0])) for v, row in by_victim.items()}
 
     def counted(self) -> list[Period]:
         """The periods kept apart, without a last one that was cut short."""
@@ -244,7 +245,7 @@ class Blame:
     def ranked(
         self, resource: str, keep: Callable[[str], bool] = lambda _: True, threshold: float | None = None
     ) -> list[tuple[str, Estimate]]:
-        """Who waited, by `share`, the greatest first."""
+        """Victims with their `share`, the greatest first."""
         counted = self.counted()
         means: dict[str, float] = {}
         for period in counted:
@@ -273,7 +274,7 @@ def _fold(whole: Period) -> None:
 
 
 def mean_share(samples: Sequence[float], threshold: float | None = None) -> Estimate:
-    """Mean of a series that may remember itself.
+    """Mean of a series whose values may depend on the ones before.
 
     Student's t with as many independent samples as a series of that lag-1 autocorrelation ρ is worth, n(1−ρ)/(1+ρ)
     (Bayley & Hammersley 1946); a negative ρ counts as 0. Approximate: ρ is estimated from the same few samples.

@@ -36,7 +36,7 @@ def correlated(
     rename: Callable[[str], str] = str,
     cpus: int = os.cpu_count() or 1,
 ) -> Iterator[Period]:
-    """The rows of the table process_use, a period a sample. cpus: of the host."""
+    """Estimate blame from the table process_use, a period a sample. cpus: of the host."""
     rows = tables.get("process_use")
     if rows is None:
         return

@@ -53,7 +53,7 @@ class Table:
 
     @property
     def column_names(self) -> list[str]:
-        """In order."""
+        """Names of the columns, in order."""
         return list(self.columns)
 
     def column(self, name: str) -> Any:
@@ -65,13 +65,13 @@ class Table:
         return {name: values.tolist() for name, values in self.columns.items()}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Row after row."""
+        """Iterate over the rows, each a dict by column."""
         lists = self.to_pydict()
         for row in zip(*lists.values(), strict=True):
             yield dict(zip(lists, row, strict=True))
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """All rows."""
+        """All rows, each a dict by column."""
         return list(self.rows())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -86,8 +86,8 @@ class Events:
     """The tables read from traces. Each table is an attribute too: `events.jobs`.
 
     `how` says what made something a job (mark, pattern, served, followed, outermost), `names` are those of the jobs; the
-    period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `told` counts what could
-    not be used (`contend.store.traces.notes` makes sentences of it).
+    period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `counts` has how
+    many events could not be used, by reason (`contend.store.traces.notes` makes sentences of it).
     """
 
     tables: Mapping[str, Table]
@@ -96,7 +96,7 @@ class Events:
     begin_ns: int
     end_ns: int
     began_ns: int
-    told: Mapping[str, Any] = field(repr=False)
+    counts: Mapping[str, Any] = field(repr=False)
     beside: Mapping[str, Any] | None = field(default=None, repr=False)
     """Tables of native columns, as of `_native.ctrace_calls` and `ctrace_summary`."""
 
@@ -107,14 +107,14 @@ class Events:
 
     @property
     def chosen(self) -> str:
-        """A sentence on what the jobs are."""
+        """A sentence on which spans count as jobs."""
         if not len(self.jobs):
             return "no jobs: nothing is marked as one, and no span is outermost"
         listed = ", ".join(self.names[:5]) + (f" and {len(self.names) - 5} more" if self.names[5:] else "")
         return f"{len(self.jobs):,} jobs ({listed}): {_CHOSEN[self.how]}"
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and rows of a query over the tables. Raises BadInput for wrong SQL."""
+        """Run SQL over the tables: column names, and rows. Raises BadInput for wrong SQL."""
         connection = duckdb.connect()
         try:
             for name, table in self.tables.items():
@@ -142,26 +142,26 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None, *, c
     HostFailed.
     """
     of = [paths] if isinstance(paths, str | Path) else paths
-    found = _native.ctrace_hunt([str(path) for path in of], jobs, calls)
+    answer = _native.ctrace_hunt([str(path) for path in of], jobs, calls)
     tables = {
         name: Table({column: _column(values) for column, values in columns.items()})
-        for name, columns in found["tables"].items()
+        for name, columns in answer["tables"].items()
     }
     return Events(
         tables=tables,
-        how=found["how"],
-        names=tuple(found["names"]),
-        begin_ns=found["begin_ns"],
-        end_ns=found["end_ns"],
-        began_ns=found["boot_ns"],
-        told=found["told"],
-        beside=found.get("beside"),
+        how=answer["how"],
+        names=tuple(answer["names"]),
+        begin_ns=answer["begin_ns"],
+        end_ns=answer["end_ns"],
+        began_ns=answer["boot_ns"],
+        counts=answer["told"],
+        beside=answer.get("beside"),
     )
 
 
 def _column(values: bytes | tuple[list[str], bytes]) -> Column:
     if isinstance(values, bytes):
         return np.frombuffer(values, dtype="<i8")
-    texts, places = values
+    texts, indices = values
     all_texts: npt.NDArray[np.object_] = np.array([*texts, ""], dtype=object)
-    return all_texts.take(np.frombuffer(places, dtype="<i8"))
+    return all_texts.take(np.frombuffer(indices, dtype="<i8"))

@@ -18,16 +18,17 @@ WANTED = {"cpu": "the CPU", "disk": "the disk"}
 
 
 def findings(watched: Watched, keep: Callable[[str], bool] = lambda _: True) -> tuple[Finding, ...]:
-    """The greatest losses, each with its greatest culprit; a victim's own limit where that is what holds it off."""
-    found: list[tuple[str, str, Estimate]] = []
+    """Rank the greatest losses, each with its greatest culprit; a victim's own limit where that is what holds it
+    off."""
+    losses: list[tuple[str, str, Estimate]] = []
     for resource in RESOURCES:
         for victim, share in watched.blame.ranked(resource, keep)[:MOST]:
             if share.value >= LEAST:
-                found.append((resource, victim, share))
-    found.sort(key=lambda item: -item[2].value)
+                losses.append((resource, victim, share))
+    losses.sort(key=lambda item: -item[2].value)
     made = [
         _lost(watched, number, resource, victim, share)
-        for number, (resource, victim, share) in enumerate(found[:MOST], start=1)
+        for number, (resource, victim, share) in enumerate(losses[:MOST], start=1)
     ]
     made += _limited(watched, len(made), keep)
     return tuple(made)

@@ -29,10 +29,10 @@ def choose(by: By, memberships: Iterable[str] | None = None) -> Literal["cgroup"
         return "cgroup"
     if by != "auto":
         return "process"
-    found: set[str] = set()
+    cgroups: set[str] = set()
     for text in _memberships() if memberships is None else memberships:
-        found.update(line[3:] for line in text.splitlines() if line.startswith("0::"))
-    return "cgroup" if len(found - {"/", ""}) > 1 else "process"
+        cgroups.update(line[3:] for line in text.splitlines() if line.startswith("0::"))
+    return "cgroup" if len(cgroups - {"/", ""}) > 1 else "process"
 
 
 def _memberships() -> Iterable[str]:
@@ -98,7 +98,7 @@ class Namer:
 
 
 def program_of(name: str) -> str:
-    """The program in a name as the probe gives them.
+    """The program's name in a group's name as the probe gives it.
 
     >>> program_of("nginx:4711"), program_of("nginx")
     ('nginx', 'nginx')
@@ -107,7 +107,7 @@ def program_of(name: str) -> str:
 
 
 def matches(scope: str, name: str) -> bool:
-    """True if a group is meant by what a user typed: a cgroup and those below it, a glob, a pid, a name.
+    """True if what a user typed means this group: a cgroup (with those below it), a glob, a pid or a name.
 
     >>> [matches(s, "/system.slice/nginx.service") for s in ("/system.slice", "*/nginx.*", "nginx", "/sys")]
     [True, True, False, False]

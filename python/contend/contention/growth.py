@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Trace)
 
 
 class Batch(Protocol):
-    """As `contend.contention.hunt` has it."""
+    """Traces of one kind of storm (see `contend.contention.hunt`)."""
 
     @property
     def traces(self) -> Sequence[Trace]: ...
@@ -31,7 +31,7 @@ class Batch(Protocol):
 
 
 def by_size(traces: Sequence[T]) -> list[list[T]]:
-    """Traces of as many jobs together, the most jobs first; all together where their sizes are about the same."""
+    """Join traces with as many jobs, the most jobs first; all of them where their sizes are about the same."""
     sizes = [len(trace.jobs) for trace in traces]
     if not sizes or max(sizes) < LEAST_RATIO * max(min(sizes), 1):
         return [list(traces)] if traces else []
@@ -42,11 +42,12 @@ def by_size(traces: Sequence[T]) -> list[list[T]]:
 
 
 def growth(batches: Sequence[Batch], *, limit_ns: int | None = None) -> tuple[Scaling | None, str]:
-    """Measure what grows with the number of jobs; or None, and why, "" where nothing but one size was given.
+    """Measure what grows with the number of jobs. None, and why, where that cannot be done; "" where only one size was
+    given.
 
     Raises BadInput where a limit was asked for and there is no growth to be followed to it.
     """
-    told, why, hint = None, "", "hunt traces of storms of three sizes or more"
+    scaling, why, hint = None, "", "hunt traces of storms of three sizes or more"
     traces = [trace for batch in batches for trace in batch.traces if trace.jobs]
     sizes = [len(batch.traces[0].jobs) for batch in batches if batch.traces]
     if len(by_size(traces)) > 1 and len(set(sizes)) < len(sizes):
@@ -56,16 +57,17 @@ def growth(batches: Sequence[Batch], *, limit_ns: int | None = None) -> tuple[Sc
     elif len(by_size(traces)) > 1:
         try:
             storms = [measure(trace, trace.source) for trace in traces]
-            told = scale(storms, limit_ns=limit_ns, alibi=hardware(batches))
+            scaling = scale(storms, limit_ns=limit_ns, alibi=hardware(batches))
         except BadInput as error:
             why, hint = str(error), error.hint or hint
-    if told is None and limit_ns is not None:
+    if scaling is None and limit_ns is not None:
         raise BadInput(why or "all traces are of one size: no N can be told that breaks a limit", hint=hint)
-    return told, f"{why}; {hint}" if why else ""
+    return scaling, f"{why}; {hint}" if why else ""
 
 
 def hardware(batches: Sequence[Batch]) -> str:
-    """ "idle" if it was in all of them, else what was at its limit in any, "" where one has no verdict."""
+    """Sum up the hardware of all batches: "idle" if it was so in each, else what was at its limit in any, "" where one
+    has no verdict."""
     verdicts = [batch.alibi.verdict if batch.alibi is not None else "unknown" for batch in batches]
     limits = [verdict for verdict in verdicts if verdict not in ("idle", "unknown")]
     if limits:

@@ -56,7 +56,7 @@ class Jobs(Shape):
 
 @dataclass(frozen=True)
 class Batch:
-    """One or several traces of one thing: those of one cell, or one that was named."""
+    """One or several traces of one thing: those of one cell, or one trace that was named."""
 
     name: str
     traces: tuple[Tables, ...]
@@ -97,7 +97,7 @@ def hunt(
     growth: Scaling | None = None,
     no_growth: str = "",
 ) -> Hunt:
-    """Findings on `batch`, ranked by the jobs' time that they explain; `others` are shown beside it.
+    """Rank causes in `batch` by the jobs' time that they explain; `others` are shown beside it.
 
     What grows with the number of jobs comes first, where it is known.
     """
@@ -137,7 +137,7 @@ def _finding(
         resource=candidate.resource,
         sentence=candidate.sentence,
         share=_share(candidate.ns, whole),
-        estimate=_estimate([found.get(key, 0) / NS_PER_S for found in each]),
+        estimate=_estimate([charged.get(key, 0) / NS_PER_S for charged in each]),
         evidence=candidate.evidence,
         advice=candidate.advice,
         verify=edits,
@@ -183,14 +183,14 @@ def _many(count: int, what: str) -> str:
 
 
 def batch_of(name: str, sources: Sequence[Path], jobs: str | None) -> Batch:
-    """Traces of one thing. Raises BadInput, HostFailed."""
+    """Read traces of one thing. Raises BadInput, HostFailed."""
     traces = tuple(read(source, jobs) for source in sources)
     alibi, why = alibi_beside(sources, traces)
     return Batch(name, traces, together(traces), alibi, why, jobs)
 
 
 def by_jobs(batches: Sequence[Batch]) -> list[Batch]:
-    """Those of as many jobs as one, the most jobs first; all as one where their sizes are about the same."""
+    """Join batches with as many jobs, the most jobs first; all as one where their sizes are about the same."""
     sizes = by_size([batch.whole for batch in batches])
     return [_joined([b for b in batches if any(b.whole is whole for whole in of)]) for of in sizes]
 
@@ -205,12 +205,12 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 
 def alibi_beside(sources: Sequence[Path], traces: Sequence[Tables]) -> tuple[Alibi | None, str]:
-    """The hardware's alibi while the jobs ran, from the recording beside the first trace that has one, or from the run whose
-    trial it is of; or why there is none.
+    """The hardware's alibi while the jobs ran, or "" and why there is none. From the recording beside the first trace
+    that has one, or from the run whose trial it is of; or why there is none.
     """
     for source, trace in zip(sources, traces, strict=True):
         begin = min((job.begin_ns for job in trace.jobs), default=None)
-        found = beside(source, begin, max((job.end_ns for job in trace.jobs), default=None))
-        if found is not None:
-            return found, ""
+        alibi = beside(source, begin, max((job.end_ns for job in trace.jobs), default=None))
+        if alibi is not None:
+            return alibi, ""
     return None, NONE

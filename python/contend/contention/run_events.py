@@ -22,7 +22,7 @@ Columns = Mapping[str, Any]
 
 
 def tables_in(sql: str) -> tuple[str, ...]:
-    """The tables that a query may be about: those whose names are words in it.
+    """Names of the tables that a query mentions.
 
     >>> tables_in("select cell, sum(ns) from parts join jobs using (trial, job) group by cell")
     ('jobs', 'parts')
@@ -32,13 +32,13 @@ def tables_in(sql: str) -> tuple[str, ...]:
 
 
 def traced(run: RunDirectory) -> list[tuple[int, str, Path]]:
-    """Trial, cell and trace of those trials that have one, in the order they were run."""
+    """Trial, cell and trace of the trials that were traced, in the order they were run."""
     rows = run.each_row() if _mentions(run.trials_path, b'"trace"') else ()
-    places = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
+    traces = [(row, run.path / str(row["trace"])) for row in rows if row.get("trace")]
     return [
-        (int(row["trial"]), str(row.get("cell", "")), place)
-        for row, place in places
-        if is_trace_of(run.path, place)
+        (int(row["trial"]), str(row.get("cell", "")), trace)
+        for row, trace in traces
+        if is_trace_of(run.path, trace)
     ]
 
 
@@ -57,19 +57,19 @@ def _mentions(path: Path, word: bytes) -> bool:
 
 
 def tables(run: RunDirectory, sql: str, jobs: str | None = None) -> dict[str, Columns]:
-    """Columns of each table that the query names, with `trial` and `cell` first; nothing is read where it names none.
+    """Read the tables that the query names, with `trial` and `cell` as first columns; nothing where it names none.
 
     `jobs` is a pattern, as of `events.read`. Raises BadInput, HostFailed.
     """
     wanted = tables_in(sql)
     if not wanted:
         return {}
-    found = [(trial, cell, read(trace, jobs)) for trial, cell, trace in traced(run)]
-    return {name: _joined(name, found) for name in wanted} if found else {}
+    traces = [(trial, cell, read(trace, jobs)) for trial, cell, trace in traced(run)]
+    return {name: _joined(name, traces) for name in wanted} if traces else {}
 
 
-def _joined(name: str, found: list[tuple[int, str, Events]]) -> Columns:
-    of = [(trial, cell, events.tables[name]) for trial, cell, events in found]
+def _joined(name: str, traces: list[tuple[int, str, Events]]) -> Columns:
+    of = [(trial, cell, events.tables[name]) for trial, cell, events in traces]
     lengths = [len(table) for _, _, table in of]
     cells = np.array([cell for _, cell, _ in of], dtype=object)
     columns: dict[str, Column] = {

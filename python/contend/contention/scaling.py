@@ -44,8 +44,8 @@ class Key(NamedTuple):
         """
         if self.kind == "running":
             return f"in {self.name}" if self.name else "outside spans"
-        told = _WORDS.get(self.kind, f"waiting ({self.kind})")
-        return f"{told} {self.name}" if self.name and self.kind != "gil" else told
+        words = _WORDS.get(self.kind, f"waiting ({self.kind})")
+        return f"{words} {self.name}" if self.name and self.kind != "gil" else words
 
 
 _BY_SPAN = ("running", "sleep", "blocked")  # what these are is told by the span
@@ -65,7 +65,7 @@ _WORDS = {
 
 
 class Tables(Protocol):
-    """Tables of one trace, rows with the columns as attributes: `contend.contention.events` has them."""
+    """Tables of one trace, rows with columns as attributes (see `contend.contention.events`)."""
 
     @property
     def jobs(self) -> Sequence[Any]: ...
@@ -81,7 +81,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True)
 class Storm:
-    """One trace, per job, ns."""
+    """One storm's times per job, from one trace, ns."""
 
     source: str
     name: str
@@ -105,7 +105,7 @@ class Storm:
 
 
 def measure(tables: Tables, source: str) -> Storm:
-    """One trace as a storm. Raises BadInput where it has no jobs."""
+    """Measure one trace as a storm. Raises BadInput where it has no jobs."""
     jobs = list(tables.jobs)
     if not jobs:
         raise BadInput(
@@ -149,14 +149,14 @@ def _per_job(rows: Iterable[tuple[K, int]], jobs: int) -> dict[K, float]:
 
 
 def read(sources: Sequence[str | Path], jobs: str | None = None) -> list[Storm]:
-    """A storm of each trace, file or directory. `jobs` is a pattern for what a job is. Raises as `events.read`."""
+    """Read each trace, a file or directory, as a storm. `jobs`: pattern for what a job is. Raises as `events.read`."""
     from contend.contention import events
 
     storms = []
     for source in sources:
-        found = events.read(source, jobs=jobs)
+        trace = events.read(source, jobs=jobs)
         rows = {
-            name: [SimpleNamespace(**row) for row in table.rows()] for name, table in found.tables.items()
+            name: [SimpleNamespace(**row) for row in table.rows()] for name, table in trace.tables.items()
         }
         storms.append(measure(SimpleNamespace(**rows), str(source)))
     return storms
@@ -173,7 +173,7 @@ class Growth:
 
     @property
     def stretch(self) -> float:
-        """Its fitted time at the largest N over that at the smallest."""
+        """Ratio of the fitted time at the largest N to that at the smallest."""
         low, high = (self.line.value_at(float(n)) for n in (self.line.jobs.min(), self.line.jobs.max()))
         return high / low if low > 0 else math.inf
 
@@ -231,18 +231,18 @@ class Scaling:
     def serial(self) -> bool:
         """True if the bottleneck is a serial section: its demand is what the makespan grows by, and the hardware has
         an alibi."""
-        found = self.bottleneck
-        if found is None or self.alibi != "idle":
+        bottleneck = self.bottleneck
+        if bottleneck is None or self.alibi != "idle":
             return False
-        told, slope = found.estimate, self.law.demand
-        near = abs(told.value - slope.value) <= _NEAR * slope.value
-        return slope.low > 0 and (near or (told.low <= slope.high and slope.low <= told.high))
+        demand, slope = bottleneck.estimate, self.law.demand
+        near = abs(demand.value - slope.value) <= _NEAR * slope.value
+        return slope.low > 0 and (near or (demand.low <= slope.high and slope.low <= demand.high))
 
 
 def scale(
     storms: Sequence[Storm], *, level: float = 0.95, limit_ns: int | None = None, alibi: str = ""
 ) -> Scaling:
-    """Lines over N through storms of several sizes. Raises BadInput where they are too few or no storms."""
+    """Fit lines over N through storms of several sizes. Raises BadInput where they are too few or no storms."""
     strangers = [storm for storm in storms if storm.load != "storm" and storm.jobs > 1]
     if strangers:
         raise BadInput(
@@ -263,20 +263,20 @@ def _growths(
     storms: Sequence[Storm], mean: Line, values: Callable[[Storm], Mapping[K, float]], key: Callable[[K], Key]
 ) -> list[Growth]:
     slope = mean.slope.value
-    found = []
+    growths = []
     for name in {name for storm in storms for name in values(storm)}:
         points = [(storm.jobs, values(storm).get(name, 0.0)) for storm in storms]
         fitted = line(points, "ns", mean.level, part_of=mean)
-        found.append(Growth(key(name), fitted, fitted.slope.value / slope if slope > 0 else 0.0))
-    return sorted(found, key=lambda growth: (-growth.line.slope.value, growth.key))
+        growths.append(Growth(key(name), fitted, fitted.slope.value / slope if slope > 0 else 0.0))
+    return sorted(growths, key=lambda growth: (-growth.line.slope.value, growth.key))
 
 
 def _demands(storms: Sequence[Storm], level: float, waits: Mapping[Key, Growth]) -> list[Demand]:
     largest = max(storm.jobs for storm in storms)
     at_most = [storm for storm in storms if storm.jobs == largest]
-    found = []
+    demands = []
     for key in {key for storm in storms for key in storm.wanted}:
         fitted = line([(s.jobs, s.demands.get(key, 0.0)) for s in storms], "ns", level)
         busy = sum(s.demands.get(key, 0.0) * s.jobs / s.times.makespan_ns for s in at_most) / len(at_most)
-        found.append(Demand(key, fitted, busy, waits.get(key)))
-    return sorted(found, key=lambda demand: (-demand.estimate.value, demand.key))
+        demands.append(Demand(key, fitted, busy, waits.get(key)))
+    return sorted(demands, key=lambda demand: (-demand.estimate.value, demand.key))

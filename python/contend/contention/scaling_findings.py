@@ -17,7 +17,7 @@ _WHERE = "table parts, by number of jobs"
 
 
 def scaling_findings(of: Scaling, *, parts: bool = True) -> tuple[Finding, ...]:
-    """The law first, then the limit where one was asked for, then the parts of a job that grow, the largest first."""
+    """List the law first, then the limit where one was given, then the parts of a job that grow, the largest first."""
     if not parts:
         return (_law(of), *_limit(of))
     growing = [growth for growth in of.parts if growth.share >= LEAST and growth.line.slope.low > 0]
@@ -72,11 +72,11 @@ def _law(of: Scaling) -> Finding:
         sentence = f"The median does not grow for certain with the number of jobs ({_sizes(of)})."
     if law.order.verdict == "level" and slope.low > 0:
         o = law.order
-        told = f"{o.value:.2f} [{o.low:.2f}, {o.high:.2f}] of the makespan's growth"
+        part = f"{o.value:.2f} [{o.low:.2f}, {o.high:.2f}] of the makespan's growth"
         if o.low <= 0.55 and o.high < 0.75:
-            sentence += f" The median has {told}: jobs go through one after another."
+            sentence += f" The median has {part}: jobs go through one after another."
         elif o.low > 0.6:
-            sentence += f" The median has {told}: jobs take turns, so that all end late."
+            sentence += f" The median has {part}: jobs take turns, so that all end late."
     sentence += f" {_claim(of)}"
     evidence = [
         _time("start-up: the median's line at N = 0", law.median.start.value, "batch law"),
@@ -88,29 +88,29 @@ def _law(of: Scaling) -> Finding:
     if check is not None:
         what = f"error of the makespan at N = {check.jobs}, fitted without it"
         evidence.append(Evidence(what, round(100 * check.error, 1), "%", "batch law without the largest N"))
-    found = of.bottleneck
+    bottleneck = of.bottleneck
     return Finding(
         id="growth",
         kind="growth",
         subject=_name(of),
-        resource=found.key.name if found is not None else "",
+        resource=bottleneck.key.name if bottleneck is not None else "",
         sentence=sentence,
         share=None,
         estimate=slope,
         evidence=tuple(evidence),
         advice=_advice(of),
-        verify=_verify(of, found),
+        verify=_verify(of, bottleneck),
     )
 
 
 def _claim(of: Scaling) -> str:
     """A sentence on what sets the slope, as far as it is proven."""
-    found = of.bottleneck
-    if found is None:
+    bottleneck = of.bottleneck
+    if bottleneck is None:
         return "No lock or pool on record is busy all the time: what sets the slope is not on record."
-    what = "workers of" if found.key.kind == "pool" else "lock"
-    part = f"{100 * found.busy:.0f} % of the makespan at N = {of.sizes[-1]}"
-    busy = f"{what} {found.key.name}: busy {part}, {duration(found.estimate)} a job"
+    what = "workers of" if bottleneck.key.kind == "pool" else "lock"
+    part = f"{100 * bottleneck.busy:.0f} % of the makespan at N = {of.sizes[-1]}"
+    busy = f"{what} {bottleneck.key.name}: busy {part}, {duration(bottleneck.estimate)} a job"
     if of.serial:
         return f"The hardware was idle; it is a serial section, {busy}."
     if of.alibi == "idle":
@@ -123,19 +123,19 @@ def _claim(of: Scaling) -> str:
 
 
 def _advice(of: Scaling) -> str:
-    found = of.bottleneck
-    if found is None:
+    bottleneck = of.bottleneck
+    if bottleneck is None:
         return (
             "Trace more of it (--include, --job), or record the host beside it with `contend trace --sample`."
         )
-    rest = [demand for demand in of.demands if demand.key != found.key]
+    rest = [demand for demand in of.demands if demand.key != bottleneck.key]
     least = rest[0] if rest else None
-    if found.key.kind == "pool":
-        advice = f"Give {found.key.name} more workers, or fewer and shorter items."
+    if bottleneck.key.kind == "pool":
+        advice = f"Give {bottleneck.key.name} more workers, or fewer and shorter items."
     else:
-        advice = f"Do less while {found.key.name} is held, or hold it more rarely."
+        advice = f"Do less while {bottleneck.key.name} is held, or hold it more rarely."
     if least is not None and least.estimate.value > 0:
-        ratio = found.estimate.value / least.estimate.value
+        ratio = bottleneck.estimate.value / least.estimate.value
         advice += (
             f" Next in line is {least.key.name} with {duration(least.estimate)} a job: from there on it sets the slope "
             f"(a factor of {ratio:.1f} is to be had)."
@@ -143,26 +143,26 @@ def _advice(of: Scaling) -> str:
     return advice
 
 
-def _verify(of: Scaling, found: Demand | None) -> str:
-    if found is None:
+def _verify(of: Scaling, bottleneck: Demand | None) -> str:
+    if bottleneck is None:
         return f"contend hunt {_traces(of)}"
-    edit = "--workers" if found.key.kind == "pool" else "--hold"
-    value = "8" if found.key.kind == "pool" else "0.5"
-    return f"contend whatif {_largest(of)} {edit} {shlex.quote(found.key.name)}={value}"
+    edit = "--workers" if bottleneck.key.kind == "pool" else "--hold"
+    value = "8" if bottleneck.key.kind == "pool" else "0.5"
+    return f"contend whatif {_largest(of)} {edit} {shlex.quote(bottleneck.key.name)}={value}"
 
 
 def _limit(of: Scaling) -> Sequence[Finding]:
     if of.limit_ns is None:
         return ()
-    found = []
+    broken = []
     limit = format_duration(of.limit_ns)
-    for what, told in of.breaks.items():
-        if told.verdict == "refused":
-            sentence = f"The {what} breaks {limit} at no N that can be told: {told.warnings[0]}."
+    for what, jobs in of.breaks.items():
+        if jobs.verdict == "refused":
+            sentence = f"The {what} breaks {limit} at no N that can be told: {jobs.warnings[0]}."
         else:
-            high = f"{math.ceil(told.high)}" if math.isfinite(told.high) else "∞"
-            sentence = f"The {what} breaks {limit} from N = {math.ceil(told.value)} on [{math.ceil(told.low)}, {high}]."
-        found.append(
+            high = f"{math.ceil(jobs.high)}" if math.isfinite(jobs.high) else "∞"
+            sentence = f"The {what} breaks {limit} from N = {math.ceil(jobs.value)} on [{math.ceil(jobs.low)}, {high}]."
+        broken.append(
             Finding(
                 id=f"limit-{what}",
                 kind="limit",
@@ -170,13 +170,13 @@ def _limit(of: Scaling) -> Sequence[Finding]:
                 resource=what,
                 sentence=sentence,
                 share=None,
-                estimate=told,
+                estimate=jobs,
                 evidence=(_time("the limit", of.limit_ns, "--limit"),),
                 advice="Measure at that N before you rely on it: the interval is of one storm.",
                 verify=f"contend hunt {_traces(of)} --limit {of.limit_ns / NS_PER_S:g}s",
             )
         )
-    return found
+    return broken
 
 
 def _grows(of: Scaling, growth: Growth) -> Finding:

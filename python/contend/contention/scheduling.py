@@ -46,7 +46,7 @@ class CellSchedule(Shape):
     ]
 
     def quantile_ns(self, kind: str, share: float) -> float | None:
-        """The time that so many of them were no longer than, within 9 %; None where there were none.
+        """Quantile of the histogram of that kind, ns, within 9 %; None where it is empty.
 
         >>> counts = {"run_queue": {0: 50, 1024: 49, 1048576: 1}}
         >>> of = CellSchedule("x", {}, 1, 10**9, 1, 1, 100, 0, counts)
@@ -62,12 +62,12 @@ class CellSchedule(Shape):
         return None
 
     def a_second(self, count: int) -> float:
-        """Events per second of its trials."""
+        """Rate of a count per second of the trials."""
         return 1e9 * count / self.window_ns if self.window_ns else 0.0
 
 
 def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[CellSchedule, ...]:
-    """One a cell whose trials were seen, in the order of their first trial; none where no histograms were recorded.
+    """Read one schedule for each cell whose trials were seen, in the order of first trials; none without histograms.
 
     rows: of trials.ndjson, the latest of each trial. series: the run's directory of them.
     """
@@ -78,8 +78,8 @@ def cell_schedules(rows: Iterable[Mapping[str, Any]], series: Path) -> tuple[Cel
         tables = open_series(database, series)
         if not {"sched_hist", "sched_total"} <= tables.keys() or not trials:
             return ()
-        told = database.execute("SELECT DISTINCT subject FROM sched_total").fetchall()
-        subjects = [str(found[0]) for found in told]
+        rows_of_subjects = database.execute("SELECT DISTINCT subject FROM sched_total").fetchall()
+        subjects = [str(row_of_subject[0]) for row_of_subject in rows_of_subjects]
         mine = [
             (int(row["trial"]), int(row["started_ns"]), int(row["ended_ns"]), subject)
             for row in trials
@@ -115,7 +115,7 @@ def _subjects(groups: Sequence[str], known: Iterable[str]) -> list[str]:
     >>> _subjects(["/sys/fs/cgroup/unified/a/b", "/sys/fs/cgroup/cpu/a/b"], ["/", "/a", "/a/b", "/a/b/c", "/a/bc"])
     ['/a/b', '/a/b/c']
     """
-    found = []
+    own = []
     for subject in known:
         steps = subject.strip("/").split("/")
         above = ("/" + "/".join(steps[: n + 1]) for n in range(len(steps)))
@@ -125,8 +125,8 @@ def _subjects(groups: Sequence[str], known: Iterable[str]) -> list[str]:
             and steps != [""]
             and any(g.endswith(path) for path in above for g in groups)
         ):
-            found.append(subject)
-    return found
+            own.append(subject)
+    return own
 
 
 def _by_cell(
@@ -144,14 +144,14 @@ def _by_cell(
     for number, kind, edge, count in counts:
         of = buckets.setdefault(cell_of[number], {}).setdefault(str(kind), {})
         of[int(edge)] = of.get(int(edge), 0) + int(count)
-    found: dict[str, CellSchedule] = {}
+    schedules: dict[str, CellSchedule] = {}
     for row in trials:
         cell = str(row["cell"])
-        if cell in sums and cell not in found:
+        if cell in sums and cell not in schedules:
             own = [r for r in trials if int(r["trial"]) in seen[cell]]
             window_ns = sum(int(r["ended_ns"]) - int(r["started_ns"]) for r in own)
             on_cpu, waited, switches, migrations = sums[cell]
-            found[cell] = CellSchedule(
+            schedules[cell] = CellSchedule(
                 cell,
                 row["factors"],
                 len(own),
@@ -162,4 +162,4 @@ def _by_cell(
                 migrations,
                 buckets.get(cell, {}),
             )
-    return tuple(found.values())
+    return tuple(schedules.values())

@@ -47,7 +47,7 @@ class Watched:
     _first: Period | None = None  # the probe's first sample comes at once: part of the first interval
 
     def take(self, tables: Mapping[str, Table]) -> Iterator[Period]:
-        """Add what the probe's rows tell, in the order of time; the periods that are complete with it."""
+        """Add the probe's rows, in the order of time; returns the periods that are complete with them."""
         for period in _READ[self.kind](tables, self.last_ns, self):
             self.last_ns = period.end_ns
             if self.blame.whole is None and self._first is None and 2 * period.length_ns < self.interval_ns:
@@ -82,7 +82,7 @@ class Watch:
         self.watched.loading_ns = self.watched.cost.cpu_ns
 
     def periods(self, interrupts: Interrupts, seconds: float | None) -> Iterator[Period]:
-        """One an interval, until `seconds` have passed or KeyboardInterrupt is raised here."""
+        """Yield one period an interval, until `seconds` have passed or KeyboardInterrupt is raised here."""
         began = time.monotonic_ns()
         end = None if seconds is None else began + round(seconds * NS_PER_S)
         due = began
@@ -91,11 +91,11 @@ class Watch:
             until = due + _AFTER_NS if end is None else min(due + _AFTER_NS, end)
             time.sleep(max(0, until - time.monotonic_ns()) / NS_PER_S)
             with interrupts.postponed():  # half an answer read would be the next one's beginning
-                found = list(self._taken(self._probe.drain()))
-            yield from found
+                taken = list(self._taken(self._probe.drain()))
+            yield from taken
 
     def stop(self) -> list[Period]:
-        """End the probe. What it still had is added; the probe's last sample is taken now."""
+        """End the probe. Rows that it still had are added; it takes its last sample now."""
         rest = list(self._taken(self._probe.stop()))
         if self._record is not None:
             self._record.close(self.watched)

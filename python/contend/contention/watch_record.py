@@ -32,16 +32,16 @@ _TABLES = {"blame": ("blame", "blame_total"), "correlation": ("process_use",)}
 
 
 class WatchRecord:
-    """Writes one. `told` is what else `contend report` needs: see `cli/watch_.py`."""
+    """Writer of a watch's rows and recording.json. `about`: what else `contend report` needs (see `cli/watch_.py`)."""
 
-    def __init__(self, run: RunDirectory, told: Mapping[str, Any], warn: Callable[[str], None]) -> None:
+    def __init__(self, run: RunDirectory, about: Mapping[str, Any], warn: Callable[[str], None]) -> None:
         """Open an empty directory. Raises HostFailed where it cannot be written to."""
         self._run, self._warn = run, warn
-        self._told = {"schema_version": SCHEMA_VERSION, **told}
+        self._document = {"schema_version": SCHEMA_VERSION, **about}
         self._writer: SeriesWriter | None = SeriesWriter(run.series)
 
     def keep(self, tables: Mapping[str, Coded]) -> None:
-        """Rows of one drain."""
+        """Write the rows of one drain."""
         if self._writer is None:
             return
         try:
@@ -51,7 +51,7 @@ class WatchRecord:
 
     def begin(self, watched: Watched) -> None:
         """Write recording.json, so that a watch that is killed can be read. Raises HostFailed."""
-        self._told |= {
+        self._document |= {
             "kind": watched.kind,
             "by": watched.by,
             "interval_ns": watched.interval_ns,
@@ -59,23 +59,23 @@ class WatchRecord:
             "note": watched.note,
             "began_ns": watched.last_ns,
         }
-        self._run.write_json(WATCH_FILE, self._told)
+        self._run.write_json(WATCH_FILE, self._document)
 
     def close(self, watched: Watched) -> None:
-        """All rows on disk, and what the watch cost."""
+        """Write all rows that are left, and what the watch cost."""
         if self._writer is not None:
             try:
                 self._writer.close()
             except HostFailed as error:
                 self._give_up(error)
-        self._told |= {
+        self._document |= {
             "cost": dataclasses.asdict(watched.cost),
             "loading_ns": watched.loading_ns,
             "names": watched.namer.by_pid,
             "machines": sorted(watched.namer.machines),
         }
         try:
-            self._run.write_json(WATCH_FILE, self._told)
+            self._run.write_json(WATCH_FILE, self._document)
         except HostFailed as error:
             self._give_up(error)
 
@@ -85,21 +85,21 @@ class WatchRecord:
 
 
 def read_watched(run: RunDirectory) -> Watched:
-    """The watch as it was, from its rows. Raises BadInput for a directory that is none."""
+    """Read a watch from its rows. Raises BadInput for a directory that is none."""
     return read_series(run.series, lambda: _read_watched(run))
 
 
 def _read_watched(run: RunDirectory) -> Watched:
-    told = run.watch()
-    watched = Watched(told["kind"], told["by"], told["interval_ns"], told["source"], told["note"])
-    watched.last_ns = told["began_ns"]
-    watched.namer = Namer(dict(told.get("names", {})), set(told.get("machines", ())), asks=False)
-    watched.cost = Cost(**told.get("cost", {"cpu_ns": 0, "samples": 0}))
-    watched.loading_ns = told.get("loading_ns", 0)
+    record = run.watch()
+    watched = Watched(record["kind"], record["by"], record["interval_ns"], record["source"], record["note"])
+    watched.last_ns = record["began_ns"]
+    watched.namer = Namer(dict(record.get("names", {})), set(record.get("machines", ())), asks=False)
+    watched.cost = Cost(**record.get("cost", {"cpu_ns": 0, "samples": 0}))
+    watched.loading_ns = record.get("loading_ns", 0)
     with duckdb.connect() as connection:
-        found = [name for name in open_series(connection, run.series) if name in _TABLES[watched.kind]]
-        if found:
-            for part in _parts(connection, found):
+        names = [name for name in open_series(connection, run.series) if name in _TABLES[watched.kind]]
+        if names:
+            for part in _parts(connection, names):
                 for _ in watched.take(part):
                     pass  # all it has to do is to be added
     return watched

@@ -17,7 +17,7 @@ CHECKS_S = 3.0  # even of the shortest budget: to say what would do, instead of 
 
 @contextmanager
 def before_it_began(interrupts: Interrupts, deadline: Deadline) -> Iterator[None]:
-    """Raises BadInput where looking at the host alone took the whole budget. No alarm is left when it has not."""
+    """Raise BadInput where looking at the host alone took the whole budget. No alarm is left when it has not."""
     interrupts.alarm(max(CHECKS_S - deadline.spent_s(), deadline.cut_s()))
     try:
         yield

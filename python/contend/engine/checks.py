@@ -21,12 +21,12 @@ from contend.workloads.variables import missing, names, needed
 
 
 def check(scenario: Scenario) -> None:
-    """Everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
+    """Check everything that can be wrong before anything is made. Raises BadInput (CannotHonour, WorkloadError …)."""
     study = study_of(scenario)
     cells = cells_of(scenario)
     for cell in cells:
-        for party in (cell.victim, *cell.neighbours):
-            _check_party(party, inside=party is cell.victim and scenario.made_on.in_guest)
+        for participant in (cell.victim, *cell.neighbours):
+            _check_participant(participant, inside=participant is cell.victim and scenario.made_on.in_guest)
     study.check(scenario)
     if study.in_guests(scenario):
         from contend.platforms.guests.needs import need
@@ -34,19 +34,19 @@ def check(scenario: Scenario) -> None:
         spec = scenario.made_on
         packages = install.of_guests([cell.victim.instance.workload for cell in cells])
         need(spec.image, packages, spec.hypervisor)
-    place(scenario)
+    assign_cpus(scenario)
 
 
-def _check_party(party: CellWorkload, *, inside: bool) -> None:
+def _check_participant(participant: CellWorkload, *, inside: bool) -> None:
     """Raises BadInput. inside: it runs in a guest."""
-    instance = party.instance
-    _check_variables(instance, party.label)
+    instance = participant.instance
+    _check_variables(instance, participant.label)
     absent = install.missing(instance.workload)
     if inside:
         absent = () if _is_inside(instance.workload) else absent
     if more := install.needed(instance.workload, instance.parameters):
         raise CannotHonour(
-            f"{party.label} needs {', '.join(more)}, not found on this host",
+            f"{participant.label} needs {', '.join(more)}, not found on this host",
             hint="install it, or leave it out with --skip-missing",
         )
     if absent:
@@ -56,7 +56,7 @@ def _check_party(party: CellWorkload, *, inside: bool) -> None:
         )
     if instance.network == "pair":
         check_pair(
-            instance.workload.name, optional="network" in instance.parameters, whose=f"{party.label}: "
+            instance.workload.name, optional="network" in instance.parameters, whose=f"{participant.label}: "
         )
 
 
@@ -71,14 +71,15 @@ def _check_variables(instance: Instance, label: str) -> None:
 
 
 def settled(scenario: Scenario) -> Scenario:
-    """The scenario with what only trying can tell: which engine works here, whether KVM boots a guest. Checks it too."""
+    """Check the scenario, and fill in what only trying can tell: which engine works here, whether KVM boots a guest."""
     scenario = study_of(scenario).settled(scenario)
     check(scenario)
     return scenario
 
 
 def fitted(scenario: Scenario, runs: Path = Path("runs")) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario with what this host gives of its sizes, places, pools and networks, and what it does not, in words.
+    """Fit the scenario to what this host has: sizes, hosts, pools and networks; also returns what is left out, in
+    words.
 
     runs: where runs go. Raises CannotHonour where that leaves nothing.
     """
@@ -87,12 +88,12 @@ def fitted(scenario: Scenario, runs: Path = Path("runs")) -> tuple[Scenario, tup
 
 
 def without_missing(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario less the workloads whose programs are not here, and what was left out, in words."""
+    """Leave out workloads whose programs are not here; also returns what was left out, in words."""
     study: Study[Scenario] = study_of(scenario)
     return study.without_missing(scenario, check)
 
 
-def place(scenario: Scenario) -> Placement:
+def assign_cpus(scenario: Scenario) -> Placement:
     return placement(study_of(scenario).placing(scenario), Topology.read())
 
 
@@ -109,11 +110,11 @@ def _is_inside(workload: Workload) -> bool:
 
 
 def packages_inside(plan: Plan) -> tuple[str, ...]:
-    """The Debian packages that victims need where they bring nothing of this host along."""
+    """Debian packages that victims need where they bring nothing of this host along."""
     return install.of_guests([cell.victim.instance.workload for cell in plan.cells])
 
 
 def tools_of(plan: Plan) -> set[str]:
-    parties = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
-    tools = {tool for p in parties.values() for tool in p.instance.workload.install.command}
+    participants = {p.label: p for c in plan.cells for p in (c.victim, *c.neighbours)}
+    tools = {tool for p in participants.values() for tool in p.instance.workload.install.command}
     return tools - set(programs.NAMES)  # of contend's version

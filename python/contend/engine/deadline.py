@@ -22,7 +22,7 @@ OVERRUN, OVERRUN_S = 0.1, 5.0
 
 @dataclass(slots=True)
 class Size:
-    """How much there is to analyse by now."""
+    """Amount of data to analyse by now."""
 
     rows: int = 0
 
@@ -34,7 +34,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A budget that is being spent. `budget_ns` None: there is none. `began_ns` is of `clock`.
+    """A budget that is being spent. `budget_ns` None: unlimited. `began_ns` is of `clock`.
 
     What is kept back of it for analysis and report grows with `size`, which whoever adds rows keeps up to date.
 
@@ -51,12 +51,12 @@ class Deadline:
 
     @classmethod
     def of(cls, budget_ns: int | None, clock: Clock, began_ns: int | None = None) -> Deadline:
-        """From `began_ns` on, or from now."""
+        """Make a deadline that counts from `began_ns` on, or from now."""
         return cls(clock, clock.monotonic_ns() if began_ns is None else began_ns, budget_ns)
 
     @property
     def budget_s(self) -> float:
-        """Seconds; infinite without a budget."""
+        """The budget in seconds; infinite without one."""
         return math.inf if self.budget_ns is None else self.budget_ns / 1e9
 
     def spent_s(self) -> float:

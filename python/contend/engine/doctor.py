@@ -99,24 +99,24 @@ def _smaller_hosts() -> Check:
 
 def _accounting() -> Check:
     layout = cgroups.read_layout()
-    places = [str(parent) for hierarchy in layout.hierarchies() for parent in cgroups.parents(hierarchy)[:1]]
-    detail = f"{layout.name}: {places[0] if places else ''}"
+    parents = [str(parent) for hierarchy in layout.hierarchies() for parent in cgroups.parents(hierarchy)[:1]]
+    detail = f"{layout.name}: {parents[0] if parents else ''}"
     lacking = "this user may not make cgroups: affinity only, processes found by their mark"
     fix = "run as root, or in a user session with systemd (loginctl enable-linger)"
-    return _either("cgroup accounting", bool(places), detail, lacking, fix)
+    return _either("cgroup accounting", bool(parents), detail, lacking, fix)
 
 
 def _controllers() -> Check:
     layout = cgroups.read_layout()
-    found = dict.fromkeys(layout.v1, 1) | dict.fromkeys(layout.v2.controllers if layout.v2 else (), 2)
+    versions = dict.fromkeys(layout.v1, 1) | dict.fromkeys(layout.v2.controllers if layout.v2 else (), 2)
     absent = [
         name
         for name, older in (("cpu", "cpu"), ("cpuset", "cpuset"), ("memory", "memory"), ("io", "blkio"))
-        if not found.keys() & {name, older}
+        if not versions.keys() & {name, older}
     ]
     shown = [
         f"{name} (v{version})"
-        for name, version in sorted(found.items())
+        for name, version in sorted(versions.items())
         if name in ("cpu", "cpuset", "memory", "io", "blkio")
     ]
     detail = ", ".join(shown)
@@ -165,12 +165,12 @@ def _kvm() -> Check:
 def _probe() -> Iterator[Check]:
     """contend-probe, and by its own word which sources of process figures work for this user."""
     try:
-        found = probe_check()
+        answer = probe_check()
     except ContendError as error:
         yield Check("contend-probe", False, error.message, error.hint)
         return
-    yield Check("contend-probe", True, f"{found['probe']}; host and processes from /proc at least")
-    no_bpf, detail = found["no_bpf"], "task iterators and scheduler tracepoints work for this user"
+    yield Check("contend-probe", True, f"{answer['probe']}; host and processes from /proc at least")
+    no_bpf, detail = answer["no_bpf"], "task iterators and scheduler tracepoints work for this user"
     lacking = f"{no_bpf}; sampling falls back to taskstats or /proc"
     yield _either("BPF", no_bpf is None, detail, lacking, _bpf_fix(str(no_bpf)))
 
@@ -178,14 +178,14 @@ def _probe() -> Iterator[Check]:
 def _program(name: str) -> Check:
     """A program of contend's own that a set-up for the demo leaves out."""
     try:
-        found = programs.installed(name)
-        done = subprocess.run((found, "--version"), capture_output=True, text=True, check=False)
+        path = programs.installed(name)
+        done = subprocess.run((path, "--version"), capture_output=True, text=True, check=False)
     except ContendError as error:
         return Check(name, False, error.message, error.hint)
     except OSError as error:
-        return Check(name, False, f"{found} cannot be started: {error.strerror}", "make setup")
+        return Check(name, False, f"{path} cannot be started: {error.strerror}", "make setup")
     works = done.returncode == 0
-    return Check(name, works, done.stdout.strip() or f"{found} does not work", "" if works else "make setup")
+    return Check(name, works, done.stdout.strip() or f"{path} does not work", "" if works else "make setup")
 
 
 def _bpf_fix(reason: str) -> str:
@@ -214,17 +214,19 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 def local_machines() -> Iterator[Check]:
     """Check which machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
-    found = [name for name in ("docker", "podman", "runc", "crun") if shutil.which(name)]
+    engines = [name for name in ("docker", "podman", "runc", "crun") if shutil.which(name)]
     yield Check(
         "local machines: containers",
-        None if found else False,
-        f"by {', '.join(found)}; tried by a run, or by contend doctor --containers" if found else "no engine",
-        "" if found else "apt-get install podman",
+        None if engines else False,
+        f"by {', '.join(engines)}; tried by a run, or by contend doctor --containers"
+        if engines
+        else "no engine",
+        "" if engines else "apt-get install podman",
     )
     lacks = vm_lacks()
     if lacks:
-        said = "; ".join(error.message for error in lacks)
-        yield Check("local machines: micro-VMs", False, said, "; ".join(error.hint for error in lacks))
+        reasons = "; ".join(error.message for error in lacks)
+        yield Check("local machines: micro-VMs", False, reasons, "; ".join(error.hint for error in lacks))
         return
     problem = remembered()
     accel = {None: "KVM is tried by the first run, else emulated", "": "KVM boots guests"}.get(

@@ -28,7 +28,8 @@ def is_known(plan: Plan) -> bool:
 
 
 def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> float:
-    """Expected seconds of a trial: what it took here before, else its workload's own word, and what is around it."""
+    """Expected seconds of a trial: what it took here before, else its workload's own estimate, and what is around
+    it."""
     if (known := learnt.seconds(trial_key(cell, scenario))) is not None:
         return known
     workload = cell.victim.instance.workload
@@ -38,7 +39,7 @@ def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> flo
 
 
 def trial_key(cell: Cell, scenario: Scenario) -> str:
-    """The key by which a trial is known again in other runs: who runs where, beside whom, for how long."""
+    """The key of a trial's duration: who runs where, beside whom, for how long; the same in other runs."""
     length = study_of(scenario).length_ns(scenario, cell)
     where = cell.victim.platform.label if cell.victim.platform is not None else scenario.made_on.kind
     beside = "+".join(n.instance.label for n in cell.neighbours)
@@ -53,13 +54,13 @@ def block_s(plan: Plan, scenario: Scenario, learnt: Experience = NOTHING) -> flo
 
 
 def pilot_s(plan: Plan, scenario: Scenario, learnt: Experience = NOTHING) -> float:
-    """Expected seconds of the pilot, of its least rounds."""
+    """Expected seconds of the pilot with its fewest rounds."""
     pilot = (t for t in plan.trials if t.phase == "pilot" and t.block < scenario.measure.pilot)
     return sum(trial_s(plan.cell(trial.cell), scenario, learnt) for trial in pilot)
 
 
 def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs:
-    """Reckon what the plan takes. Where `is_known` is false, this is a guess that nobody should see."""
+    """Estimate what the plan takes. Where `is_known` is false, this is a guess that nobody should see."""
     if (known := study_of(scenario).needs(scenario, plan)) is not None:
         return known
     first = [t for t in plan.trials if t.phase == "pilot" and t.block == 0]
@@ -74,54 +75,54 @@ def needs(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> Needs
     )
 
 
-def prepare_key(party: CellWorkload, kind: str) -> str:
-    """The key by which preparing a workload is known again: the workload, its parameters, its platform."""
-    return f"prepare/{party.platform.label if party.platform is not None else kind}/{party.instance.label}"
+def prepare_key(participant: CellWorkload, kind: str) -> str:
+    """The key of a preparation's duration: the workload, its parameters, its platform; the same in other runs."""
+    return f"prepare/{participant.platform.label if participant.platform is not None else kind}/{participant.instance.label}"
 
 
-def parties_of(plan: Plan, scenario: Scenario) -> dict[tuple[Role, str], tuple[CellWorkload, str]]:
-    """Those that are prepared before the first trial, each once: the party and the kind of its platform."""
-    found: dict[tuple[Role, str], tuple[CellWorkload, str]] = {}
+def prepared_first(plan: Plan, scenario: Scenario) -> dict[tuple[Role, str], tuple[CellWorkload, str]]:
+    """Participants that are prepared before the first trial, each once, with the kind of its platform."""
+    unique: dict[tuple[Role, str], tuple[CellWorkload, str]] = {}
     for cell in plan.cells:
         seated: list[tuple[Role, CellWorkload]] = [("victim", cell.victim)]
         seated += [("neighbour", n) for n in cell.neighbours]
-        for role, party in seated:
+        for role, participant in seated:
             kind: str = scenario.made_on.kind if role == "victim" else "bare"
-            kind = party.platform.kind if party.platform is not None else kind
-            found.setdefault((role, party.group or party.label), (party, kind))
-    return found
+            kind = participant.platform.kind if participant.platform is not None else kind
+            unique.setdefault((role, participant.group or participant.label), (participant, kind))
+    return unique
 
 
 def preparing_s(scenario: Scenario, plan: Plan, learnt: Experience = NOTHING) -> float:
     """Expected seconds of what is done before the first trial: hosts, images, downloads, inputs."""
-    found = parties_of(plan, scenario).values()
-    return sum(party_s(party, kind, learnt) for party, kind in found)
+    each = prepared_first(plan, scenario).values()
+    return sum(preparing_one_s(participant, kind, learnt) for participant, kind in each)
 
 
-def party_s(party: CellWorkload, kind: str, learnt: Experience = NOTHING) -> float:
-    """Expected seconds of preparing one party: what it took here last, else what its workload's file says."""
-    known = learnt.seconds(prepare_key(party, kind))
-    return _HOST_S[kind] + party.instance.workload.preparing / 1e9 if known is None else known
+def preparing_one_s(participant: CellWorkload, kind: str, learnt: Experience = NOTHING) -> float:
+    """Expected seconds of preparing one participant: what it took here last, else what its workload's file says."""
+    known = learnt.seconds(prepare_key(participant, kind))
+    return _HOST_S[kind] + participant.instance.workload.preparing / 1e9 if known is None else known
 
 
 def loads(plan: Plan, scenario: Scenario) -> dict[str, tuple[str, int, float]]:
     """Loads beside what is measured, by neighbour: the resource it is after, in how many trials at most,
     pilot included, and the seconds of one."""
-    found: dict[str, tuple[str, int, float]] = {}
+    by_neighbour: dict[str, tuple[str, int, float]] = {}
     for trial in plan.trials:
         cell = plan.cell(trial.cell)
-        for party in cell.neighbours:
-            _, before, _ = found.get(party.label, ("", 0, 0.0))
-            dominant = party.instance.workload.dominant
-            found[party.label] = dominant, before + 1, trial_s(cell, scenario)
-    return found
+        for neighbour in cell.neighbours:
+            _, before, _ = by_neighbour.get(neighbour.label, ("", 0, 0.0))
+            dominant = neighbour.instance.workload.dominant
+            by_neighbour[neighbour.label] = dominant, before + 1, trial_s(cell, scenario)
+    return by_neighbour
 
 
-def is_new(party: CellWorkload, kind: str, learnt: Experience) -> bool:
+def is_new(participant: CellWorkload, kind: str, learnt: Experience) -> bool:
     """True if nobody knows how long preparing it takes: it was never done here, and its file does not say."""
-    workload = party.instance.workload
+    workload = participant.instance.workload
     works = bool(workload.fetch or workload.prepare) and not workload.preparing
-    return (works or kind in GUESTS) and learnt.seconds(prepare_key(party, kind)) is None
+    return (works or kind in GUESTS) and learnt.seconds(prepare_key(participant, kind)) is None
 
 
 __all__ = [
@@ -130,10 +131,10 @@ __all__ = [
     "is_new",
     "loads",
     "needs",
-    "parties_of",
-    "party_s",
     "pilot_s",
     "prepare_key",
+    "prepared_first",
+    "preparing_one_s",
     "preparing_s",
     "trial_key",
     "trial_s",

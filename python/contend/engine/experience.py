@@ -26,7 +26,7 @@ _LONGEST_KEY = 400
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """Seconds by what took them, the newest last.
+    """Durations of earlier trials and preparations: seconds by key, the newest last.
 
     >>> learnt = Experience().with_("prepare/bare/ffmpeg", 2.0).with_("prepare/bare/ffmpeg", 1.5)
     >>> learnt.seconds("prepare/bare/ffmpeg"), learnt.seconds("prepare/bare/fio")
@@ -36,12 +36,12 @@ class Experience:
     known: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def seconds(self, key: str) -> float | None:
-        """None for what was never done here."""
-        found = self.known.get(key[:_LONGEST_KEY])
-        return min(found) if found else None
+        """The shortest known duration, seconds; None for what was never done here."""
+        times = self.known.get(key[:_LONGEST_KEY])
+        return min(times) if times else None
 
     def with_(self, key: str, seconds: float) -> Experience:
-        """With one figure more. What was learnt longest ago is forgotten beyond MOST_KEYS things."""
+        """A copy with one more duration. Beyond MOST_KEYS keys, the one that was learnt longest ago is forgotten."""
         key = key[:_LONGEST_KEY]
         if not _sound(seconds):
             return self
@@ -54,12 +54,12 @@ NOTHING = Experience()
 
 
 def path() -> Path:
-    """$XDG_STATE_HOME/contend/durations.json."""
+    """The file $XDG_STATE_HOME/contend/durations.json."""
     return state.folder().parent / "durations.json"
 
 
 def read() -> Experience:
-    """Read what is known here; nothing where there is no such file, or none that can be read."""
+    """Read durations that were learnt here; empty where there is no such file, or none that can be read."""
     try:
         document = json.loads(files.read_inside(path(), most=MOST_BYTES))
         seconds = document["seconds"]
@@ -74,7 +74,7 @@ def read() -> Experience:
 
 
 def write(learnt: Experience) -> None:
-    """Keep it for the next run. What cannot be written is forgotten: estimates are no reason to fail."""
+    """Keep durations for the next run. What cannot be written is dropped: estimates are no reason to fail."""
     text = json.dumps({"schema_version": 1, "seconds": {k: list(v) for k, v in learnt.known.items()}})
     try:
         path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,7 +17,7 @@ INTERVAL_S, FIRST_INTERVAL_S, FIRST_S = 0.2, 0.02, 0.5
 
 
 class GroupsWatch:
-    """Looks from construction to `stop`, in a thread on `cpus` (None: any)."""
+    """Watches cgroups for quotas from construction to `stop`, in a thread on `cpus` (None: any)."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class GroupsWatch:
         self._thread.start()
 
     def follow(self, pid: int) -> None:
-        """Also look where this process and its children are, wherever they go."""
+        """Watch also the cgroups of this process and its children, wherever they go."""
         self._lead.add(pid)
 
     def stop(self) -> Throttling:
-        """The totals, after a last look."""
+        """Take a last look, and return the totals."""
         if not self._ended.is_set():
             self._ended.set()
             self._thread.join()
@@ -70,14 +70,14 @@ class GroupsWatch:
 
 def _children(pid: int) -> set[int]:
     """Its living descendants, as far as they can be told."""
-    found: set[int] = set()
+    pids: set[int] = set()
     waiting = [pid]
     while waiting:
         task = Path("/proc") / str(waiting.pop()) / "task"
         with contextlib.suppress(OSError):  # ended meanwhile
             for thread in task.iterdir():
                 text = (thread / "children").read_text(encoding="ascii")
-                new = {int(word) for word in text.split()} - found
-                found |= new
+                new = {int(word) for word in text.split()} - pids
+                pids |= new
                 waiting += new
-    return found
+    return pids

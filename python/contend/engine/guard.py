@@ -47,22 +47,22 @@ class Guardian:
             return
         seconds, why = ask(self._guard.probe, self._guard.slower_than * _PATIENCE / 1e9)
         if why or seconds * 1e9 > self._guard.slower_than:
-            said = why or f"it took {format_duration(seconds * 1e9)}"
+            reason = why or f"it took {format_duration(seconds * 1e9)}"
             raise BadInput(
-                f"guard.probe: {self._guard.probe} does not answer in time before there is any load: {said}",
+                f"guard.probe: {self._guard.probe} does not answer in time before there is any load: {reason}",
                 hint=f"guard.slower_than is {format_duration(self._guard.slower_than)}",
             )
         self._thread = threading.Thread(target=self._ask, name="contend-guard", daemon=True)
         self._thread.start()
 
     def see(self, drained: Drained) -> None:
-        """Rows of the recording, as they come."""
+        """Check rows of the recording, as they come."""
         waits = self._bystanders.add(drained.coded)
         if waits is not None and (why := passed(waits, self._guard)):
             self._trip(why)
 
     def close(self) -> None:
-        """Watch no more. Idempotent."""
+        """Stop watching. Idempotent."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -96,7 +96,7 @@ class Guardian:
 
 
 def passed(waits: Waits, guard: Guard) -> str:
-    """Name the limit that others are beyond; "" none.
+    """Name the first limit that others are beyond; "" for none.
 
     >>> from contend.studies.guard import Guard
     >>> passed(Waits(2.0, 0.5, "postgres (pid 7)", None, ""), Guard(run_delay=0.2))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contend.engine.parties import Parties
+from contend.engine.seating import Seating
 from contend.errors import HostFailed
 from contend.platforms import hotplug
 from contend.platforms.taken_cpus import Hotplug
@@ -20,12 +20,12 @@ from contend.studies.platform_settings import PlatformSetting
 
 
 class HostSizes:
-    """Makes the host as small as a place wants it. Where a run does not vary that, nothing is ever done."""
+    """Makes the host as small as a platform wants it. Where a run does not vary that, nothing is ever done."""
 
     def __init__(
         self,
         wired: Mapping[int | None, Topology],
-        parties: Parties,
+        seating: Seating,
         run_id: str,
         ledger: Ledger,
         directory: Path,
@@ -34,43 +34,43 @@ class HostSizes:
         cpus: Path = hotplug.CPUS,
     ) -> None:
         """wired: the CPUs of each size; offline: whether the smaller ones are made by taking CPUs offline."""
-        self._wired, self._parties, self._cpus = wired, parties, cpus
+        self._wired, self._seating, self._cpus = wired, seating, cpus
         self._all = max((set(of.ids) for of in wired.values()), key=len)
         self._hotplug = Hotplug(run_id, ledger, directory, cpus) if offline else None
 
-    def to(self, place: PlatformSetting | None) -> None:
-        """The host that the place is on; the whole one for None. Raises HostFailed."""
+    def to(self, platform: PlatformSetting | None) -> None:
+        """Make the host as large as the platform wants it; the whole one for None. Raises HostFailed."""
         if self._hotplug is None:
             return
-        smaller = place is not None and place.host_by == "offline"
-        gone = self._all - set(self._wired[place.host].ids) if place is not None and smaller else set()
+        smaller = platform is not None and platform.host_by == "offline"
+        gone = self._all - set(self._wired[platform.host].ids) if platform is not None and smaller else set()
         if gone == set(self._hotplug.gone):
             return
-        self._parties.stand_down()
+        self._seating.stand_down()
         self._hotplug.bring_back()
         if gone:
             self._hotplug.take(gone)
 
-    def seen(self, place: PlatformSetting) -> dict[str, Any]:
-        """For the record: the size, how it came about, and the CPUs that are online by the kernel's own word.
+    def seen(self, platform: PlatformSetting) -> dict[str, Any]:
+        """Describe the host for the record: the size, how it came about, and the CPUs that the kernel says are online.
 
-        Raises HostFailed where these are not the place's: somebody else has brought one back, or taken one.
+        Raises HostFailed where these are not the platform's: somebody else has brought one back, or taken one.
         """
         online = hotplug.online(self._cpus)
-        ours = sorted(self._all & set(online))
-        wanted = self._all if place.host_by == "confined" else set(self._wired[place.host].ids)
-        if set(ours) != wanted:
+        own = sorted(self._all & set(online))
+        wanted = self._all if platform.host_by == "confined" else set(self._wired[platform.host].ids)
+        if set(own) != wanted:
             raise HostFailed(
-                f"CPU {format_cpu_list(ours)} are online, a host of {format_cpu_list(wanted)} was asked for",
+                f"CPU {format_cpu_list(own)} are online, a host of {format_cpu_list(wanted)} was asked for",
                 hint="somebody else takes CPUs offline here, or brings them back",
             )
         return {
-            "cpus": list(self._wired[place.host].ids),
-            "by": place.host_by,
+            "cpus": list(self._wired[platform.host].ids),
+            "by": platform.host_by,
             "online": format_cpu_list(online),
         }
 
     def close(self) -> None:
-        """All CPUs back. Idempotent."""
+        """Bring all CPUs back. Idempotent."""
         if self._hotplug is not None:
             self._hotplug.close()

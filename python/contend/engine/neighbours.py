@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.engine.parties import Seat, wait_ready
-from contend.engine.said import last_words
+from contend.engine.output import last_words
+from contend.engine.seating import Seat, wait_ready
 from contend.errors import TrialFailed
 from contend.platforms.base import Command, Process
 from contend.workloads.variables import expand_argv, expand_env
@@ -67,7 +67,7 @@ class Burning:
         return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))
 
     def stop(self) -> None:
-        """At once; one whose work is elsewhere has its time to end that."""
+        """Stop the neighbour at once; one whose work is elsewhere has its time to end that."""
         grace_s = self.seat.participant.instance.workload.neighbour.grace / 1e9
         for process in reversed(self.processes):
             process.stop("TERM" if grace_s else "KILL", grace_s or KILL_S)

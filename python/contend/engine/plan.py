@@ -90,7 +90,7 @@ def shuffled(items: list[Cell], key: str) -> list[Cell]:
 
 
 def by_host(cells: list[Cell], key: str) -> list[Cell]:
-    """The same order, but that those of one size of the host stand together: CPUs then seldom go and come back.
+    """Reorder so that cells of one size of the host stand together: CPUs then seldom go and come back.
 
     Which size comes first is as random as the rest.
     """

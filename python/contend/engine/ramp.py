@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from contend.engine.neighbours import Burning, ignite
-from contend.engine.parties import Parties, clear
+from contend.engine.seating import Seating, clear
 from contend.platforms.base import Host
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
@@ -21,13 +21,14 @@ from contend.studies.guard import Guard
 PERIOD_S = 0.1
 
 
-def ramp(parties: Parties, cells: Iterable[Cell], guard: Guard, directory: Path, seed: int) -> None:
-    """Every set of neighbours once, by the guard's steps. Raises TrialFailed. Nothing of them is left, whatever happens."""
+def ramp(seating: Seating, cells: Iterable[Cell], guard: Guard, directory: Path, seed: int) -> None:
+    """Run every set of neighbours once, by the guard's steps. Raises TrialFailed. Nothing of them is left, whatever
+    happens."""
     sets = {tuple(n.label for n in cell.neighbours): cell for cell in cells if cell.neighbours}
     for cell in sets.values():
         out = directory / "ramp"
         out.mkdir(parents=True, exist_ok=True)
-        _, seats = parties.seats(cell)
+        _, seats = seating.seats(cell)
         burning: list[Burning] = []
         try:
             for number, seat in enumerate(seats):
@@ -46,7 +47,7 @@ def ramp(parties: Parties, cells: Iterable[Cell], guard: Guard, directory: Path,
 
 
 def run_for(share: float, seconds: float, pids: Callable[[], Iterable[int]]) -> None:
-    """Have processes run for a share of so many seconds; then they run on."""
+    """Let processes run for a share (0–1) of so many seconds, stopped in between; then they run on."""
     until = time.monotonic() + seconds
     try:
         while time.monotonic() < until:

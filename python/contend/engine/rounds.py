@@ -89,7 +89,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The means to measure trials: made in the run's folders, and gone with them."""
+    """Objects that trials are measured with: made in the run's folders, and gone with them."""
 
     runner: TrialRunner
     hosts: HostSizes
@@ -114,7 +114,7 @@ class Rounds:
         self.plan, self.state, self.learnt = plan, State(), learnt
         self._run, self._scenario = run, scenario
         self._progress, self._deadline, self._interrupts = progress, deadline, interrupts
-        self._told_left: set[str] = set()  # by label, whose command left processes running
+        self._noted_left: set[str] = set()  # by label, whose command left processes running
 
     def summary(self) -> PlanSummary:
         """The trials ahead: the pilot's least rounds and every planned block that is not done."""
@@ -133,7 +133,8 @@ class Rounds:
         return bool(counted) and self.state.done.keys() >= set(counted)
 
     def measure(self, means: Means) -> None:
-        """All of it, or up to the reason in `state.stopped`. Raises TrialFailed for a cell that gives nothing."""
+        """Measure everything, or up to the reason in `state.stopped`. Raises TrialFailed for a cell that gives
+        nothing."""
         spending = self.state.spending
         spending.preparing_s = self._deadline.spent_s()
         with self._timed("screening_s"):
@@ -339,12 +340,12 @@ class Rounds:
         cell = self.plan.cell(trial.cell)
         self._progress.trial(cell.id, cell.label)
         means.ledger.event(TRIAL_START, trial=trial.index)
-        place = cell.victim.platform
+        platform = cell.victim.platform
         began_s = self._deadline.spent_s()
-        means.hosts.to(place)
+        means.hosts.to(platform)
         row = means.runner.run(trial, cell)
-        if place is not None and place.host is not None:
-            row["honoured"] = {**row["honoured"], "host": means.hosts.seen(place)}
+        if platform is not None and platform.host is not None:
+            row["honoured"] = {**row["honoured"], "host": means.hosts.seen(platform)}
         self._run.append(row)
         self._deadline.size.rows += 1
         self._interrupts.alarm(self._deadline.cut_s())  # sooner than before: there is more to analyse
@@ -368,8 +369,8 @@ class Rounds:
                 raise TrialFailed(f"{what}{times}", hint=row["hint"])
             self._progress.note(what)
         self._progress.result(cell.id, headline(row))
-        if (left := row.get("left_running")) and cell.victim.label not in self._told_left:
-            self._told_left.add(cell.victim.label)
+        if (left := row.get("left_running")) and cell.victim.label not in self._noted_left:
+            self._noted_left.add(cell.victim.label)
             self._progress.note(left_running(cell.victim.label, left))
         return row
 
@@ -412,8 +413,8 @@ def left_running(label: str, left: list[dict[str, Any]]) -> str:
 
 def headline(row: Row) -> str:
     """A trial's first figure in words, `failed` where it has none."""
-    found = next((m for m in row["metrics"] if m["primary"]), None)
-    return "failed" if found is None else format_value(found["value"], found["unit"])
+    figure = next((m for m in row["metrics"] if m["primary"]), None)
+    return "failed" if figure is None else format_value(figure["value"], figure["unit"])
 
 
 def _primary(row: Row) -> float:

@@ -22,14 +22,14 @@ from contend.clock import Clock, SystemClock
 from contend.document import Analysis
 from contend.engine import duration, experience
 from contend.engine.checking import before_it_began
-from contend.engine.checks import check, packages_inside, place, settled, tools_of
+from contend.engine.checks import assign_cpus, check, packages_inside, settled, tools_of
 from contend.engine.deadline import Deadline
 from contend.engine.guard import LOOK_S, Guardian
 from contend.engine.host_sizes import HostSizes
-from contend.engine.parties import Parties
 from contend.engine.plan import by_host, make_plan
 from contend.engine.removal import REMOVERS
 from contend.engine.rounds import BUDGET_SPENT, Means, Rounds
+from contend.engine.seating import Seating
 from contend.engine.trial import TrialRunner
 from contend.engine.trial_traces import TrialTraces
 from contend.environment import fingerprint, summary_line
@@ -177,7 +177,7 @@ def resume(
 
 
 def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]:
-    """What a run was asked, and its plan made once more. Raises BadInput where they are not what was recorded."""
+    """Read a run's scenario and make its plan again. Raises BadInput where they are not what was recorded."""
     scenario = of_run(run)
     if budget_ns is not None:
         scenario = scenario.model_copy(
@@ -196,8 +196,8 @@ def _taken_up(run: RunDirectory, budget_ns: int | None) -> tuple[Scenario, Plan]
 
 
 def _is_that_of(plan: Plan, recorded: Mapping[str, Any]) -> bool:
-    """Whether a plan is the recorded one. Seeds are drawn by what is compared: two of them show that they are drawn alike,
-    and a hundred thousand need not be."""
+    """True if a plan is the recorded one. Seeds are drawn by what is compared: two of them show that they are drawn
+    alike, and a hundred thousand need not be."""
     ends = (0, -1) if plan.trials and recorded["trials"] else ()
     if any(plan.trials[at].seed != recorded["trials"][at][-1] for at in ends):
         return False
@@ -243,9 +243,9 @@ def _noted(ledger: Ledger, event: str) -> Iterator[None]:
             ledger.event(event)
 
 
-def _takes_time(party: CellWorkload, kind: str) -> bool:
-    """Whether preparing it is worth a line: it runs commands, or makes something that is not there yet."""
-    workload = party.instance.workload
+def _takes_time(participant: CellWorkload, kind: str) -> bool:
+    """True if preparing it is worth a line: it runs commands, or makes something that is not there yet."""
+    workload = participant.instance.workload
     return kind != "bare" or bool(workload.fetch or workload.prepare)
 
 
@@ -277,7 +277,7 @@ class _Execution:
                 self._interrupts.alarm(self._deadline.cut_s())
                 self._recover(ledger)
                 ledger.event("run-start", run=self._run.id, pid=os.getpid(), resumed=len(self._state.done))
-                self._in_places(ledger)
+                self._prepare_and_measure(ledger)
             except KeyboardInterrupt:
                 interrupted = self._cut_short()
             except (ContendError, OSError) as error:
@@ -359,14 +359,14 @@ class _Execution:
         if not any(item.why for item in left):
             state.unregister(self._run.id)
 
-    def _in_places(self, ledger: Ledger) -> None:
-        scenario, places = self._scenario, place(self._scenario)
+    def _prepare_and_measure(self, ledger: Ledger) -> None:
+        scenario, placement = self._scenario, assign_cpus(self._scenario)
         study, spec = study_of(scenario), scenario.made_on
         self._progress.started(self._rounds.summary())
         self._progress.note(summary_line(self._run.environment()))
         self._progress.note(
             f"{self._plan.counted or len(self._plan.cells)} cells {'a block' if self._plan.counted else 'screened'}"
-            f" · {places.summary()} · seed {self._plan.seed}"
+            f" · {placement.summary()} · seed {self._plan.seed}"
         )
         if self._rounds.nothing_left():
             self._progress.note("all that is planned is measured: nothing is prepared")
@@ -374,8 +374,8 @@ class _Execution:
         # Left in this order: first interrupts are held off, then the stack is unwound, all of it.
         with ExitStack() as stack, _noted(ledger, "tear-down"), self._interrupts.hold_afterwards():
             # Off the victim's CPUs, where there are others.
-            stack.enter_context(confined(places.all if places.tool is None else places.tool))
-            guardian = self._guard(stack, lambda: parties.groups())  # noqa: PLW0108 - made later
+            stack.enter_context(confined(placement.all if placement.tool is None else placement.tool))
+            guardian = self._guard(stack, lambda: seating.groups())  # noqa: PLW0108 - made later
             ledger.intend("directory", str(self._run.work))
             self._run.work.mkdir(exist_ok=True)
             stack.callback(self._clear_work, ledger)
@@ -384,11 +384,11 @@ class _Execution:
             networks = Networks(self._run.id, ledger)
             seconds = scenario.measure.trial / 1e9 if scenario.measure.trial else None
             hosts = study.hosts(scenario)
-            parties = Parties(
+            seating = Seating(
                 self._run,
                 ledger,
                 platforms,
-                places,
+                placement,
                 networks,
                 kind=spec.kind,
                 own_files=frozenset({*GUESTS, *(("container",) if spec.image else ())}),
@@ -401,23 +401,23 @@ class _Execution:
                 c.victim.platform is not None and c.victim.platform.host_by == "offline"
                 for c in self._plan.cells
             )
-            sized = HostSizes(hosts, parties, self._run.id, ledger, self._run.path, offline=offline)
+            sized = HostSizes(hosts, seating, self._run.id, ledger, self._run.path, offline=offline)
             stack.callback(sized.close)
-            stack.enter_context(parties)
+            stack.enter_context(seating)
             stack.callback(sized.to, None)
             if offline:
                 self._progress.note(
                     "CPUs go offline for the smaller hosts: all that runs here has fewer meanwhile"
                 )
-            self._prepare(sized, parties)
-            for event, told in study.prepared(scenario, self._run.work):
-                ledger.event(event, **told)
+            self._prepare(sized, seating)
+            for event, details in study.prepared(scenario, self._run.work):
+                ledger.event(event, **details)
             runner = TrialRunner(
-                parties,
+                seating,
                 self._run.work,
                 self._clock,
                 timeout_s=study.timeout_s(scenario),
-                tool_cpus=places.tool,
+                tool_cpus=placement.tool,
                 washout_ns=scenario.measure.washout,
                 keep_output=self._keep,
                 traces=TrialTraces(scenario.trace, self._run.path),
@@ -426,7 +426,7 @@ class _Execution:
             recorder, failed = start_recorder(
                 SeriesWriter(self._run.series, clock=self._clock),
                 RECORD_INTERVAL_MS,
-                cpus=places.tool,
+                cpus=placement.tool,
                 sched="cgroup" if study.histograms(scenario) else "",
             )
             if failed:
@@ -441,27 +441,27 @@ class _Execution:
             ledger.event("probe", sources=sources, notes=list(recorder.notes))
             self._rounds.measure(Means(runner, sized, recorder, ledger))
 
-    def _prepare(self, sized: HostSizes, parties: Parties) -> None:
-        """Put every party into its place and make its inputs, a step at a time."""
+    def _prepare(self, sized: HostSizes, seating: Seating) -> None:
+        """Seat every participant and make its inputs, a step at a time."""
         self._progress.note(PREPARING)
         rounds, known = self._rounds, duration.is_known(self._plan)
-        todo = duration.parties_of(self._plan, self._scenario)
-        expected = {key: duration.party_s(*each, rounds.learnt) for key, each in todo.items()}
+        todo = duration.prepared_first(self._plan, self._scenario)
+        expected = {key: duration.preparing_one_s(*each, rounds.learnt) for key, each in todo.items()}
         steps = [key for key, each in todo.items() if _takes_time(*each)]
         for cell in by_host(list(self._plan.cells), str(self._plan.seed)):
             sized.to(cell.victim.platform)
             ahead: list[tuple[Role, CellWorkload]] = [("victim", cell.victim)]
-            for role, party in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
-                key = role, party.group or party.label
+            for role, participant in [*ahead, *(("neighbour", n) for n in cell.neighbours)]:
+                key = role, participant.group or participant.label
                 guessed = known and not any(duration.is_new(*each, rounds.learnt) for each in todo.values())
                 left_s = sum(expected[other] for other in todo) if guessed else 0.0
                 step = todo.pop(key, None)
                 if step is not None and key in steps:
                     number = len(steps) - sum(other in todo for other in steps)
-                    what = party.label if step[1] == "bare" else f"{party.label} in a {step[1]}"
+                    what = participant.label if step[1] == "bare" else f"{participant.label} in a {step[1]}"
                     self._progress.preparing(number, len(steps), what, left_s)
                 began_s = self._deadline.spent_s()
-                parties.seat(party, role)
+                seating.seat(participant, role)
                 if step is not None and known:
                     took_s = self._deadline.spent_s() - began_s
                     rounds.learnt = rounds.learnt.with_(duration.prepare_key(*step), took_s)
@@ -492,7 +492,7 @@ class _Execution:
         """Those that the plan's parties run on, by kind; always the bare host, where load and neighbours are."""
         spec = self._scenario.made_on
         placed = {cell.victim.platform.kind for cell in self._plan.cells if cell.victim.platform is not None}
-        found = {}
+        by_kind = {}
         for kind in ("bare", *sorted((placed | {spec.kind}) - {"bare"})):
             options: dict[str, Any] = {} if kind == "bare" else {"engine": spec.engine, "image": spec.image}
             if kind in GUESTS:
@@ -501,11 +501,11 @@ class _Execution:
                     "packages": packages_inside(self._plan),
                     "hypervisor": spec.hypervisor,
                 }
-            found[kind] = platform(
+            by_kind[kind] = platform(
                 kind, run_id=self._run.id, ledger=ledger, directory=self._run.path, **options
             )
-            stack.callback(found[kind].close)
-        return found
+            stack.callback(by_kind[kind].close)
+        return by_kind
 
 
 __all__ = ["Outcome", "execute", "resume"]

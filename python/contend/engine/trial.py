@@ -18,9 +18,9 @@ from pathlib import Path
 
 from contend.clock import Clock
 from contend.engine.neighbours import Burning, ignite, prove, serve
-from contend.engine.parties import Parties, Seat, add_exits, clear
+from contend.engine.output import last_words, shown
 from contend.engine.ramp import ramp
-from contend.engine.said import last_words, shown
+from contend.engine.seating import Seat, Seating, add_exits, clear
 from contend.engine.trial_traces import TrialTraces
 from contend.engine.window import Window
 from contend.errors import TrialFailed
@@ -50,7 +50,7 @@ class TrialRunner:
 
     def __init__(
         self,
-        parties: Parties,
+        seating: Seating,
         directory: Path,
         clock: Clock,
         *,
@@ -61,19 +61,19 @@ class TrialRunner:
         traces: TrialTraces,
         devices: Mapping[str, str | None] | None = None,
     ) -> None:
-        """devices: by group of parties, the disk that their data is on, where that is not the run's directory."""
+        """devices: by group of participants, the disk that their data is on, where that is not the run's directory."""
         self._devices = devices or {}
-        self._parties, self._directory, self._clock = parties, directory, clock
+        self._seating, self._directory, self._clock = seating, directory, clock
         self._timeout_s, self._keep, self._traces = timeout_s, keep_output, traces
         self._tool_cpus, self._washout_ns = tool_cpus, washout_ns
         self._device = device_of(directory)
 
     def ramp(self, cells: Iterable[Cell], guard: Guard, seed: int) -> None:
-        """Neighbours for the first time, at a part of their strength. Raises TrialFailed."""
-        ramp(self._parties, cells, guard, self._directory, seed)
+        """Start neighbours for the first time, at a part of their strength. Raises TrialFailed."""
+        ramp(self._seating, cells, guard, self._directory, seed)
 
     def run(self, trial: Trial, cell: Cell) -> Row:
-        """The trial's row; its status is "failed" when it gave no result. KeyboardInterrupt passes through."""
+        """Run a trial and return its row; status "failed" when it gave no result. KeyboardInterrupt passes through."""
         out = self._directory / "trials" / f"{trial.index:06d}"
         out.mkdir(parents=True, exist_ok=True)
         began_ns, began_cpu_ns = self._clock.monotonic_ns(), time.process_time_ns()
@@ -120,13 +120,13 @@ class TrialRunner:
         wanted = cell.victim.instance.workload.keep if trial.phase == "counted" else ()
         for name in wanted:
             if (out / name).is_file():
-                place = self._directory.parent / "outputs" / out.name
-                place.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with made_beside(place / name, mode=PRIVATE) as half:
+                folder = self._directory.parent / "outputs" / out.name
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with made_beside(folder / name, mode=PRIVATE) as half:
                     shutil.copyfile(out / name, half)
 
     def _measure(self, trial: Trial, cell: Cell, out: Path, row: Row) -> int:
-        victim, neighbours = self._parties.seats(cell)
+        victim, neighbours = self._seating.seats(cell)
         burning: list[Burning] = []
         try:
             for number, seat in enumerate(neighbours):
@@ -167,7 +167,7 @@ class TrialRunner:
             seats = [n.seat for n in burning]
             others = [s.host for s in seats] + [s.load for s in (seat, *seats) if s.load is not None]
             # A broker, say, that another party has brought up for all of them: no stranger.
-            others += self._parties.left_running()
+            others += self._seating.left_running()
             window = Window(
                 seat.host,
                 [host for number, host in enumerate(others) if host not in (seat.host, *others[:number])],
@@ -189,7 +189,7 @@ class TrialRunner:
             step = workload.headline_step
             mine = exits if step is None else [exits[step]]
             evidence = window.evidence(None if server is not None else add_exits(mine))
-            row |= self._groups_said(window)
+            row |= self._group_entries(window)
             measured_s = seat.participant.instance.measured_s(seat.values)
             if measured_s is not None:
                 put(evidence, Observed.MEASURED, measured_s)
@@ -224,19 +224,19 @@ class TrialRunner:
         )
         return int(row["ended_ns"]) - int(row["started_ns"])
 
-    def _groups_said(self, window: Window) -> Row:
+    def _group_entries(self, window: Window) -> Row:
         """The row's entries on quotas that held the victim back, and on limits that others changed since they were set."""
-        said: Row = {}
+        entries: Row = {}
         throttling = window.throttling
         if throttling is not None and throttling.quotas:
-            said["quotas"] = [quota.to_json() for quota in throttling.quotas[:QUOTAS]]
+            entries["quotas"] = [quota.to_json() for quota in throttling.quotas[:QUOTAS]]
         if throttling is not None and throttling.unknown:
-            said["quotas_unknown"] = throttling.unknown
-        changed = {change.file: change for change in standing.changes(self._parties.limits, window.limits)}
+            entries["quotas_unknown"] = throttling.unknown
+        changed = {change.file: change for change in standing.changes(self._seating.limits, window.limits)}
         changed |= {change.file: change for change in window.changed if change.file not in changed}
         if changed:
-            said["limits_changed"] = [change.to_json() for change in changed.values()]
-        return said
+            entries["limits_changed"] = [change.to_json() for change in changed.values()]
+        return entries
 
     def _before(self, seat: Seat, commands: Commands, out: Path) -> None:
         assert commands.before is not None

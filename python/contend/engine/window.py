@@ -21,7 +21,8 @@ from contend.probes.snapshot import Snapshot
 
 
 class Window:
-    """Opened once and closed once. `others` are the hosts of every other party we started."""
+    """Measures one window: opened once and closed once. `others` are the hosts of every other participant contend
+    started."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Window:
         self._before = self._read()
 
     def follow(self, pid: int) -> None:
-        """Also look at the control groups that this process of the victim's moves to."""
+        """Watch also the control groups that this process of the victim's moves to."""
         if self._groups is not None and self._direct:
             self._groups.follow(pid)
 
@@ -69,7 +70,7 @@ class Window:
         return cgroups.members(group) if group is not None else set()
 
     def close(self) -> None:
-        """Idempotent; also called where the victim failed, so that no thread goes on."""
+        """Close the window. Idempotent; also called where the victim failed, so that no thread goes on."""
         if self.watch is None or self._after is not None:
             return
         self._seen = self.watch.stop()
@@ -96,7 +97,7 @@ class Window:
                 started = None  # what one of ours used cannot be told, so neither can what strangers did
             else:
                 started.append(Started(now.cpu_ns - earlier.cpu_ns, host.spec.cpu_list))
-        found = difference(
+        evidence = difference(
             before,
             after,
             usage_before,
@@ -107,21 +108,21 @@ class Window:
             device=self._device,
             others=started,
         )
-        self._add_throttling(found)
-        held = held_s(Observations(found), len(self._cpu_list))
+        self._add_throttling(evidence)
+        held = held_s(Observations(evidence), len(self._cpu_list))
         if held is not None:
-            put(found, Observed.HELD, held)
-        return found
+            put(evidence, Observed.HELD, held)
+        return evidence
 
-    def _add_throttling(self, found: Evidence) -> None:
+    def _add_throttling(self, evidence: Evidence) -> None:
         """Quotas of groups above and below count as those of its own."""
         held = self._held
         if held is None or held.held_s is None:
             return
-        own_s, _ = found.get(Observed.THROTTLED, (0.0, ""))
-        own_periods, _ = found.get(Observed.THROTTLED_PERIODS, (0, ""))
-        put(found, Observed.THROTTLED, max(own_s, held.held_s))
-        put(found, Observed.THROTTLED_PERIODS, max(own_periods, held.periods))
+        own_s, _ = evidence.get(Observed.THROTTLED, (0.0, ""))
+        own_periods, _ = evidence.get(Observed.THROTTLED_PERIODS, (0, ""))
+        put(evidence, Observed.THROTTLED, max(own_s, held.held_s))
+        put(evidence, Observed.THROTTLED_PERIODS, max(own_periods, held.periods))
 
     @property
     def throttling(self) -> Throttling | None:

@@ -16,7 +16,7 @@ _ID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 
 def find_image(name: str, cloud: str = "") -> Source:
-    """The image of that name or id. Logs in as clouds.yaml or OS_* say.
+    """Find an image by name or id. Logs in as clouds.yaml or OS_* say.
 
     Raises BadInput for an image that cannot be fetched, UnknownName where there is none, HostFailed where the cloud
     does not let us in or does not answer.
@@ -38,7 +38,7 @@ def source_of(
     verify: bool | str = True,
     certificate: tuple[str, str | None] | None = None,
 ) -> Source:
-    """Source of an image as Glance describes it. Raises BadInput for one that has no content yet.
+    """Make the source of an image as Glance describes it. Raises BadInput for one that has no content yet.
 
     >>> found = source_of({"id": "1", "name": "a", "status": "active", "checksum": "0" * 32}, "http://h", "t")
     >>> found.checksum.algorithm, found.file_name

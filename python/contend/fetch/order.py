@@ -47,8 +47,8 @@ class Fetched(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where content is. headers: for that server alone. size: bytes, where they are known from elsewhere. verify: a
-    file or directory of authorities; True: the system's; False: whoever answers is believed."""
+    """Address of the content. headers: for that server alone. size: bytes, where they are known from elsewhere. verify:
+    a file or directory of authorities; True: the system's; False: whoever answers is believed."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -96,7 +96,8 @@ def parse_checksum(text: str) -> Checksum:
 
 
 def parse_rate(text: str) -> float:
-    """Bytes a second of `50MB/s`, `50M`, `48MiB/s`, `1Gbit/s`: networks count in powers of ten, Ki, Mi, Gi of two.
+    """Parse `50MB/s`, `50M`, `48MiB/s`, `1Gbit/s` into bytes a second: networks count in powers of ten, Ki, Mi, Gi of
+    two.
 
     >>> parse_rate("50MB/s"), parse_rate("1MiB/s"), parse_rate("1Gbit/s"), parse_rate("20k")
     (50000000.0, 1048576.0, 125000000.0, 20000.0)
@@ -115,11 +116,11 @@ def order_of(
     output: Path | None,
     limits: Limits,
     *,
-    anew: bool = False,
+    again: bool = False,
     quiet: bool = False,
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """The document that contend-fetch reads. output: None is stdout.
+    """Make the document that contend-fetch reads. output: None is stdout.
 
     Raises BadInput for a certificate without a key.
 
@@ -141,7 +142,7 @@ def order_of(
         "nice": limits.nice,
         "timeout_s": limits.timeout_s,
         "retries": limits.retries,
-        "anew": anew,
+        "anew": again,
         "cacert": source.verify if isinstance(source.verify, str) else None,
         "certificate": certificate,
         "verify": source.verify is not False,
@@ -152,13 +153,13 @@ def order_of(
 
 
 def program() -> Path:
-    """Where contend-fetch is. Raises HostFailed where there is none."""
+    """Path of contend-fetch. Raises HostFailed where there is none."""
     return programs.installed("contend-fetch")
 
 
 def become(order: Mapping[str, Any]) -> NoReturn:
-    """Go on as contend-fetch, in this process: the order on its stdin, where no other user can read it."""
-    found = program()
+    """Replace this process by contend-fetch: it reads the order on its stdin, where no other user can."""
+    executable = program()
     with os.fdopen(os.memfd_create("order"), "w+b") as file:  # on no disk either
         file.write(json.dumps(order).encode())
         file.seek(0)
@@ -166,6 +167,6 @@ def become(order: Mapping[str, Any]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         try:
-            os.execv(found, [str(found)])
+            os.execv(executable, [str(executable)])
         except OSError as error:
-            raise HostFailed(f"cannot start {found}: {error.strerror}", hint="make setup") from error
+            raise HostFailed(f"cannot start {executable}: {error.strerror}", hint="make setup") from error

@@ -23,7 +23,7 @@ class Away(Exception):
 
 
 class Asking:
-    """A fleet's hosts. members: name → address of the worker, of those that are there."""
+    """Calls functions in the workers of a fleet's hosts. members: name → worker's address, of those that are there."""
 
     def __init__(self, client: Client, members: dict[str, str]) -> None:
         self._client, self.members = client, members
@@ -36,12 +36,12 @@ class Asking:
         address = self.members.get(name)
         if address is None:
             raise Away("its worker is gone")
-        asked = asyncio.ensure_future(
+        call = asyncio.ensure_future(
             self._client.run(function, *arguments, workers=[address], on_error="return")
         )
         deadline = time.monotonic() + limit_s
         try:
-            while not (await asyncio.wait({asked}, timeout=1.0))[0]:
+            while not (await asyncio.wait({call}, timeout=1.0))[0]:
                 # A host that is cut off never answers; the scheduler knows sooner than we would.
                 if self.members.get(name) != address or time.monotonic() > deadline:
                     raise Away(
@@ -49,11 +49,11 @@ class Asking:
                         if time.monotonic() < deadline
                         else f"no answer within {limit_s:g} s"
                     )
-            replies = asked.result()
+            replies = call.result()
         except (OSError, TimeoutError) as error:
             raise Away(str(error) or "the connection broke") from error
         finally:
-            asked.cancel()
+            call.cancel()
         reply = replies.get(address)
         if isinstance(reply, ContendError):
             raise reply
@@ -70,7 +70,7 @@ class Asking:
             raise Away("the fleet's scheduler is gone")
 
     async def watch(self) -> None:
-        """Keep in mind who is there."""
+        """Keep `members` up to date, until cancelled."""
         while True:
             with suppress(OSError, TimeoutError, Away):
                 self._see_scheduler()

@@ -17,12 +17,12 @@ def start(module: str, folder: Path, ready: str, within_s: float, what: str, hin
     what: it did not do, for a message, like "the worker did not start". Raises HostFailed, with nothing left of it.
     """
     log = (folder / ready).with_suffix(".log")
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(folder)],
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             cwd="/",
         )

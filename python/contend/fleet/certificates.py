@@ -22,7 +22,7 @@ class Certificate:
 
 
 def make(names: Iterable[str]) -> dict[str, Certificate]:
-    """One for each name, all of one new authority. Keys are elliptic (P-256): a thousand take a second.
+    """Make a certificate for each name, all of one new authority. Keys are elliptic (P-256): a thousand take a second.
 
     >>> made = make(["a", "b"])
     >>> made["a"].authority == made["b"].authority, made["a"].key == made["b"].key

@@ -15,7 +15,7 @@ TRIPS = 12
 
 
 def of_trip(sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
-    """From one round trip: our clock, the host's while it was underway, our clock.
+    """Make an offset from one round trip: our clock, the host's while it was underway, our clock.
 
     >>> of_trip(1000, 51_500, 2000)
     Offset(offset_ns=50000, bound_ns=500, at_ns=1500)
@@ -25,7 +25,7 @@ def of_trip(sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
 
 
 async def estimate(read: Callable[[], Awaitable[int]], trips: int = TRIPS) -> Offset:
-    """The best of several round trips. read: asks the host for its clock, in ns."""
+    """Estimate a host's clock offset by the best of several round trips. read: asks the host for its clock, in ns."""
     best: Offset | None = None
     for _ in range(trips):
         sent_ns = time.monotonic_ns()
@@ -38,7 +38,7 @@ async def estimate(read: Callable[[], Awaitable[int]], trips: int = TRIPS) -> Of
 
 
 def drift(first: Offset, last: Offset) -> Drift | None:
-    """None where the two are one, or no time lies between them.
+    """Drift between two offsets; None where the two are one, or no time lies between them.
 
     >>> drift(Offset(0, 1000, 0), Offset(5000, 1000, 1_000_000_000))
     Drift(ppm=5.0, bound_ppm=2.0)
@@ -57,7 +57,7 @@ MOST_PPM = (
 
 
 def restarted(known: Offset, now: Offset) -> bool:
-    """True if a host's clock is another one than it was: CLOCK_MONOTONIC starts again when a host does.
+    """True if the host was restarted: its CLOCK_MONOTONIC started again.
 
     >>> restarted(Offset(0, 1000, 0), Offset(5000, 1000, 10**9)), restarted(Offset(0, 1000, 0), Offset(-10**12, 1000, 10**9))
     (False, True)

@@ -64,20 +64,20 @@ class Stop:
     """
 
     def __init__(self, deadline: Deadline) -> None:
-        self.asked = self.expired = False  # by a signal; by the budget
+        self.requested = self.expired = False  # by a signal; by the budget
         self._deadline = deadline
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        if self.asked:
+        if self.requested:
             return
-        self.asked = True
+        self.requested = True
         if self._task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _expire(self) -> None:
-        if self._task is not None and not self.asked:
+        if self._task is not None and not self.requested:
             self.expired = True
             self._task.cancel()
 
@@ -94,14 +94,14 @@ class Stop:
                 signal.signal(number, handler)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run it to its end. Raises Stopped where a signal came before or in it."""
+        """Run a coroutine to its end. Raises Stopped where a signal came before or in it."""
 
         async def whole() -> Any:
             self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
             cut_s = self._deadline.cut_s()
             alarm = None if math.isinf(cut_s) else self._loop.call_later(max(0.0, cut_s), self._expire)
             try:
-                if self.asked:
+                if self.requested:
                     work.close()
                     raise Stopped
                 return await work
@@ -126,15 +126,16 @@ def execute(
     address: str = "",
     began_ns: int | None = None,
 ) -> Outcome:
-    """Run it on all its hosts from the start. Raises BadInput, with every host's problem, before anything is started.
+    """Run a scenario on all its hosts from the start. Raises BadInput, with every host's problem, before anything is
+    started.
 
     began_ns: since when the budget is being spent, CLOCK_MONOTONIC; now where it is None.
     """
     need(HERE)
     way = way or Way()
-    asked = scenario.fleet
-    assert asked is not None
-    hosts = check_hosts(asked.names)
+    options = scenario.fleet
+    assert options is not None
+    hosts = check_hosts(options.names)
     up.check_address(address)
     _check(scenario)
     measure = scenario.measure
@@ -163,9 +164,9 @@ def execute(
             state.register(run.id, run.path)
             run.write_scenario(to_yaml(scenario))
             run.write_json("environment.json", _environment())
-            told = {"hosts": list(hosts), "way": way.to_json(), "address": address}
-            told["seeds"] = {host: host_seed(seed, host) for host in hosts}
-            recorded = {"scenario": scenario.origin, "command": command, "fleet": told}
+            on_record = {"hosts": list(hosts), "way": way.to_json(), "address": address}
+            on_record["seeds"] = {host: host_seed(seed, host) for host in hosts}
+            recorded = {"scenario": scenario.origin, "command": command, "fleet": on_record}
             recorded |= package_on_record(scenario)
             run.write_json("plan.json", plan.to_json() | recorded)
             return _Coordination(run, scenario, progress, stop, way, address, deadline).go(standing)
@@ -190,13 +191,13 @@ def resume(
     if budget_ns is not None:
         measure = scenario.measure.model_copy(update={"budget": budget_ns})
         scenario = scenario.model_copy(update={"measure": measure})
-    told = recorded["fleet"]
-    way, address = Way(**told["way"]), str(told["address"])
+    recorded_fleet = recorded["fleet"]
+    way, address = Way(**recorded_fleet["way"]), str(recorded_fleet["address"])
     own(run.id, run.path)
     deadline = Deadline.of(scenario.measure.budget, SystemClock(), began_ns)
     with Stop(deadline).installed() as stop:
         work = _Coordination(run, scenario, progress, stop, way, address, deadline)
-        return work.go(up.with_hosts(told["hosts"]))
+        return work.go(up.with_hosts(recorded_fleet["hosts"]))
 
 
 def _environment() -> dict[str, Any]:
@@ -215,23 +216,27 @@ def shipped(scenario: Scenario) -> dict[str, str]:
 
     Raises BadInput for those that are named by a path.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for cell in cells_of(scenario):
-        for party in (cell.victim, *cell.neighbours):
-            origin = Path(party.instance.workload.origin) if party.instance.workload.origin else None
+        for participant in (cell.victim, *cell.neighbours):
+            origin = (
+                Path(participant.instance.workload.origin) if participant.instance.workload.origin else None
+            )
             if origin is None or origin.is_relative_to(catalogue()):
                 continue
-            if origin.stem != party.instance.workload.name:
+            if origin.stem != participant.instance.workload.name:
                 raise BadInput(
                     f"the workload in {origin} is named by its path, which is another on each host",
                     hint="put it into ~/.config/contend/workloads and name it",
                 )
             beside = [
-                file.beside for file in party.instance.workload.files.values() if file.beside is not None
+                file.beside
+                for file in participant.instance.workload.files.values()
+                if file.beside is not None
             ]
             for path in (origin, *(origin.parent / name for name in beside)):
-                found[path.name] = path.read_text(encoding="utf-8")
-    return found
+                texts[path.name] = path.read_text(encoding="utf-8")
+    return texts
 
 
 class _Coordination:
@@ -247,15 +252,15 @@ class _Coordination:
         address: str,
         deadline: Deadline,
     ) -> None:
-        asked = scenario.fleet
-        assert asked is not None
-        self._run, self._scenario, self._asked = run, scenario, asked
+        options = scenario.fleet
+        assert options is not None
+        self._run, self._scenario, self._options = run, scenario, options
         self._progress, self._stop, self._way, self._address = progress, stop, way, address
         self._deadline = deadline
 
     def go(self, standing: Fleet | None) -> Outcome:
         with Ledger(self._run.ledger_path) as ledger:
-            ledger.event("run-start", run=self._run.id, hosts=list(self._asked.names))
+            ledger.event("run-start", run=self._run.id, hosts=list(self._options.names))
             stopped = "planned blocks done"
             fleet, following = standing, None
             try:
@@ -301,9 +306,9 @@ class _Coordination:
             seeds={str(k): int(v) for k, v in plan["fleet"]["seeds"].items()},
             workloads=shipped(part),
             command=str(plan["command"]),
-            together=self._asked.start == "together",
-            lost_s=self._asked.lost / 1e9,
-            behind=self._asked.behind,
+            together=self._options.start == "together",
+            lost_s=self._options.lost / 1e9,
+            behind=self._options.behind,
         )
 
     def _within(self, part: Scenario) -> Scenario:
@@ -315,7 +320,7 @@ class _Coordination:
 
     def _bring_up(self, ledger: Ledger) -> Fleet:
         """A fleet for this run alone. Raises BadInput for hosts that cannot join, Stopped."""
-        hosts = self._asked.names
+        hosts = self._options.names
         ledger.intend(FLEET, self._run.id)
         old = up.find(self._run.id)
         if old is not None:  # of a coordinator that was killed
@@ -323,16 +328,18 @@ class _Coordination:
             shutil.rmtree(old.folder, ignore_errors=True)  # who is still out of reach ends by itself
         listen = up.addresses(hosts, self._way, self._address)
         fleet = up.make(
-            hosts, self._way, keep=False, listen=listen, lost_s=self._asked.lost / 1e9, name=self._run.id
+            hosts, self._way, keep=False, listen=listen, lost_s=self._options.lost / 1e9, name=self._run.id
         )
-        told = self._stop.run(up.bring(fleet, hosts, self._address))
+        answers = self._stop.run(up.bring(fleet, hosts, self._address))
         self._progress.note(
-            f"{sum(not isinstance(t, HostFailed) for t in told.values())} of {len(hosts)} hosts joined"
+            f"{sum(not isinstance(t, HostFailed) for t in answers.values())} of {len(hosts)} hosts joined"
         )
         if (self._run.path / HOSTS_FILE).exists():
             return fleet  # resumed: who is not there is waited for like one that is lost
         failed = [
-            Problem(host, why.message, why.hint) for host, why in told.items() if isinstance(why, HostFailed)
+            Problem(host, why.message, why.hint)
+            for host, why in answers.items()
+            if isinstance(why, HostFailed)
         ]
         up.complain(failed, len(hosts))
         return fleet

@@ -42,5 +42,7 @@ async def _copy(asking: Asking, run: str, host: str, name: str, size: int, targe
                     break
                 file.write(data)
     except OSError as error:
-        told = HostFailed(f"cannot write {target}: {error.strerror}", hint="free some space, then --resume")
-        raise NotKept from told
+        failure = HostFailed(
+            f"cannot write {target}: {error.strerror}", hint="free some space, then --resume"
+        )
+        raise NotKept from failure

@@ -79,9 +79,9 @@ def security(folder: Path) -> Security:
 
 def process() -> dict[str, Any]:
     """Marks that tell this process apart from a later one of the same number."""
-    found = procfs.stat(os.getpid())
-    assert found is not None
-    return {"pid": found.pid, "start_ticks": found.start_ticks, "boot_id": procfs.boot_id()}
+    own = procfs.stat(os.getpid())
+    assert own is not None
+    return {"pid": own.pid, "start_ticks": own.start_ticks, "boot_id": procfs.boot_id()}
 
 
 def alive_in(path: Path) -> int | None:
@@ -97,7 +97,7 @@ def alive(recorded: Mapping[str, Any]) -> int | None:
     pid = recorded.get("pid")
     if pid is None or recorded.get("boot_id") != procfs.boot_id():
         return None
-    found = procfs.stat(int(pid))
-    if found is None or found.state in "ZX" or found.start_ticks != int(recorded["start_ticks"]):
+    running = procfs.stat(int(pid))
+    if running is None or running.state in "ZX" or running.start_ticks != int(recorded["start_ticks"]):
         return None
     return int(pid)

@@ -29,7 +29,7 @@ from contend.fleet.together import Together
 from contend.fleet.up import Fleet
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
-from contend.store.hosts import ENDED, told_of_hosts
+from contend.store.hosts import ENDED, states_of_hosts
 from contend.store.ledger import Ledger
 from contend.studies.model import Scenario
 from contend.studies.scenarios import to_yaml
@@ -62,15 +62,15 @@ class Following:
     def __init__(self, settings: Settings, run: RunDirectory, ledger: Ledger, progress: Progress) -> None:
         self._settings, self._run, self._ledger, self._progress = settings, run, ledger, progress
         self._merge = Merge(run.rows())
-        before = told_of_hosts(run)
+        before = states_of_hosts(run)
         parts = {str(e["host"]): str(e["part"]) for e in run.events() if e["event"] == "host-part"}
         self.states = {name: HostState(name) for name in settings.seeds}
         for name, state in self.states.items():
-            told = before.get(name, {})
+            known = before.get(name, {})
             state.part = parts.get(name, "")
-            if told.get("state") == ENDED and not told.get("failures"):
-                state.state, state.stopped = ENDED, str(told["stopped"])
-        self._kept = {name: told for name, told in before.items() if self.states[name].state == ENDED}
+            if known.get("state") == ENDED and not known.get("failures"):
+                state.state, state.stopped = ENDED, str(known["stopped"])
+        self._kept = {name: known for name, known in before.items() if self.states[name].state == ENDED}
         self._todo = [name for name, state in self.states.items() if state.state != ENDED]
         self._least_s = max(LEAST_S, len(self.states) / ANSWERS_PER_S)
         self._together = Together(self.states, self._todo, self._go) if settings.together else None
@@ -80,7 +80,7 @@ class Following:
         self._hosts: Asking
 
     async def go(self) -> None:
-        """All of it. Raises BadInput where a host cannot run the scenario, before any has begun."""
+        """Follow the whole run. Raises BadInput where a host cannot run the scenario, before any has begun."""
         async with up.client_of(self._settings.fleet) as client:
             self._hosts = Asking(client, await up.members(client))
             helpers = [asyncio.create_task(self._hosts.watch())]
@@ -133,15 +133,17 @@ class Following:
 
         async def one(name: str) -> Problem | None:
             try:
-                told = await self._hosts.ask(name, there.prepare, self._run.id, self._spec(name), limit_s=120)
+                answer = await self._hosts.ask(
+                    name, there.prepare, self._run.id, self._spec(name), limit_s=120
+                )
             except (Away, HostFailed) as error:
                 return Problem(name, str(error), "contend fleet status")
-            return Problem(name, *told["problems"]) if told["problems"] else None
+            return Problem(name, *answer["problems"]) if answer["problems"] else None
 
         if self._settings.fleet.by_hand:
             await self._wait_for_hosts()
-        found = await asyncio.gather(*(one(name) for name in self._todo))
-        problems = [problem for problem in found if problem is not None]
+        outcomes = await asyncio.gather(*(one(name) for name in self._todo))
+        problems = [problem for problem in outcomes if problem is not None]
         if problems:
             for name in self._todo:
                 with suppress(Away, ContendError):
@@ -185,8 +187,8 @@ class Following:
     async def _bring_back(self, state: HostState) -> None:
         if self._settings.fleet.by_hand:
             return
-        told = await up.bring(self._settings.fleet, [state.name], self._settings.address)
-        answer = told[state.name]
+        answers = await up.bring(self._settings.fleet, [state.name], self._settings.address)
+        answer = answers[state.name]
         if not isinstance(answer, HostFailed) and not answer.get("already"):
             self._say(state, "its worker was started again")
 
@@ -201,10 +203,10 @@ class Following:
                 )
             state.first = now
         had = self._merge.had(state.name)
-        told = await self._hosts.ask(
+        answer = await self._hosts.ask(
             state.name, there.prepare, self._run.id, self._spec(state.name), limit_s=120
         )
-        if had and told["part"] != state.part:
+        if had and answer["part"] != state.part:
             raise HostFailed(
                 "its part of the run is gone from it", hint="start a new run; what it had finished stays"
             )
@@ -278,7 +280,7 @@ class Following:
 
     async def _stragglers(self, tasks: Mapping[str, asyncio.Task[None]]) -> None:
         """Once half of the hosts have ended, the others may take `behind` times as long as those took."""
-        said = False
+        noted = False
         while True:
             await asyncio.sleep(0.5)
             took = [s.took_s for s in self.states.values() if s.state == ENDED and s.took_s]
@@ -287,8 +289,8 @@ class Following:
                 continue
             limit_s = max(30.0, self._settings.behind * statistics.median(took))
             spent_s = time.monotonic() - self._began
-            if not said and spent_s > 2 * statistics.median(took):
-                said = True
+            if not noted and spent_s > 2 * statistics.median(took):
+                noted = True
                 names = ", ".join(state.name for state in left)
                 self._progress.note(f"behind: {names}; waited for until {limit_s:.0f} s after the start")
             if spent_s > limit_s:

@@ -52,7 +52,7 @@ class Part:
     notes: list[str] = field(default_factory=list)
     ended: dict[str, Any] | None = None
     late_ns: list[int] = field(default_factory=list)
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     offsets: list[int] = field(default_factory=lambda: [0])  # of lines of trials.ndjson, in bytes
     beginning: asyncio.Lock = field(default_factory=asyncio.Lock)  # asked for twice, it begins once
 
@@ -72,8 +72,8 @@ class Part:
             if after >= total:
                 return [], total
             file.seek(self.offsets[after])
-            found = file.read(self.offsets[total] - self.offsets[after])
-        return [json.loads(line) for line in found.splitlines()], total
+            text = file.read(self.offsets[total] - self.offsets[after])
+        return [json.loads(line) for line in text.splitlines()], total
 
     @property
     def running(self) -> bool:
@@ -118,7 +118,7 @@ class Host(WorkerPlugin):
         while True:
             await asyncio.sleep(min(1.0, lost_s / 4))
             for part in list(self.parts.values()):
-                if part.running and time.monotonic() - part.asked_at > lost_s:
+                if part.running and time.monotonic() - part.requested_at > lost_s:
                     part.notes.append(f"nobody asked for rows for {lost_s:g} s: interrupted")
                     await self.end(part)
 
@@ -141,16 +141,16 @@ def remove_left(folder: Path) -> list[str]:
 
 
 def settle(ledger: Path) -> None:
-    """Wait for a run that was told to end, and tears down: its worker was killed, or has just been told itself."""
+    """Wait for a run that is ending and tearing down: its worker was killed, or was just asked to end."""
     deadline = time.monotonic() + GRACE_S
     while is_locked(ledger) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def _host(worker: Worker) -> Host:
-    found = worker.plugins[PLUGIN]
-    assert isinstance(found, Host)
-    return found
+    host = worker.plugins[PLUGIN]
+    assert isinstance(host, Host)
+    return host
 
 
 async def reading() -> int:
@@ -159,7 +159,7 @@ async def reading() -> int:
 
 
 async def prepare(run: str, spec: Mapping[str, Any], dask_worker: Worker) -> dict[str, Any]:
-    """Write what a part is made from, and say what is in its way here.
+    """Write what a part is made from; returns what keeps it from running here.
 
     spec: scenario (YAML), command, together, workloads {file name: text}.
     """
@@ -188,11 +188,11 @@ async def prepare(run: str, spec: Mapping[str, Any], dask_worker: Worker) -> dic
 async def begin(run: str, spec: Mapping[str, Any], dask_worker: Worker) -> dict[str, Any]:
     """Start this host's part, or go on with what an earlier worker left of it; what runs is left alone."""
     part = _host(dask_worker).part(run)
-    part.asked_at = time.monotonic()
+    part.requested_at = time.monotonic()
     async with part.beginning:
         if not part.running:
             await _start(part, spec)
-    part.asked_at = time.monotonic()
+    part.requested_at = time.monotonic()
     return {"part": _identity(part)}
 
 
@@ -226,15 +226,15 @@ async def _listen(part: Part) -> None:
     process = part.process
     assert process is not None and process.stdout is not None
     while line := await process.stdout.readline():
-        said = json.loads(line)
-        if "ready" in said:
-            part.ready = int(said["ready"])
-        elif "began" in said:
-            part.late_ns.append(int(said["late_ns"]))
-        elif "note" in said:
-            part.notes.append(str(said["note"]))
+        message = json.loads(line)
+        if "ready" in message:
+            part.ready = int(message["ready"])
+        elif "began" in message:
+            part.late_ns.append(int(message["late_ns"]))
+        elif "note" in message:
+            part.notes.append(str(message["note"]))
         else:
-            part.ended = said
+            part.ended = message
     code = await process.wait()
     if part.ended is None:
         last = last_line(part.folder / "errors")
@@ -250,7 +250,7 @@ async def pull(
     known: the block that the coordinator knows this part to wait for.
     """
     part = _host(dask_worker).part(run)
-    began = part.asked_at = time.monotonic()
+    began = part.requested_at = time.monotonic()
     while True:
         ended = part.ended  # before the rows: of a part that has ended all are there
         waited = time.monotonic() - began
@@ -262,13 +262,13 @@ async def pull(
         await asyncio.sleep(min(LOOK_S, max(wait_s - waited, 0.01)))
     notes, part.notes = part.notes, []
     late_ns, part.late_ns = part.late_ns, []
-    part.asked_at = time.monotonic()
-    told = {"part": _identity(part), "after": after, "rows": rows, "total": total, "ended": ended}
-    return {**told, "ready": part.ready, "notes": notes, "late_ns": late_ns, "running": part.running}
+    part.requested_at = time.monotonic()
+    reply = {"part": _identity(part), "after": after, "rows": rows, "total": total, "ended": ended}
+    return {**reply, "ready": part.ready, "notes": notes, "late_ns": late_ns, "running": part.running}
 
 
 async def go(run: str, block: int, at_ns: int, dask_worker: Worker) -> None:
-    """Begin the block at that moment of this host's clock."""
+    """Begin the block at that moment of this host's clock, ns."""
     part = _host(dask_worker).part(run)
     if part.ready and part.ready <= block and part.running:
         assert part.process is not None and part.process.stdin is not None
@@ -288,12 +288,12 @@ async def files(run: str, dask_worker: Worker) -> list[tuple[str, int]]:
     directory = directory_of(_host(dask_worker).part(run).folder)
     if directory is None:
         return []
-    found = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
-    return sorted((str(path.relative_to(directory)), path.stat().st_size) for path in found)
+    paths = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted((str(path.relative_to(directory)), path.stat().st_size) for path in paths)
 
 
 async def chunk(run: str, name: str, offset: int, dask_worker: Worker) -> bytes:
-    """A piece of one of them, of CHUNK_BYTES at most."""
+    """Read a piece of a file of the part's run directory, of CHUNK_BYTES at most."""
     directory = directory_of(_host(dask_worker).part(run).folder)
     assert directory is not None
     path = directory / name

@@ -53,13 +53,14 @@ def take(text: str) -> Path:
     folder = folders.joined() / check_name("fleet", str(document["fleet"]))
     for name, key in ((folders.AUTHORITY, "authority"), (folders.OWN, "certificate"), (folders.KEY, "key")):
         folders.write(folder / name, document[key])
-    told = {key: document[key] for key in ("fleet", "name", "address", "lost_s")}
-    folders.write_json(folder / "join.json", told)
+    membership = {key: document[key] for key in ("fleet", "name", "address", "lost_s")}
+    folders.write_json(folder / "join.json", membership)
     return folder
 
 
 def start(folder: Path) -> dict[str, Any]:
-    """The worker in the background: what it is, once it is connected. Raises HostFailed with what it said."""
+    """Start the worker in the background; returns its description once it is connected. Raises HostFailed with its
+    message."""
     worker = folder / "worker.json"
     if folders.alive_in(worker) is not None:
         return folders.read_json(worker) | {"already": True}
@@ -76,7 +77,7 @@ def start(folder: Path) -> dict[str, Any]:
 
 
 async def serve(folder: Path) -> None:
-    """Be a worker until told to leave, or until no scheduler was there for `lost_s`. Raises HostFailed where the first
+    """Be a worker until asked to leave, or until no scheduler was there for `lost_s`. Raises HostFailed where the first
     connection is refused."""
     from distributed import Worker
 
@@ -100,7 +101,7 @@ async def serve(folder: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, leave)
     alone_since = time.monotonic()
-    told = False
+    joined = False
     try:
         while not host.leaving:
             try:
@@ -121,10 +122,10 @@ async def serve(folder: Path) -> None:
                     folders.write_json(
                         folder / "worker.json", {**folders.process(), "address": worker.address}
                     )
-                    told = True
+                    joined = True
                     await worker.finished()
             except (OSError, TimeoutError, RuntimeError, ValueError) as error:
-                if not told:
+                if not joined:
                     raise HostFailed(
                         f"{address} did not take this worker: {error}",
                         hint="is the fleet still up, and was this file made for it? contend fleet status there",
@@ -139,7 +140,7 @@ async def serve(folder: Path) -> None:
     finally:
         watch.cancel()
         await host.end_all()
-        if told:  # else it says in its log why it never was a member
+        if joined:  # else it says in its log why it never was a member
             await asyncio.to_thread(clear, folder.name)
 
 

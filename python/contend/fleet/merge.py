@@ -33,11 +33,11 @@ class Merge:
             self._tries[key[:2]] += 1
 
     def had(self, host: str) -> int:
-        """How many of the host's rows there are."""
+        """Number of the host's rows that are here."""
         return self._had[host]
 
     def take(self, host: str, after: int, rows: Sequence[Row], clock: Offset | None) -> list[Row]:
-        """The new ones among a host's rows from the one numbered `after` on, as they are to be written.
+        """Add a host's rows from the one numbered `after` on; returns the new ones as they are to be written.
 
         Raises HostFailed where rows between would be missing.
 
@@ -51,7 +51,7 @@ class Merge:
             raise HostFailed(
                 f"{host}: rows {self._had[host]} to {after} are missing", hint="a mistake of ours"
             )
-        found = []
+        new = []
         for row in rows[self._had[host] - after :]:
             trial = int(row["trial"])
             self._tries[host, trial] += 1
@@ -59,9 +59,9 @@ class Merge:
             if clock is not None:
                 made["clock_offset"] = clock.to_json()
             self._keys.add(key_of(made))
-            found.append(made)
-        self._had[host] += len(found)
-        return found
+            new.append(made)
+        self._had[host] += len(new)
+        return new
 
 
 def key_of(row: Row) -> Key:

@@ -17,34 +17,34 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,252}")
 
 
 def check_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
-    """The hosts, if each can be one and none is there twice. Raises BadInput.
+    """Check names of hosts, none of them twice. Raises BadInput.
 
     >>> check_hosts(["a", "root@b.example"])
     ('a', 'root@b.example')
     """
-    found = tuple(hosts)
-    for host in found:
+    checked = tuple(hosts)
+    for host in checked:
         if not _HOST.fullmatch(host):
             raise BadInput(
                 f"'{short(host)}' is no name of a host",
                 hint="like db1, root@10.0.0.7: a port goes into ~/.ssh/config",
             )
-    if double := [host for host, count in Counter(found).items() if count > 1]:
+    if double := [host for host, count in Counter(checked).items() if count > 1]:
         raise BadInput(f"the host '{min(double)}' is named twice", hint="each host runs the scenario once")
-    return found
+    return checked
 
 
 def of_file(path: Path) -> tuple[str, ...]:
-    """The hosts of a file: one a line, blank lines and what follows a # left out. Raises BadInput."""
+    """Read hosts from a file: one a line, blank lines and what follows a # left out. Raises BadInput."""
     lines = text_named(path, most=MOST_BYTES, hint="one host a line").splitlines()
-    found = [text for line in lines if (text := line.partition("#")[0].strip())]
-    if not found:
+    hosts = [text for line in lines if (text := line.partition("#")[0].strip())]
+    if not hosts:
         raise BadInput(f"{path} names no host", hint="one host a line")
-    return tuple(found)
+    return tuple(hosts)
 
 
 def file_name(host: str) -> str:
-    """The file of a host in a fleet's folder.
+    """Name of the host's file in a fleet's folder.
 
     >>> file_name("root@b:1")
     'root@b:1.json'

@@ -14,7 +14,7 @@ HERE = ("distributed", "asyncssh", "cryptography")
 
 
 def need(modules: Iterable[str] = HERE) -> None:
-    """Raise CannotHonour where one of them cannot be imported."""
+    """Check that the packages can be imported. Raises CannotHonour."""
     for module in modules:
         try:
             importlib.import_module(module)
@@ -29,7 +29,7 @@ STATUS = "127.0.0.1:0"
 
 
 def settle_dask() -> None:
-    """Dask's settings for a worker that must not disturb what it stands beside, and that hears of a lost peer soon.
+    """Change Dask's settings for a worker that must not disturb its host, and that hears of a lost peer soon.
 
     Its defaults profile 100 times a second, look at memory 10 times and tick 50 times: a whole percent of a CPU.
     """

@@ -29,8 +29,8 @@ def directory_of(folder: Path) -> Path | None:
     return next((path.parent for path in sorted((folder / "run").glob(f"*/{PLAN_FILE}"))), None)
 
 
-class Told:
-    """The progress of a part: what the coordinator needs to know of it, as lines of JSON."""
+class Reporter:
+    """Progress of a part, written for the coordinator as lines of JSON."""
 
     def __init__(self, out: TextIO, orders: TextIO | None) -> None:
         self._out, self._orders = out, orders
@@ -82,15 +82,15 @@ def check(folder: Path) -> list[str]:
     return []
 
 
-def run(folder: Path, told: Told) -> None:
+def run(folder: Path, reporter: Reporter) -> None:
     """Begin the part, or go on with it. Raises ContendError."""
     from contend.engine import run as orchestrator
     from contend.studies.scenarios import load
 
-    found = directory_of(folder)
-    if found is not None:  # whose earlier orchestrator has ended: contend.fleet.host sees to that
-        with RunDirectory.open(found) as directory:
-            outcome = orchestrator.resume(directory, progress=told)
+    directory_path = directory_of(folder)
+    if directory_path is not None:  # whose earlier orchestrator has ended: contend.fleet.host sees to that
+        with RunDirectory.open(directory_path) as directory:
+            outcome = orchestrator.resume(directory, progress=reporter)
     else:
         scenario = load(str(folder / "scenario.yaml"))
         outcome = orchestrator.execute(
@@ -98,12 +98,14 @@ def run(folder: Path, told: Told) -> None:
             name=folder.name[:40],
             command=(folder / "command").read_text(encoding="utf-8"),
             runs=folder / "run",
-            progress=told,
+            progress=reporter,
         )
     if outcome.guard:  # no interrupt to go on after: the load was too much for who else is there
-        told.say(failed_with=f"stopped by the guard: {outcome.guard}", hint="lighten the neighbours", code=3)
+        reporter.say(
+            failed_with=f"stopped by the guard: {outcome.guard}", hint="lighten the neighbours", code=3
+        )
         return
-    told.say(ended=outcome.stopped, failed=outcome.failed, interrupted=outcome.interrupted)
+    reporter.say(ended=outcome.stopped, failed=outcome.failed, interrupted=outcome.interrupted)
 
 
 def main() -> int:
@@ -115,15 +117,15 @@ def main() -> int:
     if "--check" in sys.argv:
         print(json.dumps(check(folder)))
         return 0
-    told = Told(sys.stdout, sys.stdin if "--together" in sys.argv else None)
+    reporter = Reporter(sys.stdout, sys.stdin if "--together" in sys.argv else None)
     try:
-        run(folder, told)
+        run(folder, reporter)
     except ContendError as error:
         notes = list(getattr(error, "__notes__", []))
-        told.say(failed_with=error.message, hint=error.hint, code=error.exit_code, notes=notes)
+        reporter.say(failed_with=error.message, hint=error.hint, code=error.exit_code, notes=notes)
         return error.exit_code
     except KeyboardInterrupt:
-        told.say(ended="interrupted", failed=0, interrupted=True)
+        reporter.say(ended="interrupted", failed=0, interrupted=True)
         return 3
     return 0
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.fleet.clocks import clock_record
 from contend.store.directory import PLAN_FILE, RunDirectory
-from contend.store.hosts import HOSTS_FILE, folder_of, told_of_hosts
+from contend.store.hosts import HOSTS_FILE, folder_of, states_of_hosts
 
 if TYPE_CHECKING:
     from contend.store.host_record import Offset
@@ -61,7 +61,7 @@ def host_seed(seed: int, host: str) -> int:
 def write_hosts(
     run: RunDirectory, states: Iterable[HostState], kept: Mapping[str, Mapping[str, Any]] | None = None
 ) -> None:
-    """hosts.json. kept: what was known of a host and stays."""
+    """Write hosts.json. kept: entries of hosts that are not followed any more."""
     hosts = {state.name: (kept or {}).get(state.name) or state.to_json() for state in states}
     run.write_json(HOSTS_FILE, {"schema_version": 1, "hosts": hosts})
 
@@ -69,16 +69,16 @@ def write_hosts(
 def write_environment(run: RunDirectory) -> None:
     """Write each host's description and clock into the run's environment."""
     environment = run.environment()
-    told = {}
-    for host, state in told_of_hosts(run).items():
+    by_host = {}
+    for host, state in states_of_hosts(run).items():
         own = folder_of(run, host) / "environment.json"
         known = RunDirectory(own.parent).environment() if own.exists() else {}
-        told[host] = {key: known[key] for key in SHOWN if key in known} | {"clock": state["clock"]}
-    run.write_json("environment.json", environment | {"hosts": told})
+        by_host[host] = {key: known[key] for key in SHOWN if key in known} | {"clock": state["clock"]}
+    run.write_json("environment.json", environment | {"hosts": by_host})
 
 
 def write_parts(run: RunDirectory) -> None:
-    """Each host's rows beside what was fetched of it, so that its directory is a run by itself."""
+    """Write each host's rows beside the files fetched from it, so that its directory is a run of its own."""
     rows: dict[str, list[str]] = {}
     for row in run.rows(run.plan()):
         rows.setdefault(str(row["host"]), []).append(

@@ -31,15 +31,15 @@ async def serve(folder: Path) -> None:
     from distributed import Scheduler
 
     settle_dask()
-    asked = folders.read_json(folder / "fleet.json")
+    options = folders.read_json(folder / "fleet.json")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    listen = [str(address) for address in asked["listen"]]
+    listen = [str(address) for address in options["listen"]]
     async with Scheduler(
         host=listen,  # type: ignore[arg-type]  # a list is one listener each
-        port=int(asked["port"]) or common_port(listen),
+        port=int(options["port"]) or common_port(listen),
         protocol="tls",
         security=folders.security(folder),
         dashboard=False,
@@ -49,12 +49,13 @@ async def serve(folder: Path) -> None:
         port = int(scheduler.address.rpartition(":")[2])
         listening = {"port": port, "listen": listen}
         folders.write_json(folder / "scheduler.json", {**folders.process(), **listening})
-        patience_s = None if asked["keep"] else float(asked["lost_s"])
+        patience_s = None if options["keep"] else float(options["lost_s"])
         await _until_alone(scheduler, stop, patience_s)
 
 
 def common_port(addresses: Sequence[str]) -> int:
-    """A TCP port that is free at all of these addresses of this machine. Raises OSError for one that is not its own."""
+    """Find a TCP port that is free at all of these addresses of this machine. Raises OSError for one that is not its
+    own."""
     for _ in range(TRIES):
         with ExitStack() as stack:
             sockets = [stack.enter_context(socket.socket()) for _ in addresses]
@@ -85,7 +86,7 @@ async def _until_alone(scheduler: Scheduler, stop: asyncio.Event, patience_s: fl
 
 
 def members(dask_scheduler: Scheduler) -> dict[str, str]:
-    """Host's name → its worker's address. What a coordinator has the scheduler run."""
+    """Worker's address by host's name. Runs in the scheduler."""
     return {str(worker.name): worker.address for worker in dask_scheduler.workers.values()}
 
 

@@ -55,7 +55,7 @@ class Problem:
 
 
 async def connect(host: str, way: Way) -> SSHClientConnection:
-    """Raises HostFailed with what is in the way, and what to do about it; BadInput for a configuration without end."""
+    """Connect to a host. Raises HostFailed with the reason and what to do; BadInput for a configuration without end."""
     user, _, name = host.rpartition("@")
     options: dict[str, Any] = {"username": user} if user else {}
     try:
@@ -87,7 +87,7 @@ def _why(host: str, name: str, way: Way, error: Unreached) -> tuple[str, str]:
 async def ask(
     host: str, way: Way, words: str, given: str = "", limit_s: float = 120.0
 ) -> tuple[int, str, str]:
-    """Exit status, output and errors of a command there. Raises HostFailed where it cannot be asked."""
+    """Run a command on a host: exit status, output and errors. Raises HostFailed where it cannot be run."""
     connection = await connect(host, way)
     try:
         done = await ssh.ask(connection, words, given, limit_s=limit_s)
@@ -102,7 +102,7 @@ async def ask(
 
 
 async def of_all(hosts: Sequence[str], act: Callable[[str], Awaitable[T]]) -> dict[str, T | HostFailed]:
-    """Act on every host, some at once: each result, or why it failed."""
+    """Run `act` for every host, several at once: each result, or why it failed."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(host: str) -> T | HostFailed:
@@ -132,35 +132,37 @@ async def look(host: str, way: Way) -> Problem | None:
     if out.startswith("absent"):
         return absent(host, way.contend, out + err)
     try:
-        told = _document(host, code, out, err)
+        description = _document(host, code, out, err)
     except HostFailed:
         _, version, _ = await ask(host, way, f"{way.contend} --version")
         last = (err.strip().splitlines() or out.strip().splitlines() or ["nothing"])[0]
         has = version.strip() or f"exit status {code}"
         return Problem(host, f"its contend ({has}) knows no fleets: {last}", _install())
-    return judged(host, told)
+    return judged(host, description)
 
 
-def judged(host: str, told: Mapping[str, Any]) -> Problem | None:
-    """From what a host's contend says of itself.
+def judged(host: str, description: Mapping[str, Any]) -> Problem | None:
+    """Judge whether a host can join, from what its contend reports.
 
     >>> judged("a", {"contend": "0.0.1", "missing": "", "python": "3.11.2"}).message.startswith("it has contend 0.0.1")
     True
     """
-    if told["contend"] != __version__:
-        return Problem(host, f"it has contend {told['contend']}, and this is {__version__}", _install())
-    if told["missing"]:
-        return Problem(host, str(told["missing"]), f"there: {told['install']}")
+    if description["contend"] != __version__:
+        return Problem(
+            host, f"it has contend {description['contend']}, and this is {__version__}", _install()
+        )
+    if description["missing"]:
+        return Problem(host, str(description["missing"]), f"there: {description['install']}")
     return None
 
 
-def absent(host: str, command: str, said: str) -> Problem:
-    """There is no contend; perhaps because its Python is too old for one.
+def absent(host: str, command: str, output: str) -> Problem:
+    """The problem of a host without contend; perhaps its Python is too old for one.
 
     >>> absent("a", "contend", "absent\\nPython 3.9.2\\n").message
     'its Python is 3.9.2, and contend needs 3.11 or later'
     """
-    words = said.split()
+    words = output.split()
     version = words[words.index("Python") + 1] if "Python" in words[:-1] else ""
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < PYTHON:
@@ -177,15 +179,15 @@ def _install() -> str:
 
 
 async def join(host: str, way: Way, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Start a host's worker. Raises HostFailed with what it said."""
+    """Start a host's worker. Raises HostFailed with the message that it printed."""
     words = f"{way.contend} fleet join - --background"
     code, out, err = await ask(host, way, words, json.dumps(document))
     if code != 0:
-        said = next(
+        message = next(
             (line for line in err.splitlines() if line.startswith("error: ")), err.strip() or out.strip()
         )
         raise HostFailed(
-            f"{host}: {said.removeprefix('error: ')}", hint=f"{host}: the worker.log of the fleet"
+            f"{host}: {message.removeprefix('error: ')}", hint=f"{host}: the worker.log of the fleet"
         )
     return _document(host, code, out, err)
 
@@ -202,10 +204,10 @@ def _document(host: str, code: int, out: str, err: str) -> dict[str, Any]:
     >>> _document("a", 0, "Welcome to a\\n{\\"ended\\": true}\\n", "")
     {'ended': True}
     """
-    told = None
+    document = None
     with suppress(ValueError):
-        told = json.loads(out.strip().rpartition("\n")[2])
-    if not isinstance(told, dict):
-        said = (err or out).strip()[:200] or NO_OUTPUT
-        raise HostFailed(f"{host}: exit status {code}: {said}", hint=f"try: ssh {host}")
-    return told
+        document = json.loads(out.strip().rpartition("\n")[2])
+    if not isinstance(document, dict):
+        output = (err or out).strip()[:200] or NO_OUTPUT
+        raise HostFailed(f"{host}: exit status {code}: {output}", hint=f"try: ssh {host}")
+    return document

@@ -20,7 +20,7 @@ GONE = ("ended", "given up", "failed", "lost")
 
 
 class Together:
-    """Who waits for which block. go: sends a host on: its name, the block, the moment in ns of our clock."""
+    """Lets hosts begin each block together. go: sends a host on: its name, the block, the moment in ns of our clock."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Together:
         self._began = 0.0
 
     def ready(self, host: str) -> int:
-        """The block that the host waits for; 0: for none."""
+        """The number of the block that the host waits for; 0 for none."""
         return self._ready.get(host, 0)
 
     def heard(self, host: str, block: int) -> None:

@@ -40,7 +40,8 @@ READY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """One fleet as its folder has it. keep: it stays until `contend fleet stop`; by_hand: its user starts the workers."""
+    """A fleet, as its folder has it. keep: it stays until `contend fleet stop`; by_hand: its user starts the
+    workers."""
 
     id: str
     folder: Path
@@ -52,15 +53,15 @@ class Fleet:
 
     @classmethod
     def of(cls, folder: Path) -> Fleet:
-        told = folders.read_json(folder / "fleet.json")
+        document = folders.read_json(folder / "fleet.json")
         return cls(
             folder.name,
             folder,
-            tuple(told["hosts"]),
-            Way(**told["way"]),
-            bool(told["keep"]),
-            bool(told["by_hand"]),
-            float(told["lost_s"]),
+            tuple(document["hosts"]),
+            Way(**document["way"]),
+            bool(document["keep"]),
+            bool(document["by_hand"]),
+            float(document["lost_s"]),
         )
 
     @property
@@ -87,12 +88,12 @@ class Fleet:
 
 def every() -> list[Fleet]:
     """The fleets that this state directory knows, oldest first."""
-    found = sorted(folders.fleets().glob("*/fleet.json")) if folders.fleets().is_dir() else []
-    return [Fleet.of(path.parent) for path in found]
+    paths = sorted(folders.fleets().glob("*/fleet.json")) if folders.fleets().is_dir() else []
+    return [Fleet.of(path.parent) for path in paths]
 
 
 def with_hosts(hosts: Iterable[str]) -> Fleet | None:
-    """A fleet that is up and stays, and has all of these."""
+    """Find a fleet that is up, stays, and has all of these hosts."""
     wanted = set(hosts)
     return next((f for f in every() if f.keep and f.scheduler is not None and wanted <= set(f.hosts)), None)
 
@@ -106,29 +107,29 @@ LOOPBACK, EVERYWHERE = "127.0.0.1", "0.0.0.0"
 
 
 def addresses(hosts: Sequence[str], way: Way, address: str = "", listen: str = "") -> tuple[str, ...]:
-    """Where the scheduler of these hosts is to listen: at `listen`, else at `address`, else at the addresses that SSH came
-    from. It listens nowhere else. Raises BadInput for what is no IPv4 address of this machine."""
+    """Choose the scheduler's addresses to listen at: `listen`, else `address`, else the addresses that SSH came from.
+    It listens nowhere else. Raises BadInput for what is no IPv4 address of this machine."""
     if named := listen or address:
         return (_own(named),)
 
-    async def asked() -> set[str]:
-        found = await ssh.of_all(hosts, lambda host: ssh.own_address(host, way))
-        return {mine for mine in found.values() if isinstance(mine, str) and ":" not in mine}
+    async def own_addresses() -> set[str]:
+        answers = await ssh.of_all(hosts, lambda host: ssh.own_address(host, way))
+        return {mine for mine in answers.values() if isinstance(mine, str) and ":" not in mine}
 
-    return tuple(sorted(asyncio.run(asked()))) or (LOOPBACK,)
+    return tuple(sorted(asyncio.run(own_addresses()))) or (LOOPBACK,)
 
 
 def _own(address: str) -> str:
     try:
-        found = str(socket.getaddrinfo(address, 0, socket.AF_INET)[0][4][0])
+        resolved = str(socket.getaddrinfo(address, 0, socket.AF_INET)[0][4][0])
         with socket.socket() as probe:
-            probe.bind((found, 0))
+            probe.bind((resolved, 0))
     except OSError as error:
         raise BadInput(
             f"{address} is no address of this machine: {error.strerror}, and a fleet's scheduler listens there only",
             hint="behind a translated address: contend fleet start --listen MINE --address AS_HOSTS_REACH_IT",
         ) from error
-    return found
+    return resolved
 
 
 def check_address(address: str) -> None:
@@ -151,7 +152,8 @@ def make(
     lost_s: float,
     name: str = "",
 ) -> Fleet:
-    """Its folder, certificates and scheduler, which listens at `listen`. Raises HostFailed where the port is taken."""
+    """Make a fleet's folder, certificates and scheduler, which listens at `listen`. Raises HostFailed where the port is
+    taken."""
     need(HERE)
     fleet = name or f"fleet-{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     folder = folders.fleets() / fleet
@@ -165,9 +167,15 @@ def make(
         document = {"fleet": fleet, "name": host, "lost_s": lost_s, "authority": made[host].authority}
         document |= {"certificate": made[host].own, "key": made[host].key}
         folders.write_json(folder / "hosts" / file_name(host), document)
-    told = {"schema_version": 1, "hosts": list(hosts), "way": way.to_json(), "keep": keep, "by_hand": by_hand}
+    document_of_fleet = {
+        "schema_version": 1,
+        "hosts": list(hosts),
+        "way": way.to_json(),
+        "keep": keep,
+        "by_hand": by_hand,
+    }
     folders.write_json(
-        folder / "fleet.json", {**told, "lost_s": lost_s, "port": port, "listen": list(listen)}
+        folder / "fleet.json", {**document_of_fleet, "lost_s": lost_s, "port": port, "listen": list(listen)}
     )
     try:
         _schedule(folder)
@@ -190,12 +198,12 @@ def _schedule(folder: Path) -> None:
 
 
 async def look_at(hosts: Sequence[str], way: Way) -> None:
-    """Raise BadInput with every host's problem, all at once, where one cannot join."""
-    found = await ssh.of_all(hosts, lambda host: ssh.look(host, way))
+    """Check that every host can join. Raises BadInput with all their problems at once."""
+    answers = await ssh.of_all(hosts, lambda host: ssh.look(host, way))
     problems = [
-        Problem(host, told.message, told.hint) if isinstance(told, HostFailed) else told
-        for host, told in found.items()
-        if told is not None
+        Problem(host, answer.message, answer.hint) if isinstance(answer, HostFailed) else answer
+        for host, answer in answers.items()
+        if answer is not None
     ]
     complain(problems, len(hosts))
 
@@ -231,7 +239,7 @@ async def bring(
 
 @asynccontextmanager
 async def client_of(fleet: Fleet) -> AsyncIterator[Client]:
-    """Dask's client of a fleet that is up. Raises HostFailed."""
+    """Connect Dask's client to a fleet that is up. Raises HostFailed."""
     from distributed import Client
 
     settle_dask()
@@ -256,9 +264,9 @@ async def client_of(fleet: Fleet) -> AsyncIterator[Client]:
 
 
 async def members(client: Client) -> dict[str, str]:
-    """Host's name → its worker's address, of those that are there."""
-    found: dict[str, str] = await client.run_on_scheduler(listed)  # type: ignore[no-untyped-call]
-    return found
+    """Worker's address by host's name, of those that are there."""
+    workers: dict[str, str] = await client.run_on_scheduler(listed)  # type: ignore[no-untyped-call]
+    return workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,13 +288,13 @@ class Fleets(Shape):
 
 
 def status() -> list[Status]:
-    """Every fleet of this user."""
+    """Status of every fleet of this user."""
 
     async def there(fleet: Fleet) -> dict[str, str]:
         async with client_of(fleet) as client:
             return await members(client)
 
-    found = []
+    statuses = []
     for fleet in every():
         up = fleet.scheduler is not None
         try:
@@ -294,8 +302,8 @@ def status() -> list[Status]:
         except HostFailed:  # it hangs: the other fleets are told of all the same
             up, listed = False, {}
         hosts = {host: listed.get(host, "") for host in fleet.hosts}
-        found.append(Status(fleet.id, up, fleet.by_hand, fleet.keep, hosts))
-    return found
+        statuses.append(Status(fleet.id, up, fleet.by_hand, fleet.keep, hosts))
+    return statuses
 
 
 def write_joins(fleet: Fleet, host: str, address: str) -> tuple[Path, Path]:
@@ -340,8 +348,8 @@ def stop(fleet: Fleet, *, purge: bool = False) -> dict[str, str]:
 async def _stop(fleet: Fleet, *, purge: bool) -> dict[str, str]:
     if fleet.by_hand:
         return await _dismiss(fleet)
-    told = await ssh.of_all(fleet.hosts, lambda host: ssh.leave(host, fleet.way, fleet.id, purge=purge))
-    return {host: why for host, answer in told.items() if (why := _left(answer))}
+    answers = await ssh.of_all(fleet.hosts, lambda host: ssh.leave(host, fleet.way, fleet.id, purge=purge))
+    return {host: why for host, answer in answers.items() if (why := _left(answer))}
 
 
 def _left(answer: Mapping[str, Any] | HostFailed) -> str:

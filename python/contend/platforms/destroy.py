@@ -133,7 +133,7 @@ def _read_only(standing: obedience.ReadOnly) -> Report:
 
 def _orphans(known: list[Claim]) -> list[Claim]:
     """Runs whose state directory is gone. Of this user: a ledger says what to remove, and is not to be another's word."""
-    return [claim for claim in known if claim.ours and not claim.stands()]
+    return [claim for claim in known if claim.own and not claim.stands()]
 
 
 def _forget() -> None:

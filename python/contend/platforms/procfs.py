@@ -225,7 +225,11 @@ def marked(run_id: str | None = None, *, member: str | None = None, own: bool = 
     pids = set()
     for process in processes():
         mark = None if process.pid in spare else marks(process.pid)
-        if not mark or (run_id is not None and mark[0] != run_id) or (member is not None and mark[1] != member):
+        if (
+            not mark
+            or (run_id is not None and mark[0] != run_id)
+            or (member is not None and mark[1] != member)
+        ):
             continue
         if not own or effective_user(process.pid) == os.geteuid():
             pids.add(process.pid)

@@ -32,7 +32,7 @@ class Coded:
         return len(next(iter(self.columns.values()), ()))
 
     def decoded(self) -> Table:
-        """The names written out.
+        """The columns with names written out.
 
         >>> import numpy as np
         >>> table = Coded({"device": np.array([1, 0]), "reads": np.array([7, 9])}, {"device": ["vda", "vdb"]})

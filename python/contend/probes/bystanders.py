@@ -47,7 +47,7 @@ class _Piece:
 
 
 class Bystanders:
-    """Sums over the last `window_ns` of what was added.
+    """Waits of processes that are not contend's, over the last `window_ns` of what was added.
 
     own: the cgroups of what the run has started, now, as paths that end like those of the recording.
     """
@@ -59,7 +59,7 @@ class Bystanders:
         self._began_ns: int | None = None
 
     def add(self, tables: Mapping[str, Coded]) -> Waits | None:
-        """The rows of one drain. What they and those before come to; None as long as a window has not gone by."""
+        """Add the rows of one drain; returns the waits up to now, None as long as a window has not gone by."""
         for pid, parent in _pairs(tables.get("process"), "pid", "ppid"):
             self._parents[pid] = parent
         use = tables.get("process_use")
@@ -80,17 +80,17 @@ class Bystanders:
             return {}
         rows = use.decoded()
         cpu: np.ndarray[tuple[int], np.dtype[np.float64]] = rows["user_ns"].astype(float) + rows["system_ns"]
-        found: dict[str, tuple[float, float]] = {}
+        times: dict[str, tuple[float, float]] = {}
         for pid, name, cgroup, used, delay in zip(
             rows["pid"].tolist(), rows["name"], rows["cgroup"], cpu, rows["run_delay_ns"], strict=True
         ):
-            if not self._ours(int(pid), str(cgroup), own):
+            if not self._is_own(int(pid), str(cgroup), own):
                 who = f"{name} (pid {pid})"
-                before = found.get(who, (0.0, 0.0))
-                found[who] = before[0] + float(used), before[1] + float(delay)
-        return found
+                before = times.get(who, (0.0, 0.0))
+                times[who] = before[0] + float(used), before[1] + float(delay)
+        return times
 
-    def _ours(self, pid: int, cgroup: str, own: tuple[str, ...]) -> bool:
+    def _is_own(self, pid: int, cgroup: str, own: tuple[str, ...]) -> bool:
         if within(cgroup, own):
             return True
         seen = set()
@@ -138,7 +138,7 @@ def _stalled(table: Coded | None, own: tuple[str, ...]) -> dict[tuple[str, str],
     if table is None or not len(table):
         return {}
     rows = table.decoded()
-    found: dict[tuple[str, str], float] = {}
+    times: dict[tuple[str, str], float] = {}
     for what in _STALLS:
         column = rows.get(f"psi_{what}_some_ns")
         if column is None:
@@ -146,8 +146,8 @@ def _stalled(table: Coded | None, own: tuple[str, ...]) -> dict[tuple[str, str],
         for cgroup, ns in zip(rows["cgroup"], column.astype(float), strict=True):
             if ns > 0 and str(cgroup) != "/" and not within(str(cgroup), own):
                 key = str(cgroup), what
-                found[key] = found.get(key, 0.0) + float(ns)
-    return found
+                times[key] = times.get(key, 0.0) + float(ns)
+    return times
 
 
 def within(cgroup: str, groups: tuple[str, ...]) -> bool:

@@ -31,7 +31,7 @@ SILENCE_S = 20.0
 
 
 def program() -> Path | None:
-    """Where contend-probe is; None where there is none.
+    """Path of contend-probe; None where there is none.
 
     >>> found = program()
     >>> found is None or found.name == "contend-probe"
@@ -46,18 +46,20 @@ def probe_check() -> dict[str, Any]:
     >>> sorted(probe_check())[:2]
     ['no_bpf', 'probe']
     """
-    found = installed()
+    program = installed()
     try:
-        done = subprocess.run((found, "check"), capture_output=True, text=True, timeout=SILENCE_S, check=True)
-        told: dict[str, Any] = json.loads(done.stdout)
+        done = subprocess.run(
+            (program, "check"), capture_output=True, text=True, timeout=SILENCE_S, check=True
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise HostFailed(f"{found} does not work: {reason}", hint="make setup") from error
-    return told
+        raise HostFailed(f"{program} does not work: {reason}", hint="make setup") from error
+    return answer
 
 
 def installed() -> Path:
-    """The program. Raises HostFailed where there is none."""
+    """Path of contend-probe. Raises HostFailed where there is none."""
     return programs.installed("contend-probe")
 
 
@@ -69,7 +71,7 @@ def record_all(
     sched: str = "",
     stacks: bool = False,
 ) -> dict[str, Any]:
-    """The configuration of a probe that records everything this build can.
+    """Make the configuration of a probe that records everything this build can.
 
     `cpus`: those the probe keeps to. `source`: of the processes' figures. `sched`: whose scheduler histograms
     (process, cgroup, thread), none when it is empty; they need BPF. `stacks`: with them, where tasks blocked.
@@ -96,7 +98,7 @@ class Drained:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """The rows with their names written out; made anew at every use."""
+        """Rows by table, with names written out; made again at every use."""
         return {name: table.decoded() for name, table in self.coded.items()}
 
 
@@ -110,17 +112,17 @@ class ProbeProcess:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start it. Raises BadInput for a value that cannot be, HostFailed where it cannot run here."""
-        found = installed()
+        program = installed()
         try:
             # A session of its own: Ctrl-C is for contend, which then stops the probe in order.
             self._process = subprocess.Popen(
-                (found, "serve", json.dumps(config)),
+                (program, "serve", json.dumps(config)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
             )
         except OSError as error:
-            raise HostFailed(f"cannot start {found}: {error.strerror}", hint="make setup") from error
+            raise HostFailed(f"cannot start {program}: {error.strerror}", hint="make setup") from error
         # Dropped without stop, as after an exception, it ends all the same: at the end of its stdin.
         self._finalizer = weakref.finalize(self, _end, self._process)
         assert self._process.stdout is not None
@@ -142,15 +144,16 @@ class ProbeProcess:
         return self._process.pid
 
     def drain(self) -> Drained:
-        """The rows since the last drain; none after the end. Raises ProbeEnded, once, when the probe has died: those
-        rows are lost."""
+        """Take the rows since the last drain; none after the end. Raises ProbeEnded, once, when the probe has died:
+        those rows are lost."""
         if self._ended:
             return Drained({}, self._cost)
         self._tell(b"drain\n")
         return self._tables()
 
     def stop(self) -> Drained:
-        """The rest of the rows, with a last sample taken now; the probe has ended then. Idempotent. Raises as `drain`."""
+        """End the probe and return the rest of the rows, with a last sample taken now. Idempotent. Raises as
+        `drain`."""
         if self._ended:
             return Drained({}, self._cost)
         self._tell(b"stop\n")

@@ -32,8 +32,9 @@ def flags(
     by_affinity: bool = False,
     changed: bool = False,
 ) -> tuple[str, ...]:
-    """Names out of FLAGS that hold for a trial's evidence; `cpus` is the number of CPUs the victim may use, by_affinity:
-    whether nothing but an affinity keeps it there; changed: whether a limit of its group was changed from outside.
+    """Choose the names in FLAGS that hold for a trial's evidence; `cpus` is the number of CPUs the victim may use,
+    by_affinity: whether nothing but an affinity keeps it there; changed: whether a limit of its group was changed from
+    outside.
 
     Where a figure is absent its flag cannot be raised.
 

@@ -131,8 +131,8 @@ class Observations(Mapping[Observed, Quantity]):
     def of_row(cls, row: Mapping[str, object]) -> Observations:
         """The evidence of a trial's row."""
         items = row.get("evidence")
-        found = items if isinstance(items, Sequence) else ()
-        return cls({str(item["name"]): (float(item["value"]), str(item["unit"])) for item in found})
+        readings = items if isinstance(items, Sequence) else ()
+        return cls({str(item["name"]): (float(item["value"]), str(item["unit"])) for item in readings})
 
     def __getitem__(self, name: Observed) -> Quantity:
         return self._all[_checked(name)]
@@ -155,12 +155,12 @@ class Observations(Mapping[Observed, Quantity]):
         return f"Observations({self._all!r}, {self.neighbours!r})"
 
     def value(self, name: Observed) -> float | None:
-        """Its value in `name.unit`; None where it was not seen."""
+        """Value in `name.unit`; None where it was not seen."""
         return self._all[name][0] if name in self else None
 
     @property
     def flat(self) -> Mapping[str, Quantity]:
-        """All of it, as documents have it."""
+        """All evidence, as documents have it."""
         burnt = {f"neighbour {name}": quantity for name, quantity in self.neighbours.items()}
         return {**self._all, **burnt}
 
@@ -175,7 +175,7 @@ _NAMES = {str(name): name for name in Observed}
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """CPU time that a party we started used during the window, and the CPUs it could use (None: any)."""
+    """CPU time that processes which contend started used during the window, and the CPUs they could use (None: any)."""
 
     cpu_ns: int
     cpus: tuple[int, ...] | None = None
@@ -285,18 +285,18 @@ def _usage(result: Evidence, before: Usage, after: Usage) -> None:
 def _foreign_ns(
     before: Snapshot, after: Snapshot, cpus: Sequence[int], victim_ns: int, others: Sequence[Started]
 ) -> int:
-    """CPU time on `cpus` that no party of ours accounts for.
+    """CPU time on `cpus`, ns, that no process of contend's run accounts for.
 
-    A party that could also run elsewhere is taken to have run here: better to miss a stranger
-    than to invent one. Interrupts are left out: they are the kernel's work for someone, mostly the parties.
+    One that could also run elsewhere is taken to have run here: better to miss a stranger
+    than to invent one. Interrupts are left out: they are the kernel's work for someone, mostly the run.
     """
     busy = 0
     for cpu in cpus:
         old, new = before.cpus[cpu], after.cpus[cpu]
         busy += new.user + new.nice + new.system - old.user - old.nice - old.system
     here = set(cpus)
-    ours = sum(party.cpu_ns for party in others if party.cpus is None or here & set(party.cpus))
-    return max(0, busy - victim_ns - ours)
+    own_ns = sum(process.cpu_ns for process in others if process.cpus is None or here & set(process.cpus))
+    return max(0, busy - victim_ns - own_ns)
 
 
 def _disk(result: Evidence, before: DiskCounters, after: DiskCounters, window_ns: int) -> None:

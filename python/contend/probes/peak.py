@@ -21,7 +21,7 @@ _ANONYMOUS = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.M)
 
 
 class PeakMemory:
-    """Largest VmHWM of any process of a party, read every 20 ms until `stop`."""
+    """Largest VmHWM of any process of a group, read every 20 ms until `stop`."""
 
     def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
         self._pids = pids
@@ -50,9 +50,9 @@ class PeakMemory:
     def _watch(self) -> None:
         while True:
             for pid in self._pids():
-                found = _HIGH.search(_status(str(pid)))
-                if found:
-                    self._peak_bytes = max(self._peak_bytes, int(found[1]) * 1024)
+                match = _HIGH.search(_status(str(pid)))
+                if match:
+                    self._peak_bytes = max(self._peak_bytes, int(match[1]) * 1024)
             if self._end.wait(INTERVAL_S):
                 return
 

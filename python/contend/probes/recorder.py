@@ -57,7 +57,7 @@ class Recorder:
         return self._probe.notes
 
     def collect(self) -> Drained:
-        """Take what was recorded since the last time, and keep it. Nothing after the end.
+        """Write what was recorded since the last time. Does nothing after the end.
 
         Raises HostFailed, once, when the probe has died (ProbeEnded) or the disk is full; recording has ended then.
         """
@@ -109,7 +109,8 @@ class Recorder:
             wait_s = min(self._every_s, next_drain_s(drained, wait_s))
 
     def close(self) -> None:
-        """A last sample, everything on disk, small files merged; the probe has ended. Idempotent. Raises as `collect`."""
+        """Take a last sample, write everything, merge small files and end the probe. Idempotent. Raises as
+        `collect`."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -144,23 +145,23 @@ def start_recorder(
     *,
     cpus: Sequence[int] | None = None,
     sched: str = "",
-    **asked: Any,
+    **options: Any,
 ) -> tuple[Recorder, str]:
-    """A recorder with histograms of the scheduler where it can have them, and why it has none, "" where it does.
+    """Start a recorder with histograms of the scheduler where possible; also returns why it has none, "" where it has.
 
     Arguments are those of `client.record_all`. Raises as Recorder does.
     """
     try:
-        return Recorder(record_all(interval_ms, cpus=cpus, sched=sched, **asked), writer), ""
+        return Recorder(record_all(interval_ms, cpus=cpus, sched=sched, **options), writer), ""
     except HostFailed as error:
         if not sched:
             raise
-        plain = {key: value for key, value in asked.items() if key != "stacks"}
+        plain = {key: value for key, value in options.items() if key != "stacks"}
         return Recorder(record_all(interval_ms, cpus=cpus, **plain), writer), error.message
 
 
 def next_drain_s(drained: Drained, waited_s: float) -> float:
-    """When to drain again: before DRAIN_VALUES have come together at the rate of the last time.
+    """Seconds until the next drain: before DRAIN_VALUES have come together at the rate of the last time.
 
     >>> from contend.probes.base import Coded
     >>> import numpy as np

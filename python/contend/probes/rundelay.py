@@ -15,7 +15,7 @@ INTERVAL_MS = 25.0
 
 
 class RunDelay:
-    """Started on construction; `stop` gives the totals since then."""
+    """Sums run delay from its construction on; `stop` gives the totals."""
 
     def __init__(self, cgroup: Path | None, *, cpus: tuple[int, ...] | None) -> None:
         self._cpus = cpus
@@ -35,7 +35,8 @@ class RunDelay:
             watch.read()
 
     def stop(self) -> dict[str, int] | None:
-        """run_delay_ns, cpu_ns, timeslices, tasks, reads, lost_tasks, own_cpu_ns; None when nothing was followed."""
+        """Totals: run_delay_ns, cpu_ns, timeslices, tasks, reads, lost_tasks, own_cpu_ns; None when nothing was
+        followed."""
         totals: Counter[str] = Counter()
         for watch in self._watches:
             totals.update(watch.stop())

@@ -114,11 +114,11 @@ class SeriesWriter:
 
     @property
     def held_values(self) -> int:
-        """Values in memory."""
+        """Number of values held in memory."""
         return sum(held.values for held in self._held.values())
 
     def add(self, tables: Mapping[str, Coded], *, later: bool = False) -> None:
-        """Take rows over; write every table whose batch is full or old.
+        """Add rows; write every table whose batch is full or old.
 
         `later`: something is being measured just now, so write only what memory must not hold any longer.
         Raises HostFailed when the disk does not take one: that batch is lost, what was written before stands.

@@ -66,7 +66,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, devices: Sequence[str] = ()) -> Snapshot:
-        """Now. `devices` are names of block devices, by `device_of`.
+        """Read all counters now. `devices` are names of block devices, by `device_of`.
 
         >>> first, second = Snapshot.take(), Snapshot.take()
         >>> second.t_ns > first.t_ns and second.context_switches >= first.context_switches
@@ -112,7 +112,7 @@ def _read(path: str) -> bytes | None:
 
 
 def parse_stat(text: bytes) -> tuple[dict[int, CpuTimes], int, int]:
-    """CPU times, context switches and runnable tasks in /proc/stat.
+    """Parse /proc/stat: CPU times, context switches and runnable tasks.
 
     >>> cpus, switches, running = parse_stat(b"cpu0 1 2 3 4 5 6 7 8 0 0\\nctxt 42\\nprocs_running 2\\n")
     >>> cpus[0].steal, switches, running
@@ -131,7 +131,7 @@ def parse_stat(text: bytes) -> tuple[dict[int, CpuTimes], int, int]:
 
 
 def parse_pressure(text: bytes) -> int | None:
-    """Total of the `some` line in ns; None without one.
+    """Parse the total of the `some` line, ns; None without one.
 
     >>> parse_pressure(b"some avg10=0.04 avg60=0.03 avg300=0.43 total=103\\nfull avg10=0.00 total=7\\n")
     103000
@@ -143,7 +143,7 @@ def parse_pressure(text: bytes) -> int | None:
 
 
 def parse_disk(text: bytes) -> DiskCounters:
-    """Counters in /sys/block/DEVICE/stat.
+    """Parse /sys/block/DEVICE/stat.
 
     >>> parse_disk(b"10 0 8 3 20 0 16 4 1 5 7 0 0 0 0 2 1").read_bytes
     4096
@@ -155,7 +155,7 @@ def parse_disk(text: bytes) -> DiskCounters:
 
 
 def parse_net(text: bytes) -> dict[str, tuple[int, int]]:
-    """Bytes received and sent by interface, in /proc/net/dev.
+    """Parse /proc/net/dev: bytes received and sent, by interface.
 
     >>> parse_net(b" face |bytes\\n  eth0:772 17 0 0 0 0 0 0 811 9 0 0 0 0 0 0\\n")
     {'eth0': (772, 811)}

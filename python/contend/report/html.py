@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
-from contend.contention.alibi.words import party_line, phase_name, short
+from contend.contention.alibi.words import phase_name, short, workload_line
 from contend.document import Analysis, CellResult
 from contend.report import words
 from contend.report.matrix import (
@@ -146,7 +146,7 @@ def environment() -> Environment:
     made.globals.update(
         words=words,
         short=short,
-        party_line=party_line,
+        workload_line=workload_line,
         phase_name=phase_name,
         heat=heat,
         subject=subject,

@@ -25,13 +25,13 @@ def render_sample(run: RunDirectory, summary: Summary, *, shown_as: str) -> str:
     stacks = read_stacks(run)
     plots = [*sample_plots(lines, summary.cpus), *filter(None, [stack_plot(stacks)])]
     phases = summary.phases if len(summary.phases) > 1 else ()
-    own_phases = summary.party_phases or (None,) * len(phases)
+    own_phases = summary.command_phases or (None,) * len(phases)
     environment = run.environment()
     return html.page("sample", plots, "sample",
         summary=summary,
         recording=summary.recording,
         verdict=summary.verdict,
-        party=summary.party,
+        party=summary.command_alibi,
         phases=[(_range(a, summary.begin_ns), a, own) for a, own in zip(phases, own_phases, strict=False)],
         verdict_words=verdict_words,
         measures=list(_measures(summary)),

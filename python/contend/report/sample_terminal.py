@@ -33,8 +33,8 @@ def lines(summary: Summary) -> Iterator[str]:
     """The lines of the summary: the verdict, then the table."""
     if summary.verdict is not None:
         yield from textwrap.wrap(mask(summary.verdict.text), 80, subsequent_indent="  ")
-        if summary.party is not None:
-            yield from textwrap.wrap(mask(summary.party.text), 80, subsequent_indent="  ")
+        if summary.command_alibi is not None:
+            yield from textwrap.wrap(mask(summary.command_alibi.text), 80, subsequent_indent="  ")
         yield ""
     recording = summary.recording
     head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(recording['interval_ns'])}"

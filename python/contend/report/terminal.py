@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from contend.contention.alibi.words import cell_line, party_line, phase_name, short
+from contend.contention.alibi.words import cell_line, phase_name, short, workload_line
 from contend.document import Analysis, CellResult, Control
 from contend.report import words
 from contend.report.matrix import (
@@ -237,12 +237,12 @@ class _Printer(Printer):
             self.line(f"{phase_name(phase)}: {short(phase)}", "", 2, 2)
         for alibi in self.analysis.alibis:
             self.line(f"{alibi.cell}: {cell_line(alibi)}", "", 2, 2)
-            if own_line := party_line(alibi):
+            if own_line := workload_line(alibi):
                 self.line(f"the measured party: {own_line}", "", 4, 2)
             if verbose:
                 self.line(alibi.text, "dim", 4, 2)
-                if alibi.party_text:
-                    self.line(alibi.party_text, "dim", 4, 2)
+                if alibi.workload_text:
+                    self.line(alibi.workload_text, "dim", 4, 2)
 
     def secondary(self) -> None:
         cells = secondary(self.analysis)

@@ -66,7 +66,7 @@ def title(summary: TraceSummary) -> str:
 
 
 def _facts(summary: TraceSummary) -> list[tuple[str, str]]:
-    counts = summary.told
+    counts = summary.counts
     processes = len({(process.pid, process.name) for process in summary.processes})
     began = ""
     if summary.began_ns:

@@ -22,7 +22,7 @@ HOLDERS = 3
 
 def print_summary(summary: TraceSummary, console: Console) -> None:
     """Print the answer in a line, then tables of spans, locks, calls and repeats; empty ones are left out."""
-    counts = summary.told
+    counts = summary.counts
     processes = counts["processes"]
     console.print(
         Text(

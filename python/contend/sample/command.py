@@ -32,7 +32,7 @@ _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class Signals:
-    """Takes PASSED_ON and SIGCHLD one by one, when asked, instead of letting them interrupt.
+    """Takes PASSED_ON and SIGCHLD one by one, on request, instead of letting them interrupt.
 
     A signal that was ignored stays ignored, as `nohup` and a shell's `&` mean it. For the main thread; a thread that was
     started before could still receive them.
@@ -52,7 +52,7 @@ class Signals:
 
     @contextmanager
     def as_before(self) -> Iterator[None]:
-        """Let them through in this thread for a moment: for starting a program that is to have them."""
+        """Unblock the signals in this thread for a moment: for starting a program that is to have them."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask_before)
         try:
             yield
@@ -76,7 +76,7 @@ class Ended:
 
 
 class Foreground:
-    """A running command."""
+    """A running command, in the terminal's foreground."""
 
     def __init__(
         self, words: Sequence[str], signals: Signals, environ: Mapping[str, str] | None = None
@@ -104,7 +104,7 @@ class Foreground:
         self.ended: Ended | None = None
 
     def has_ended(self) -> bool:
-        """True if it has, without waiting for it."""
+        """True if the command has ended; does not wait for it."""
         if self.ended is None:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -119,6 +119,6 @@ class Foreground:
         return self.ended is not None
 
     def pass_on(self, what: signal.struct_siginfo) -> None:
-        """Hand it a signal, unless the terminal did already."""
+        """Send the command a signal, unless the terminal did already."""
         if self.ended is None and what.si_code != _SI_KERNEL:
             os.kill(self.pid, what.si_signo)

@@ -20,7 +20,7 @@ _PRESSURES = {"psi_cpu_some_ns": "cpu", "psi_io_some_ns": "io", "psi_memory_some
 
 
 class Quiet:
-    """Says only what went wrong."""
+    """A live view that shows only what went wrong."""
 
     every_s = LINES_S
 
@@ -44,7 +44,7 @@ class Quiet:
 
 
 class Line(Quiet):
-    """The line. `redraw`: the terminal is ours alone."""
+    """A live view of one line. `redraw`: the terminal is ours alone."""
 
     def __init__(self, stream: TextIO, *, redraw: bool, clock: Clock | None = None) -> None:
         super().__init__(stream)
@@ -92,7 +92,7 @@ class Now:
         self._running: list[float] = []
 
     def take(self, drained: Drained, cost: Cost) -> None:
-        """Rows of one drain."""
+        """Add the rows of one drain."""
         self._cost = (self._cost[0], cost)
         tables = {name: table for name, table in drained.tables.items() if len(table["t_ns"])}
         if "host" in tables:
@@ -118,7 +118,7 @@ class Now:
         self._last[what] = values
 
     def shown(self) -> None:
-        """The next line begins here."""
+        """Begin the next line's rates here."""
         self._first = dict(self._last)
         self._used, self._running = {}, []
         self._cost = (self._cost[1], self._cost[1])

@@ -31,7 +31,7 @@ LEAST_INTERVAL_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class SampleOptions:
-    """Order of a recording. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
+    """Options of a recording. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
 
     `line`: what was typed, where that is another verb.
     """
@@ -58,7 +58,7 @@ class SampleOptions:
 
 
 class Live(Protocol):
-    """Who is told while the recording goes on. Never raises."""
+    """Receives what happens while the recording goes on. Never raises."""
 
     every_s: float
 
@@ -110,7 +110,7 @@ class _Recording:
         self.live.warn(f"the recording ends here: {error.message}\n  hint: {error.hint}")
 
 
-def record(asked: SampleOptions, run: RunDirectory, live: Live, *, clock: Clock | None = None) -> Outcome:
+def record(options: SampleOptions, run: RunDirectory, live: Live, *, clock: Clock | None = None) -> Outcome:
     """Record into `run`, which has nothing in it yet. Raises BadInput or HostFailed before the command starts."""
     clock = clock or SystemClock()
     run.write_json("environment.json", fingerprint())
@@ -118,16 +118,16 @@ def record(asked: SampleOptions, run: RunDirectory, live: Live, *, clock: Clock 
         # DuckDB and numpy start threads: after the signals are blocked, or one of those would be given them.
         writer = SeriesWriter(run.series, clock=clock)
         with signals.as_before():  # else the probe would inherit it
-            recorder, missing = _recorder(asked, writer)
+            recorder, missing = _recorder(options, writer)
         began_cpu_ns = time.process_time_ns()
         recording = _Recording(recorder, live, wait_s=min(1.0, live.every_s))
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
-            "command": list(asked.command),
-            "line": asked.line or _line(asked),
-            "interval_ns": asked.interval_ns,
-            "sched": asked.sched,
-            "stacks": asked.stacks,
+            "command": list(options.command),
+            "line": options.line or _line(options),
+            "interval_ns": options.interval_ns,
+            "sched": options.sched,
+            "stacks": options.stacks,
             "pid": None,
             "began_ns": clock.monotonic_ns(),
             "began_utc": clock.utc(),
@@ -136,19 +136,19 @@ def record(asked: SampleOptions, run: RunDirectory, live: Live, *, clock: Clock 
         }
         command: Foreground | None = None
         try:
-            if asked.command:
-                command = Foreground(asked.command, signals, asked.environ)
-                told["pid"] = command.pid
+            if options.command:
+                command = Foreground(options.command, signals, options.environ)
+                document["pid"] = command.pid
             try:
-                run.write_json(SAMPLE_FILE, told)
+                run.write_json(SAMPLE_FILE, document)
             except HostFailed as error:
                 recording.give_up(error)
-            _until_the_end(asked, recording, signals, command, clock)
+            _until_the_end(options, recording, signals, command, clock)
         finally:
             ended_ns = clock.monotonic_ns()
             recording.close()
             live.finished()
-        told |= {
+        document |= {
             "ended_ns": ended_ns,
             "ended_utc": clock.utc(),
             "stopped": recording.stopped,
@@ -158,30 +158,30 @@ def record(asked: SampleOptions, run: RunDirectory, live: Live, *, clock: Clock 
             "own_cpu_ns": time.process_time_ns() - began_cpu_ns,
         }
         try:
-            run.write_json(SAMPLE_FILE, told)
+            run.write_json(SAMPLE_FILE, document)
         except ContendError as error:  # the disk that took no series takes no words either, and that was said
             if not recording.failed:
                 live.warn(error.message)
     return Outcome(None if command is None else command.ended, recording.stopped, not recording.failed)
 
 
-def _recorder(asked: SampleOptions, writer: SeriesWriter) -> tuple[Recorder, tuple[str, ...]]:
+def _recorder(options: SampleOptions, writer: SeriesWriter) -> tuple[Recorder, tuple[str, ...]]:
     """With histograms if they were asked for and can be had here; else why they are missing."""
     recorder, failed = start_recorder(
-        writer, asked.interval_ns / 1e6, source=asked.source, sched=asked.sched, stacks=asked.stacks
+        writer, options.interval_ns / 1e6, source=options.source, sched=options.sched, stacks=options.stacks
     )
     if failed:
-        what = "scheduler histograms" + (" and no off-CPU stacks" if asked.stacks else "")
+        what = "scheduler histograms" + (" and no off-CPU stacks" if options.stacks else "")
         return recorder, (f"no {what}: {failed}; run delay and switches are in process_use",)
-    missing = asked.stacks and "sched" not in recorder.sources
+    missing = options.stacks and "sched" not in recorder.sources
     return recorder, ("no off-CPU stacks: they need BPF, as the histograms do",) if missing else ()
 
 
 def _until_the_end(
-    asked: SampleOptions, recording: _Recording, signals: Signals, command: Foreground | None, clock: Clock
+    options: SampleOptions, recording: _Recording, signals: Signals, command: Foreground | None, clock: Clock
 ) -> None:
     """Collect until the command has ended, or without one the time is over or somebody asks to stop."""
-    until_ns = None if asked.for_ns is None else clock.monotonic_ns() + asked.for_ns
+    until_ns = None if options.for_ns is None else clock.monotonic_ns() + options.for_ns
     due_ns = clock.monotonic_ns() + round(recording.wait_s * 1e9)
     while command is None or not command.has_ended():
         now = clock.monotonic_ns()
@@ -213,17 +213,18 @@ def _until_the_end(
     recording.stopped = recording.stopped or "the command ended"
 
 
-def _line(asked: SampleOptions) -> str:
+def _line(options: SampleOptions) -> str:
     """The command that records the same again."""
-    words = ["contend", "sample", "-i", f"{asked.interval_ns / 1e6:g}ms"]
-    if asked.for_ns is not None:
-        words += ["--for", f"{asked.for_ns / 1e9:g}s"]
-    words += ["--source", asked.source] if asked.source != "auto" else []
-    words += ["--sched", asked.sched] if asked.sched else []
-    words += ["--off-cpu-stacks"] if asked.stacks else []
-    return shlex.join([*words, *(("--", *asked.command) if asked.command else ())])
+    words = ["contend", "sample", "-i", f"{options.interval_ns / 1e6:g}ms"]
+    if options.for_ns is not None:
+        words += ["--for", f"{options.for_ns / 1e9:g}s"]
+    words += ["--source", options.source] if options.source != "auto" else []
+    words += ["--sched", options.sched] if options.sched else []
+    words += ["--off-cpu-stacks"] if options.stacks else []
+    return shlex.join([*words, *(("--", *options.command) if options.command else ())])
 
 
 def sample_directory(output: Path | None, runs: Path, stamp: str) -> RunDirectory:
-    """Where a recording goes: `output`, new or empty, or a new one below `runs`. Raises BadInput or HostFailed."""
+    """Make the directory of a recording: `output`, new or empty, or a new one below `runs`. Raises BadInput or
+    HostFailed."""
     return RunDirectory.create(runs, "sample", stamp) if output is None else RunDirectory.at(output)

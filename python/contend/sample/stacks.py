@@ -52,35 +52,36 @@ class Stack(Shape):
         >>> Stack("x", ("0x1", "0x2", "libc.so.6+0x85f16", "futex_wait_[k]", "schedule_[k]"), 1, 1).calls
         ('[unknown]', 'libc.so.6+0x85f16', 'futex_wait_[k]')
         """
-        found: list[str] = []
+        names: list[str] = []
         for frame in self.frames:
             name = UNKNOWN if _ADDRESS.fullmatch(frame) else frame
-            if name in _ENTRY or name in _SCHEDULER or (name == UNKNOWN and found[-1:] == [UNKNOWN]):
+            if name in _ENTRY or name in _SCHEDULER or (name == UNKNOWN and names[-1:] == [UNKNOWN]):
                 continue
-            found.append(name)
-        return tuple(found)
+            names.append(name)
+        return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """All of a recording, the longest first. `of_command`: only those of the command's processes."""
+    """Stacks of a recording, the longest first. `of_command`: only those of the command's processes."""
 
     stacks: Sequence[Stack]
     of_command: bool = False
 
 
 def read_stacks(run: RunDirectory, *, everyone: bool = False) -> Stacks:
-    """Stacks of the command's processes, or, without a command or asked for `everyone`, of all; none without."""
+    """Read the stacks of the command's processes, or, without a command or with `everyone`, of all; empty where none
+    were recorded."""
     with duckdb.connect() as connection:
         tables = open_series(connection, run.series)
         if "sched_stack" not in tables:
             return Stacks(())
-        told = run.sample()
-        by, pid = told.get("sched", ""), told.get("pid")
+        recording = run.sample()
+        by, pid = recording.get("sched", ""), recording.get("pid")
         if pid is not None and not everyone and "process" in tables and by != "cgroup":
-            found = tuple(_grouped(connection, by, _of_family(int(pid))))
-            if found:
-                return Stacks(found, of_command=True)
+            stacks = tuple(_grouped(connection, by, _of_family(int(pid))))
+            if stacks:
+                return Stacks(stacks, of_command=True)
         return Stacks(tuple(_grouped(connection, by, "")))
 
 
@@ -102,7 +103,7 @@ def _grouped(connection: duckdb.DuckDBPyConnection, by: str, where: str) -> Iter
 
 
 def longest(stacks: Sequence[Stack], most: int) -> tuple[Stack, ...]:
-    """Those with the most time, where what people read as the same (`calls`) is one."""
+    """Stacks with the most time, where those that people read as the same (`calls`) are one."""
     merged: dict[tuple[str, tuple[str, ...]], Stack] = {}
     for stack in stacks:
         key = stack.subject, stack.calls

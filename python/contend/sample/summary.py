@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal
 
 import duckdb
 
+from contend.contention.alibi.group import judge_group
 from contend.contention.alibi.judge import judge, phases
-from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.scope import Tree, read_group
 from contend.contention.alibi.verdict import Alibi
 from contend.sample.stacks import Stack, longest, read_stacks
 from contend.store.directory import RunDirectory
 from contend.store.series import open_series
-from contend.text.shape import HIDDEN, OPTIONAL, Count, Shape, Through, computed
+from contend.text.shape import HIDDEN, OPTIONAL, Count, Named, Shape, Through, computed
 from contend.units import NS_PER_S
 
 TOP = 5
@@ -79,7 +79,7 @@ class Summary(Shape):
     """A recording of `contend sample` in figures.
 
     Its JSON Schema is docs/reference/sample.schema.json. `phases` are the parts in which the verdict was the same,
-    `party_phases` what held the command up in each of them.
+    `command_phases` what held the command up in each of them.
     """
 
     schema_version: Literal[1] = field(default=1, init=False)
@@ -91,9 +91,11 @@ class Summary(Shape):
     verdict: Annotated[Alibi | None, "what was the limit; null with fewer than two samples"] = field(
         default=None, kw_only=True
     )
-    party: Annotated[Alibi | None, "what held the command up; null without one, or where it was not seen"] = (
-        field(default=None, kw_only=True)
-    )
+    command_alibi: Annotated[
+        Alibi | None,
+        Named("party"),
+        "what held the command up; null without one, or where it was not seen",
+    ] = field(default=None, kw_only=True)
     host: tuple[Measure, ...]
     top: Annotated[Mapping[str, tuple[Consumer, ...]], Through(_top)]
     stacks: Annotated[
@@ -103,7 +105,7 @@ class Summary(Shape):
     lateness: Lateness | None
     recording: Annotated[Mapping[str, Any], "sample.json: what was asked, and how it ended"]
     phases: Annotated[tuple[Alibi, ...], HIDDEN] = ()
-    party_phases: Annotated[tuple[Alibi | None, ...], HIDDEN] = ()
+    command_phases: Annotated[tuple[Alibi | None, ...], HIDDEN] = ()
 
     @property
     def length_s(self) -> float:
@@ -135,13 +137,17 @@ def summarise(run: RunDirectory) -> Summary:
         return summary
     recording = Recording.of_run(run)
     summary = replace(summary, verdict=judge(recording), phases=phases(recording))
-    told = summary.recording
-    own = read_group(run.series, Tree(told["pid"], told["began_ns"])) if told.get("pid") else None
+    description = summary.recording
+    own = (
+        read_group(run.series, Tree(description["pid"], description["began_ns"]))
+        if description.get("pid")
+        else None
+    )
     if own is None:
         return summary
     spans = [(summary.begin_ns, summary.end_ns), *((p.start_ns, p.end_ns) for p in summary.phases)]
-    whole, *each = (judge_party("the command", recording, own, start, end) for start, end in spans)
-    return replace(summary, party=whole, party_phases=tuple(each))
+    whole, *each = (judge_group("the command", recording, own, start, end) for start, end in spans)
+    return replace(summary, command_alibi=whole, command_phases=tuple(each))
 
 
 class _Reader:
@@ -207,7 +213,7 @@ class _Reader:
     def _sched(self) -> Iterator[Measure]:
         """Over all tasks, from the lower edges of the buckets: at least so much."""
         for kind, what in (("run_queue", "time in the run queue"), ("on_cpu", "time on a CPU at a stretch")):
-            found = self._one(
+            figures = self._one(
                 f"""
                 WITH buckets AS (
                     SELECT bucket_ns, sum(count) AS n FROM sched_hist WHERE kind = '{kind}' GROUP BY 1
@@ -217,8 +223,8 @@ class _Reader:
                 SELECT sum(bucket_ns * n) / sum(n), min(bucket_ns) FILTER (below >= 0.95), max(bucket_ns) FROM ranked
                 """
             )
-            if found[0] is not None:
-                yield Measure("CPU", "", what, "s", *(float(value) / NS_PER_S for value in found))
+            if figures[0] is not None:
+                yield Measure("CPU", "", what, "s", *(float(value) / NS_PER_S for value in figures))
 
     def _cpu(self) -> Iterator[Measure]:
         each = f"""
@@ -286,12 +292,12 @@ class _Reader:
         self, resource: str, subject: str, what: str, unit: str, steps: str, scale: float = 1.0
     ) -> Iterator[Measure]:
         """Measures of steps (grown, spent); a quantity that never was anything but zero is told only of the host."""
-        found = self._one(
+        figures = self._one(
             f"SELECT sum(grown) / sum(spent), quantile_cont(grown / spent, 0.95), max(grown / spent) FROM ({steps})"
         )
-        if found[0] is None or (subject and not found[2]):
+        if figures[0] is None or (subject and not figures[2]):
             return
-        mean, p95, most = (float(value) * scale for value in found)
+        mean, p95, most = (float(value) * scale for value in figures)
         yield Measure(resource, subject, what, unit, mean, p95, most)
 
     # The processes
@@ -336,7 +342,7 @@ class _Reader:
     def _lateness(self) -> Lateness | None:
         if "lateness_ns" not in self._columns.get("host", ()):
             return None
-        found = self._one(
+        figures = self._one(
             "SELECT quantile_disc(lateness_ns, 0.5), quantile_disc(lateness_ns, 0.99), max(lateness_ns) FROM host"
         )
-        return None if found[0] is None else Lateness(*(int(value) for value in found))
+        return None if figures[0] is None else Lateness(*(int(value) for value in figures))

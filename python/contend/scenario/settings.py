@@ -21,7 +21,7 @@ MOST_ITEMS = 1000
 
 
 def workload_list(value: Any) -> Any:
-    """`ffmpeg, fio`, a mapping of names to parameters, or a list, as a list."""
+    """Make a list of `ffmpeg, fio`, of a mapping of names to parameters, or of a list."""
     if isinstance(value, str):
         return _parts(value)
     if isinstance(value, dict):
@@ -124,7 +124,7 @@ def _name(item: Any) -> str | None:
 
 
 def one_or_many(value: Any) -> Any:
-    """One, or `a, b`, as a list.
+    """Make a list of one value, or of `a, b`.
 
     >>> one_or_many("10ms, 100ms"), one_or_many(2), one_or_many([1])
     (['10ms', '100ms'], [2], [1])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from contend.errors import BadInput
-from contend.scenario.mistakes import describe_all, required
+from contend.scenario.validation_errors import describe_all, required
 from contend.text.printable import short
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class YamlFile:
     data: Any
     _root: yaml.Node | None
 
-    def found(self, loc: Loc) -> Loc:
-        """The longest beginning of `loc` that stands in the file."""
+    def nearest_known(self, loc: Loc) -> Loc:
+        """The longest beginning of `loc` that is in the file."""
         return self._walk(loc)[0]
 
     def line_of(self, loc: Loc) -> int:
@@ -62,13 +62,13 @@ class YamlFile:
         return self._walk(loc)[1]
 
     def where(self, loc: Loc) -> str:
-        """`name, line N` of what stands at `loc`."""
+        """`name, line N` of the key or item at `loc`."""
         return f"{self.name}, line {self.line_of(loc)}"
 
     def value_at(self, loc: Loc) -> Any:
         """The value at the longest beginning of `loc` that is in the file."""
         value = self.data
-        for part in self.found(loc):
+        for part in self.nearest_known(loc):
             value = value[part]
         return value
 
@@ -93,7 +93,7 @@ class YamlFile:
 
 
 class MisplacedError(ValueError):
-    """Raised by a model's validator to say which key, below the validated model, is wrong, and what to do."""
+    """Raised by a model's validator: says which key, below the validated model, is wrong, and what to do."""
 
     def __init__(self, message: str, loc: Loc = (), hint: str = "") -> None:
         super().__init__(message)
@@ -102,7 +102,7 @@ class MisplacedError(ValueError):
 
 
 def field(parse: Callable[[Any], Parsed]) -> Callable[[Any], Parsed]:
-    """`parse`, for use as a pydantic validator: its BadInput becomes a mistake with a line and its hint.
+    """Wrap `parse` as a pydantic validator: its BadInput becomes an error with a line and its hint.
 
     pydantic reports a place only for ValueError; everything else passes it without one.
     """
@@ -140,7 +140,7 @@ def _loader(text: str) -> Any:
 
 
 def read_yaml(source: Path | str, name: str, error_class: type[BadInput] = BadInput) -> YamlFile:
-    """The file at a Path, or the text given as a str; `name` is what messages call it.
+    """Read the file at a Path, or the text given as a str; `name` is what messages call it.
 
     Raises `error_class` for what cannot be read, is no text, too large, or no YAML.
 
@@ -154,7 +154,7 @@ def read_yaml(source: Path | str, name: str, error_class: type[BadInput] = BadIn
 
 
 def check_yaml(path: Path, error_class: type[BadInput] = BadInput) -> str:
-    """The text of a YAML file that another reader parses: within the same bounds, whatever its keys and tags are.
+    """Read the text of a YAML file that another reader parses: within the same bounds, whatever its keys and tags are.
 
     Raises `error_class` for what cannot be read, is no text, too large, too deep, or no YAML.
     """
@@ -191,9 +191,9 @@ def _naming_lines(text: str, name: str, error_class: type[BadInput]) -> Iterator
         ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{name}, line {mark.line + 1}" if mark else name
+        where = f"{name}, line {mark.line + 1}" if mark else name
         what = " ".join(x for x in (error.context, error.problem) if x)
-        raise error_class(f"{place}: not YAML: {what}", hint=_syntax_hint(text, mark)) from error
+        raise error_class(f"{where}: not YAML: {what}", hint=_syntax_hint(text, mark)) from error
     except ValueError as error:  # PyYAML's, of an escape like "\\U00110000"
         raise error_class(
             f"{name} holds a character that does not exist", hint="look for \\U in it"
@@ -210,19 +210,19 @@ def validate(
     error_class: type[BadInput] = BadInput,
     advise: Callable[[YamlFile, Loc], str] | None = None,
 ) -> Model:
-    """`file.data` as a `model`; else the first mistake by line, as an `error_class` that counts the others.
+    """Make `file.data` a `model`; else raise the first error by line, as an `error_class` that counts the others.
 
     `advise(file, loc)` may give a hint of its own for a value at `loc` that is not allowed.
     """
     if not isinstance(file.data, dict):
-        found = "is empty" if file.data is None else "is not a list of `key: value` lines"
-        raise error_class(f"{file.name} {found}", hint=f"it needs at least: {', '.join(required(model))}")
+        problem = "is empty" if file.data is None else "is not a list of `key: value` lines"
+        raise error_class(f"{file.name} {problem}", hint=f"it needs at least: {', '.join(required(model))}")
     try:
         return model.model_validate(file.data)
     except ValidationError as error:
-        mistakes = describe_all(model, file, error, advise)
-    line, message, hint = mistakes[0]
-    more = len(mistakes) - 1
+        problems = describe_all(model, file, error, advise)
+    line, message, hint = problems[0]
+    more = len(problems) - 1
     if more:
         message += f" ({more} more {'mistake' if more == 1 else 'mistakes'} after this one)"
     raise error_class(f"{file.name}, line {line}: {message}", hint=hint)

@@ -21,7 +21,7 @@ LEAST_TOKEN = 16  # characters; one that is made has 43
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen. A port of 0 is any that is free.
+    """An address and port to listen at. Port 0 is any that is free.
 
     >>> Listen.parse("127.0.0.1:8330"), Listen.parse("[::1]:0").loopback, Listen.parse("0.0.0.0:80").loopback
     (Listen(address='127.0.0.1', port=8330), True, False)
@@ -32,7 +32,7 @@ class Listen:
 
     @classmethod
     def parse(cls, text: str) -> Listen:
-        """Raises BadInput for what is no ADDRESS:PORT."""
+        """Parse ADDRESS:PORT. Raises BadInput."""
         hint = "write it like 127.0.0.1:8330, [::1]:8330, or 0.0.0.0:8330 for all addresses"
         address, colon, port = text.rpartition(":")
         address = address.removeprefix("[").removesuffix("]")
@@ -91,7 +91,7 @@ class Access:
         return address.is_loopback or not self.loopback  # an address cannot be made to point elsewhere
 
     def admits(self, authorization: str | None, cookie: str | None, cookie_name: str) -> bool:
-        """True if the token came with it, in the header, or in the cookie that stands for it."""
+        """True if the token came with the request, in the header, or in the cookie that stands for it."""
         if self.token is None:
             return True
         kind, _, given = (authorization or "").partition(" ")
@@ -106,7 +106,7 @@ class Access:
 
 
 def same(one: str, other: str) -> bool:
-    """Equal, in a time that does not tell where they differ."""
+    """True if both are equal; takes the same time wherever they differ."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
@@ -132,7 +132,8 @@ def own_names(more: Iterable[str]) -> frozenset[str]:
 
 
 def choose_token(listen: Listen, token_file: Path | None, *, new: bool) -> str | None:
-    """The token to ask for; None where none is. Raises BadInput where one is needed and none was given."""
+    """Choose the token that requests must have; None where none is needed. Raises BadInput where one is needed and none
+    was given."""
     if token_file is not None:
         return read_token(token_file)
     if new:
@@ -146,7 +147,8 @@ def choose_token(listen: Listen, token_file: Path | None, *, new: bool) -> str |
 
 
 def read_token(path: Path) -> str:
-    """The first line of a file. Raises BadInput for one that cannot be read, or is too short to be a secret."""
+    """Read a token: the first line of a file. Raises BadInput for one that cannot be read, or is too short to be a
+    secret."""
     try:
         with path.open(encoding="utf-8") as file:
             token = file.readline(4096).strip()

@@ -44,12 +44,12 @@ class Answer:
 
 
 def plain(status: int, text: str, **headers: str) -> Answer:
-    """A line of text. headers: with _ for -."""
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(f"{text}\n".encode(), status, "text/plain; charset=utf-8", headers=told)
+    """Answer with a line of text. headers: with _ for -."""
+    by_name = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(f"{text}\n".encode(), status, "text/plain; charset=utf-8", headers=by_name)
 
 
 def redirect(to: str, **headers: str) -> Answer:
-    """Somewhere else on this host. headers: with _ for -."""
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(b"", HTTPStatus.SEE_OTHER, headers={"Location": to, **told})
+    """Redirect to another path on this host. headers: with _ for -."""
+    by_name = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(b"", HTTPStatus.SEE_OTHER, headers={"Location": to, **by_name})

@@ -46,11 +46,11 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # scipy's, of sides without any spread
-        found, _ = compute_change_points(list(values), window_len=WINDOW, max_pvalue=MOST_P)
-    return tuple(sorted(int(point.index) for point in found))
+        points, _ = compute_change_points(list(values), window_len=WINDOW, max_pvalue=MOST_P)
+    return tuple(sorted(int(point.index) for point in points))
 
 
-def doubtful(values: Sequence[float], found: Sequence[int]) -> bool:
+def doubtful(values: Sequence[float], positions: Sequence[int]) -> bool:
     """True if series without a step explain the values nearly as well as steps at these positions do.
 
     Without a step: a straight drift whose runs are each partly like the one before (a line and an autoregression of first
@@ -64,11 +64,11 @@ def doubtful(values: Sequence[float], found: Sequence[int]) -> bool:
     >>> doubtful(drift, [5])
     True
     """
-    if not found:
+    if not positions:
         return False
     y = np.log(np.asarray(values, float))
     n = len(y) - 1  # the first run has none before it
-    bounds = [0, *found, len(y)]
+    bounds = [0, *positions, len(y)]
     steps = np.concatenate([y[a:b] - y[a:b].mean() for a, b in itertools.pairwise(bounds)])[1:]
     design = np.column_stack([np.ones(n), np.arange(n), y[:-1]])
     smooth = y[1:] - design @ np.linalg.lstsq(design, y[1:], rcond=None)[0]
@@ -77,4 +77,4 @@ def doubtful(values: Sequence[float], found: Sequence[int]) -> bool:
     def bic(residuals: np.typing.NDArray[np.float64], parameters: int) -> float:
         return float(n * np.log(max(float(residuals @ residuals), least) / n) + parameters * np.log(n))
 
-    return bic(steps, 2 * len(found) + 1) + LEAST_ADVANTAGE >= bic(smooth, 3)
+    return bic(steps, 2 * len(positions) + 1) + LEAST_ADVANTAGE >= bic(smooth, 3)

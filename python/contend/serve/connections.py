@@ -52,7 +52,7 @@ class Connections:
         self._stopped, self._ended = False, threading.Event()
 
     def serve(self) -> None:
-        """Until `stop`, from another thread; then what is being answered comes to its end, or GRACE_S pass."""
+        """Serve until `stop`, from another thread; then finish what is being answered, for at most GRACE_S."""
         try:
             asyncio.run(self._serve())
         finally:
@@ -226,5 +226,5 @@ async def _send_file(writer: asyncio.StreamWriter, fd: int, length: int) -> None
 def _log(request: Request | None, client: str, status: int) -> None:
     """Never the query, which may hold the token."""
     method, path = (request.method, request.path) if request is not None else ("-", "")
-    told = f"{client} {method} {path} {status}"
-    print("".join(c if c.isprintable() else "?" for c in told), file=sys.stderr, flush=True)
+    line = f"{client} {method} {path} {status}"
+    print("".join(c if c.isprintable() else "?" for c in line), file=sys.stderr, flush=True)

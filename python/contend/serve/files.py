@@ -21,11 +21,12 @@ MANY = 20_000  # files, after which a size is told as "at least"
 
 
 @contextmanager
-def opened(place: Path, name: str) -> Iterator[int]:
-    """A descriptor of the directory `name` in `place`. Raises OSError for what is no directory there, or is a link."""
+def opened(folder: Path, name: str) -> Iterator[int]:
+    """Open the directory `name` in `folder`: a descriptor. Raises OSError for what is no directory there, or is a
+    link."""
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise FileNotFoundError(name)
-    fd = os.open(place / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(folder / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield fd
     finally:
@@ -33,7 +34,7 @@ def opened(place: Path, name: str) -> Iterator[int]:
 
 
 def open_file(directory: int, name: str) -> int:
-    """A descriptor of a plain file in a directory. Raises OSError; a link or a pipe is none."""
+    """Open a plain file in a directory: a descriptor. Raises OSError, also for a link or a pipe."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -62,21 +63,21 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 def fingerprint(directory: int) -> Fingerprint:
     """Fingerprint that changes with a directory: names, times, sizes and inodes of what lies in it. Nothing is opened."""
-    found = []
+    members = []
     with os.scandir(directory) as entries:
         for entry in entries:
             about = entry.stat(follow_symlinks=False)
-            found.append((entry.name, about.st_mtime_ns, about.st_size, about.st_ino))
-    return tuple(sorted(found))
+            members.append((entry.name, about.st_mtime_ns, about.st_size, about.st_ino))
+    return tuple(sorted(members))
 
 
 def is_plain(directory: int, name: str, names: set[str]) -> bool:
-    """True if a name of those is a plain file's."""
+    """True if that name is there and a plain file's."""
     return name in names and stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
 
 
 def size_of(path: Path) -> tuple[int, bool]:
-    """Bytes of all files below, and whether all were counted. What vanishes meanwhile is not counted."""
+    """Bytes of all files below a directory, and whether all were counted. What vanishes meanwhile is not counted."""
     total, seen, folders = 0, 0, [path]
     while folders:
         try:
@@ -101,9 +102,9 @@ def members(text: str, *, until: str) -> dict[str, Any]:
     {'answer': '42', 'design': {'n': 1}}
     """
     try:
-        found, whole = from_json(text), True
+        values, whole = from_json(text), True
     except ValueError:
-        found, whole = from_json(text, allow_partial=True), False
-    if not isinstance(found, dict) or not (whole or until in found):
+        values, whole = from_json(text, allow_partial=True), False
+    if not isinstance(values, dict) or not (whole or until in values):
         raise ValueError(f"no object with {until}")
-    return dict(itertools.takewhile(lambda member: member[0] != until, found.items()))
+    return dict(itertools.takewhile(lambda member: member[0] != until, values.items()))

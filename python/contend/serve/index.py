@@ -76,14 +76,14 @@ class Listing:
     """One page of the list: its entries, how many there are in all, and what can be chosen."""
 
     entries: tuple[Entry, ...]
-    found: int
+    matches: int
     total: int
     choices: Mapping[str, Sequence[tuple[str, str]]]  # by name of the filter: value and label
     wrong: str = ""  # why the place itself could not be listed
 
     @property
     def pages(self) -> int:
-        return max(1, -(-self.found // PAGE))
+        return max(1, -(-self.matches // PAGE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,10 @@ class _Known:
 
 @dataclass
 class Index:
-    """Index of the directories in `place`. Safe to be used from several threads. keep: from one process to the next."""
+    """Index of the directories in `folder`. Safe to be used from several threads. keep: from one process to the
+    next."""
 
-    place: Path
+    folder: Path
     keep: bool = False
     _known: dict[str, _Known] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -135,7 +136,7 @@ class Index:
             self._db.execute(f"create table {table} ({', '.join(f'{k} {v}' for k, v in columns.items())})")
         self._db.execute("create table metrics (run VARCHAR, metric VARCHAR)")
         if self.keep:
-            before = kept.load(self.place)
+            before = kept.load(self.folder)
             self._known = {name: _Known(of.fingerprint, of.entry) for name, of in before.items()}
             self._replace([], [of.entry for of in before.values()])
 
@@ -146,15 +147,16 @@ class Index:
             self._db.close()
 
     def refresh(self) -> None:
-        """Take up what appeared, changed or went. A place that cannot be listed any more is an empty one, and says so."""
+        """Take up directories that appeared, changed or went. A folder that cannot be listed any more counts as empty,
+        and says so."""
         with self._lock:
             try:
-                found = {p.name for p in self.place.iterdir() if _is_name(p.name) and _shown(p)}
-                names = {name for name in found if name.isprintable()}
-                odd = len(found - names)
+                listed = {p.name for p in self.folder.iterdir() if _is_name(p.name) and _shown(p)}
+                names = {name for name in listed if name.isprintable()}
+                odd = len(listed - names)
                 self._wrong = f"{odd} of a name that cannot be shown" if odd else ""
             except OSError as error:
-                names, self._wrong = set(), f"cannot list {self.place}: {error.strerror}"
+                names, self._wrong = set(), f"cannot list {self.folder}: {error.strerror}"
             gone = [name for name in self._known if name not in names]
             changed = [entry for name in sorted(names) if (entry := self._look(name)) is not None]
             if gone or changed:
@@ -167,36 +169,36 @@ class Index:
     def _save(self) -> None:
         self._unsaved, self._saved_at = 0, time.monotonic()
         if self.keep:
-            kept.save(self.place, {n: kept.Kept(k.fingerprint, k.entry) for n, k in self._known.items()})
+            kept.save(self.folder, {n: kept.Kept(k.fingerprint, k.entry) for n, k in self._known.items()})
 
     def entry(self, name: str) -> Entry | None:
         """One directory as it is now; None where there is none."""
         with self._lock:
-            if not (_is_name(name) and name.isprintable() and _shown(self.place / name)):
+            if not (_is_name(name) and name.isprintable() and _shown(self.folder / name)):
                 if name in self._known:
                     self._replace([name], [])
                 return None
             if (changed := self._look(name)) is not None:
                 self._replace([], [changed])
-            found = self._known.get(name)
-            return None if found is None else found.entry
+            known = self._known.get(name)
+            return None if known is None else known.entry
 
-    def page(self, asked: Filter) -> Listing:
-        """The page of the list that is asked for, after a refresh."""
+    def page(self, query: Filter) -> Listing:
+        """The page of the list that a filter selects, after a refresh."""
         with self._lock:
             self.refresh()
-            where, values = _where(asked)
-            order = ORDERS.get(asked.order, ORDERS["when"])
-            found = self._db.execute(f"select count(*) from runs {where}", values).fetchone()[0]
-            offset = (max(1, asked.page) - 1) * PAGE
+            where, values = _where(query)
+            order = ORDERS.get(query.order, ORDERS["when"])
+            matches = self._db.execute(f"select count(*) from runs {where}", values).fetchone()[0]
+            offset = (max(1, query.page) - 1) * PAGE
             names = self._db.execute(
                 f"select name from runs {where} order by {order} limit {PAGE} offset {offset}", values
             ).fetchall()
             entries = tuple(self._known[name].entry for (name,) in names)
-            return Listing(entries, int(found), len(self._known), self._choices(), self._wrong)
+            return Listing(entries, int(matches), len(self._known), self._choices(), self._wrong)
 
     def alike(self, entry: Entry) -> tuple[Entry, ...]:
-        """Runs of the same question on the same host, oldest first; itself among them."""
+        """Runs of the same question on the same host as a run, itself included, oldest first."""
         with self._lock:
             self.refresh()
             names = self._db.execute(
@@ -216,7 +218,7 @@ class Index:
             return tuple((self._known[name].entry, int(count)) for name, count in rows)
 
     def sessions(self, question: str, host: str, cell: str, metric: str) -> Sessions:
-        """One metric of one cell, over the runs of a question on a host. Rows of a run are read once."""
+        """Levels of one metric of one cell, over the runs of a question on a host. Rows of a run are read once."""
         with self._lock:
             self.refresh()
             rows = self._db.execute(
@@ -229,37 +231,41 @@ class Index:
                 f"select {', '.join(LEVELS)} from levels where cell = ? and metric = ? and list_contains(?, run)",
                 [cell, metric, names],
             ).fetchall()
-            told = {row[0]: dict(zip(LEVELS, row, strict=True)) for row in wanted}
-            levels = tuple(_session(self._known[name].entry, told[name]) for name in names if name in told)
+            by_run = {row[0]: dict(zip(LEVELS, row, strict=True)) for row in wanted}
+            levels = tuple(
+                _session(self._known[name].entry, by_run[name]) for name in names if name in by_run
+            )
             unread = tuple(
                 (self._known[name].entry, self._known[name].unreadable or f"it has no {metric} of {cell}")
                 for name in names
-                if name not in told
+                if name not in by_run
             )
             return Sessions(levels, unread)
 
     def figures(self, entry: Entry) -> list[tuple[str, str]]:
-        """Cell and metric of all that a run has values of."""
+        """Cell and metric of everything that a run has values of."""
         with self._lock:
             if not entry.whole or entry.name not in self._known:
                 return []
             self._level([entry.name])
-            found = self._db.execute("select cell, metric from levels where run = ?", [entry.name]).fetchall()
-            return [(str(cell), str(metric)) for cell, metric in found]
+            figures = self._db.execute(
+                "select cell, metric from levels where run = ?", [entry.name]
+            ).fetchall()
+            return [(str(cell), str(metric)) for cell, metric in figures]
 
     def _look(self, name: str) -> Entry | None:
         """The directory as it is now, if it is not as it was."""
         known = self._known.get(name)
         try:
-            with files.opened(self.place, name) as directory:
+            with files.opened(self.folder, name) as directory:
                 now = files.fingerprint(directory)
             if known is not None and known.fingerprint == now and not self._stirred(known.entry):
                 return None
-            entry = reading.read(self.place, name)
+            entry = reading.read(self.folder, name)
         except OSError as error:
             why = (
                 "a link, which is not followed"
-                if (self.place / name).is_symlink()
+                if (self.folder / name).is_symlink()
                 else error.strerror or str(error)
             )
             now, entry = ((name, 0, 0, 0),), Entry(name, FOREIGN, wrong=(f"it cannot be read: {why}",))
@@ -270,7 +276,7 @@ class Index:
 
     def _stirred(self, entry: Entry) -> bool:
         """True if a run has ended, or was taken up, without a file that says so."""
-        return entry.unsettled and reading.is_run_by_somebody(self.place, entry.name) != (
+        return entry.unsettled and reading.is_run_by_somebody(self.folder, entry.name) != (
             entry.state == RUNNING
         )
 
@@ -297,17 +303,17 @@ class Index:
 
     def _level(self, names: Sequence[str]) -> None:
         """Levels of all that these runs measured, from their rows, of those that have none yet."""
-        found = []
+        rows = []
         for name in names:
             known = self._known[name]
             if not known.levelled:
                 known.levelled = True
                 try:
-                    found += _levels(self.place / name)
+                    rows += _levels(self.folder / name)
                 except UNREADABLE as error:
-                    told = str(error).splitlines() or [repr(error)]
-                    known.unreadable = f"its rows cannot be read: {told[0]}"
-        self._insert("levels", LEVELS, found)
+                    lines = str(error).splitlines() or [repr(error)]
+                    known.unreadable = f"its rows cannot be read: {lines[0]}"
+        self._insert("levels", LEVELS, rows)
 
     def _choices(self) -> dict[str, list[tuple[str, str]]]:
         def distinct(sql: str) -> list[tuple[str, str]]:
@@ -335,25 +341,25 @@ def _is_name(name: str) -> bool:
     return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name
 
 
-def _where(asked: Filter) -> tuple[str, list[Any]]:
+def _where(query: Filter) -> tuple[str, list[Any]]:
     clauses: list[str] = []
     values: list[Any] = []
     for column in ("study", "scenario", "host"):
-        if wanted := getattr(asked, column):
+        if wanted := getattr(query, column):
             clauses.append(f"{column} = ?")
             values.append(wanted)
-    if asked.metric:
+    if query.metric:
         clauses.append("exists (select 1 from metrics m where m.run = runs.name and m.metric = ?)")
-        values.append(asked.metric)
-    for word in asked.text.lower().split():
+        values.append(query.metric)
+    for word in query.text.lower().split():
         clauses.append("contains(text, ?)")
         values.append(word)
-    if asked.since:
+    if query.since:
         clauses.append("substr(began, 1, 10) >= ?")
-        values.append(asked.since)
-    if asked.until:
+        values.append(query.since)
+    if query.until:
         clauses.append("substr(began, 1, 10) <= ? and began <> ''")
-        values.append(asked.until)
+        values.append(query.until)
     return ("where " + " and ".join(clauses) if clauses else ""), values
 
 
@@ -366,7 +372,7 @@ def _levels(run: Path) -> list[dict[str, Any]]:
     if any("host" in row for row in rows):
         return []  # of several hosts, which are not pooled: each is a run by itself
     table = tabulate(row for row in latest(rows) if row["phase"] == "counted")
-    found = []
+    levels = []
     for cell, of in table.items():
         for metric, series in of.items():
             e = series.level(0.95).estimate
@@ -375,7 +381,7 @@ def _levels(run: Path) -> list[dict[str, Any]]:
                 e.value
             ):  # of a file that others wrote: no figure, as where it is not at all
                 continue
-            found.append(
+            levels.append(
                 {
                     "run": run.name, "cell": _clean(cell), "metric": _clean(metric), "unit": _clean(e.unit),
                     "better": _clean(series.info.better), "n": e.n, "value": e.value, "low": e.low if known else None,
@@ -383,7 +389,7 @@ def _levels(run: Path) -> list[dict[str, Any]]:
                     "flagged": len(series.flagged),
                 }
             )  # fmt: skip
-    return found
+    return levels
 
 
 def _clean(text: str) -> str:

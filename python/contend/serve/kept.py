@@ -26,7 +26,7 @@ UNSETTLED_NS = 2 * 10**9  # a file that was written so late may be written again
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The kept reading of one directory."""
+    """The contents read from one directory, as they are kept."""
 
     fingerprint: Fingerprint
     entry: Entry
@@ -35,29 +35,29 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class _List:
     made_by: str
-    place: tuple[int, int]  # device and inode
+    folder: tuple[int, int]  # device and inode
     runs: dict[str, Kept]
 
 
-def load(place: Path) -> dict[str, Kept]:
-    """Load what is kept of that place, by name; nothing where nothing is, or where it cannot be used."""
-    found = _file(place)
-    content = cache.read(found[0]) if found is not None else None
-    if found is None or content is None:
+def load(folder: Path) -> dict[str, Kept]:
+    """Load what is kept of that folder, by name; empty where nothing is, or where it cannot be used."""
+    file = _file(folder)
+    content = cache.read(file[0]) if file is not None else None
+    if file is None or content is None:
         return {}
     try:
-        told = _shape().validate_json(content)
+        kept_list = _shape().validate_json(content)
     except ValueError:
         return {}
-    if told.made_by != _made_by() or told.place != found[1]:
+    if kept_list.made_by != _made_by() or kept_list.folder != file[1]:
         return {}
-    return {name: kept for name, kept in told.runs.items() if kept.entry.name == name}
+    return {name: kept for name, kept in kept_list.runs.items() if kept.entry.name == name}
 
 
-def save(place: Path, runs: Mapping[str, Kept]) -> None:
-    """Keep what was read. Not of a run that goes on, nor of files that were written just now."""
-    found = _file(place)
-    if found is None:
+def save(folder: Path, runs: Mapping[str, Kept]) -> None:
+    """Keep what was read, except of a run that goes on, and of files that were written just now."""
+    file = _file(folder)
+    if file is None:
         return
     late = time.time_ns() - UNSETTLED_NS
     settled = {
@@ -66,16 +66,16 @@ def save(place: Path, runs: Mapping[str, Kept]) -> None:
         if kept.entry.state != RUNNING and all(changed_ns < late for _, changed_ns, _, _ in kept.fingerprint)
     }
     try:
-        content = _shape().dump_json(_List(_made_by(), found[1], settled))
+        content = _shape().dump_json(_List(_made_by(), file[1], settled))
     except ValueError:  # a name in it that no JSON can hold
         return
-    cache.keep(found[0], content)
+    cache.keep(file[0], content)
 
 
-def _file(place: Path) -> tuple[Path, tuple[int, int]] | None:
-    """Where a place's list is kept, and what it is of."""
+def _file(folder: Path) -> tuple[Path, tuple[int, int]] | None:
+    """Path of a folder's kept list, and the folder's device and inode; None where it cannot be kept."""
     try:
-        about = place.stat()
+        about = folder.stat()
     except OSError:
         return None
     of = about.st_dev, about.st_ino

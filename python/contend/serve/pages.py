@@ -45,8 +45,8 @@ class Pages:
         )  # one chart at a time is compiled: what does it is no thing for threads
 
     @property
-    def place(self) -> str:
-        return str(self._index.place)
+    def folder(self) -> str:
+        return str(self._index.folder)
 
     def answer(self, parts: Sequence[str], query: Query) -> Answer:
         """The page at a path, given as its parts, which were split before they were unquoted."""
@@ -69,13 +69,13 @@ class Pages:
         return self._page("serve-message.html.j2", status, title=text, text=text, hint=hint)
 
     def _list(self, query: Query) -> Answer:
-        asked = _filter(query)
-        listing = self._index.page(asked)
-        if asked.page > listing.pages:
-            asked = replace(asked, page=listing.pages)
-            listing = self._index.page(asked)
+        wanted = _filter(query)
+        listing = self._index.page(wanted)
+        if wanted.page > listing.pages:
+            wanted = replace(wanted, page=listing.pages)
+            listing = self._index.page(wanted)
         return self._page(
-            "serve-list.html.j2", title="Runs", asked=asked, listing=listing, link=_links(asked)
+            "serve-list.html.j2", title="Runs", asked=wanted, listing=listing, link=_links(wanted)
         )
 
     def _run(self, name: str) -> Answer:
@@ -101,7 +101,7 @@ class Pages:
         if self._index.entry(name) is None:
             return self._no_run(name)
         try:
-            with opened(self._index.place, name) as directory:
+            with opened(self._index.folder, name) as directory:
                 fd = open_file(directory, REPORT_FILE)
         except OSError:
             hint = f"contend report {name} makes one"
@@ -143,17 +143,19 @@ class Pages:
                     f"{entry.name} cannot be compared: {why}.",
                     "choose two finished runs of one scenario",
                 )
-        place = self._index.place
-        paths = [place / e.name for e in sorted(self._index.alike(a), key=lambda e: e.name)]
+        folder = self._index.folder
+        paths = [folder / e.name for e in sorted(self._index.alike(a), key=lambda e: e.name)]
         try:
-            found = compare_runs(RunDirectory(place / a.name), RunDirectory(place / b.name), candidates=paths)
+            comparison = compare_runs(
+                RunDirectory(folder / a.name), RunDirectory(folder / b.name), candidates=paths
+            )
         except BadInput as error:
             return self.message(422, f"{error.message}.", error.hint)
         except UNREADABLE as error:
-            told = error.message if isinstance(error, ContendError) else repr(error)
+            reason = error.message if isinstance(error, ContendError) else repr(error)
             return self.message(
                 422,
-                f"These two cannot be compared: {told}.",
+                f"These two cannot be compared: {reason}.",
                 "contend report RUN says what is wrong with one",
             )
         return self._page(
@@ -161,9 +163,9 @@ class Pages:
             title=f"{a.name} and {b.name}",
             first=a,
             second=b,
-            warnings=found.warnings,
-            rows=changed_cells(found),
-            notes=notes(found),
+            warnings=comparison.warnings,
+            rows=changed_cells(comparison),
+            notes=notes(comparison),
         )
 
     def _trend(self, query: Query) -> Answer:
@@ -209,11 +211,11 @@ class Pages:
                 return vega_runtime(keep=False)
         return resource("report.js") if name == "page.js" else _style()
 
-    def _page(self, template: str, status: int = 200, *, charts: str = "{}", **told: Any) -> Answer:
+    def _page(self, template: str, status: int = 200, *, charts: str = "{}", **variables: Any) -> Answer:
         text = (
             _templates()
             .get_template(template)
-            .render(charts=charts, drawn=charts != "{}", place=self.place, **told)
+            .render(charts=charts, drawn=charts != "{}", place=self.folder, **variables)
         )
         return Answer(text.encode("utf-8", "replace"), status)
 
@@ -289,24 +291,24 @@ def _all(query: Query, name: str) -> list[str]:
 
 def _filter(query: Query) -> Filter:
     """Read a filter; what is not understood is left out: a list is shown in any case."""
-    told = {name: _one(query, name) for name in FILTERS if name not in ("page", "order")}
+    fields = {name: _one(query, name) for name in FILTERS if name not in ("page", "order")}
     for day in ("since", "until"):
-        told[day] = told[day] if _DAY.fullmatch(told[day]) else ""
+        fields[day] = fields[day] if _DAY.fullmatch(fields[day]) else ""
     page, order = _one(query, "page"), _one(query, "order")
     return Filter(
-        **told,
+        **fields,
         order=order if order in ORDERS else "when",
         page=max(1, int(page[:9])) if page.isascii() and page.isdigit() else 1,
     )
 
 
-def _links(asked: Filter) -> Any:
+def _links(wanted: Filter) -> Any:
     """A link to the same list with something changed."""
 
     def link(**changed: Any) -> str:
-        told = {name: getattr(asked, name) for name in FILTERS} | {"page": 1} | changed
+        fields = {name: getattr(wanted, name) for name in FILTERS} | {"page": 1} | changed
         plain = {"order": "when", "page": 1}
-        given = {k: v for k, v in told.items() if v and v != plain.get(k)}
+        given = {k: v for k, v in fields.items() if v and v != plain.get(k)}
         return "/?" + urlencode(given) if given else "/"
 
     return link

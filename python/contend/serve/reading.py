@@ -83,23 +83,24 @@ class Entry:
     @property
     def text(self) -> str:
         """The text that a search looks through."""
-        said = (self.name, self.title, self.study, self.scenario, self.answer, self.command, self.state)
-        return "\n".join((*said, *self.wrong)).lower()
+        texts = (self.name, self.title, self.study, self.scenario, self.answer, self.command, self.state)
+        return "\n".join((*texts, *self.wrong)).lower()
 
 
-def is_run_by_somebody(place: Path, name: str) -> bool:
-    """True if a contend holds the ledger of that run. Asked of those only that may be: it takes the lock for a moment."""
-    return is_locked(ledger_of(place / name))
+def is_run_by_somebody(folder: Path, name: str) -> bool:
+    """True if a running contend holds that run's ledger. Takes the lock for a moment: call it only for runs that may go
+    on."""
+    return is_locked(ledger_of(folder / name))
 
 
-def read(place: Path, name: str) -> Entry:
-    """The directory `name` of `place` as an Entry.
+def read(folder: Path, name: str) -> Entry:
+    """Read the directory `name` of `folder` as an Entry.
 
     Never raises for what is in it; raises OSError when the directory itself cannot be opened.
     """
-    with opened(place, name) as directory:
+    with opened(folder, name) as directory:
         names = {name for name, *_ in fingerprint(directory)}
-        size, exact = size_of(place / name)
+        size, exact = size_of(folder / name)
         common: dict[str, Any] = {
             "name": name,
             "size_bytes": size,
@@ -107,7 +108,7 @@ def read(place: Path, name: str) -> Entry:
             "has_report": is_plain(directory, REPORT, names),
         }
         if PLAN_FILE in names or "trials.ndjson" in names:
-            return _run(directory, names, common, lambda: is_run_by_somebody(place, name))
+            return _run(directory, names, common, lambda: is_run_by_somebody(folder, name))
         for kind, mark in ((SAMPLE, SAMPLE_FILE), (WATCH, WATCH_FILE)):
             if mark in names:
                 return _recording(directory, kind, mark, common)
@@ -135,7 +136,7 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
     findings = _findings(directory, wrong) if "findings.json" in names else {}
     began, ended = _ledger(directory, names, wrong)
     locked = not ended and is_plain(directory, "ledger.ndjson", names) and is_run()
-    newer = any(_newer(told) for told in (plan, environment, findings))
+    newer = any(_newer(document) for document in (plan, environment, findings))
     if newer:
         wrong.append(
             f"written by a newer contend: schema_version {SCHEMA_VERSION} is the last that this one reads"
@@ -185,16 +186,16 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
 
 def _recording(directory: int, kind: str, mark: str, common: dict[str, Any]) -> Entry:
     wrong: list[str] = []
-    told = _document(directory, mark, wrong)
+    document = _document(directory, mark, wrong)
     environment = _environment(directory, wrong)
-    if any(_newer(each) for each in (told, environment)):
+    if any(_newer(each) for each in (document, environment)):
         wrong.append(
             f"written by a newer contend: schema_version {SCHEMA_VERSION} is the last that this one reads"
         )
-    command = told.get("line") or told.get("command") or ""
+    command = document.get("line") or document.get("command") or ""
     if isinstance(command, list):
         command = " ".join(map(str, command))
-    ended = bool(told.get("ended_utc"))
+    ended = bool(document.get("ended_utc"))
     return Entry(
         kind=kind,
         title=f"recording of contend {kind}",
@@ -202,8 +203,8 @@ def _recording(directory: int, kind: str, mark: str, common: dict[str, Any]) -> 
         host=_host(environment),
         host_name=_host_name(environment),
         version=text(environment.get("contend", "")),
-        began=_utc(told.get("began_utc")),
-        state="ended" if ended or not told or kind == WATCH else UNENDED,
+        began=_utc(document.get("began_utc")),
+        state="ended" if ended or not document or kind == WATCH else UNENDED,
         command=text(command),
         wrong=tuple(map(mask, wrong)),
         environment=mask_value(environment),
@@ -250,7 +251,7 @@ def _findings(directory: int, wrong: list[str]) -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    """A value as a line of a list, of a bounded length."""
+    """A value as text for a line of a list, of a bounded length."""
     return mask(str(value).encode("utf-8", "replace").decode().replace("\0", ""))[:LONGEST]
 
 
@@ -335,12 +336,12 @@ def _cells(plan: Mapping[str, Any], wrong: list[str]) -> tuple[Cell, ...]:
 def _metrics(plan: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[str, ...]:
     """Names that its workloads can give, and those in a row of it: of what was imported there is no workload."""
     workloads = plan.get("workloads")
-    told = (
+    per_workload = (
         [w.get("metrics") for w in workloads.values() if isinstance(w, dict)]
         if isinstance(workloads, dict)
         else []
     )
-    names = {str(name) for metrics in told if isinstance(metrics, dict) for name in metrics}
+    names = {str(name) for metrics in per_workload if isinstance(metrics, dict) for name in metrics}
     measured = row.get("metrics")
     names |= {
         str(m.get("name")) for m in (measured if isinstance(measured, list) else []) if isinstance(m, dict)
@@ -350,7 +351,8 @@ def _metrics(plan: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[str, ...]
 
 @functools.lru_cache(maxsize=4096)
 def question_of(text: str) -> tuple[str, dict[str, Any]]:
-    """A digest of what a scenario asks, less how precisely, and the scenario. Kept: a thousand runs ask few things.
+    """A digest of the question that a scenario asks, without how precisely, and the scenario. Kept: a thousand runs ask
+    few things.
 
     Raises ContendError for what is no scenario file.
     """
@@ -387,6 +389,6 @@ def _host_name(environment: Mapping[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _newer(told: Mapping[str, Any]) -> bool:
-    version = told.get("schema_version", SCHEMA_VERSION)
+def _newer(document: Mapping[str, Any]) -> bool:
+    version = document.get("schema_version", SCHEMA_VERSION)
     return not isinstance(version, int) or version > SCHEMA_VERSION

@@ -13,7 +13,7 @@ MOST_HEADERS = 100
 
 
 class BadRequest(Exception):
-    """A request that is none. `status`: what it is answered."""
+    """A request that is malformed. `status`: of its answer."""
 
     def __init__(self, status: int) -> None:
         super().__init__(HTTPStatus(status).phrase)
@@ -30,7 +30,7 @@ class Request:
     client: str
 
     def header(self, name: str) -> str | None:
-        """Its first value."""
+        """The header's first value."""
         return next(iter(self.headers.get(name, ())), None)
 
     @property
@@ -40,7 +40,7 @@ class Request:
 
 
 def parse(head: bytes, client: str = "") -> Request:
-    """A request of its head, with the empty line that ends it. Raises BadRequest.
+    """Parse a request's head, with the empty line that ends it. Raises BadRequest.
 
     >>> parse(b"GET /run?x=1 HTTP/1.1\\r\\nHost: a\\r\\nHOST: b\\r\\n\\r\\n").headers["host"]
     ('a', 'b')
@@ -68,8 +68,8 @@ def parse(head: bytes, client: str = "") -> Request:
 
 
 def answer_head(status: int, headers: Mapping[str, str]) -> bytes:
-    """The head of an answer, after which the connection is closed."""
-    told = {
+    """Write the head of an answer, after which the connection is closed."""
+    fields = {
         "Server": "contend",
         "Date": formatdate(time.time(), usegmt=True),
         "Connection": "close",
@@ -77,7 +77,7 @@ def answer_head(status: int, headers: Mapping[str, str]) -> bytes:
     }
     lines = [
         f"HTTP/1.0 {status} {HTTPStatus(status).phrase}",
-        *(f"{name}: {value}" for name, value in told.items()),
+        *(f"{name}: {value}" for name, value in fields.items()),
     ]
     if any("\r" in line or "\n" in line for line in lines):
         raise ValueError("a header of more than one line")

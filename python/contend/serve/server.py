@@ -53,7 +53,7 @@ class Server:
         self.cookie = f"contend-{self.server_address[1]}"  # a browser sends it to every port of this host
 
     def serve_forever(self, poll_interval: float = 0.5) -> None:
-        """Until `shutdown`, from another thread. poll_interval: nothing is polled; as of socketserver's."""
+        """Serve until `shutdown`, from another thread. poll_interval: unused; as of socketserver's."""
         self._connections.serve()
 
     def shutdown(self) -> None:
@@ -61,7 +61,7 @@ class Server:
         self._connections.stop()
 
     def serve_until_interrupted(self) -> None:
-        """For the main thread, which does nothing but wait for its signals: one that came amid an answer would cut it."""
+        """Serve; the main thread only waits for its signals: one that came amid an answer would cut it."""
         serves = threading.Thread(target=self.serve_forever, name="serves", daemon=True)
         try:
             # An interrupt in the midst of starting would leave a thread that does not count as alive yet: on a busy host
@@ -91,7 +91,7 @@ class Server:
         self.server_close()
 
     def respond(self, request: Request) -> Answer:
-        """The answer to a request. Never raises."""
+        """Answer a request. Never raises."""
         if request.method not in ("GET", "HEAD"):
             return plain(
                 405, "Only GET and HEAD are answered: nothing can be changed here.", Allow="GET, HEAD"

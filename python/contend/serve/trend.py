@@ -60,11 +60,12 @@ class Trend:
 def make_trend(
     sessions: Sessions, find: Callable[[Sequence[float]], Sequence[int]] = changes.change_points
 ) -> Trend:
-    """The trend of those runs. find: positions of the first run at each new level; raises ImportError where absent."""
+    """Make the trend of those runs. find: positions of the first run at each new level; raises ImportError where
+    absent."""
     points = sessions.levels
     values = [point.estimate.value for point in points]
-    found, why = _look(values, find)
-    bounds = [0, *found, len(values)]
+    positions, why = _look(values, find)
+    bounds = [0, *positions, len(values)]
     steps = tuple(
         Change(
             first=b,
@@ -76,7 +77,7 @@ def make_trend(
         for a, b, c in zip(bounds, bounds[1:], bounds[2:], strict=False)
     )
     spread, apart = doubt(values[bounds[-2] :])
-    return Trend(points, sessions.unread, steps, changes.doubtful(values, found), spread, apart, why)
+    return Trend(points, sessions.unread, steps, changes.doubtful(values, positions), spread, apart, why)
 
 
 def _look(values: Sequence[float], find: Callable[[Sequence[float]], Sequence[int]]) -> tuple[list[int], str]:
@@ -98,7 +99,8 @@ def _ratio(before: Sequence[float], after: Sequence[float]) -> Estimate:
 
 
 def doubt(values: Sequence[float]) -> tuple[float, float]:
-    """Standard deviation (log) of runs of one level, and by how much two of them differ for no reason; NaN for few.
+    """Estimate the spread between runs of one level: standard deviation (log), and by how much two of them differ for
+    no reason; NaN for few.
 
     >>> [round(x, 3) for x in doubt([1.00, 1.01, 0.99, 1.02, 0.98])]
     [0.016, 0.064]
@@ -115,20 +117,20 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, 
     >>> differences({"kernel": "6.1", "tools": {"fio": "3.33"}}, {"kernel": "6.2", "tools": {"fio": "3.36"}})
     ('kernel 6.1 → 6.2', 'fio 3.33 → 3.36')
     """
-    found = [
+    changed = [
         f"{key} {_short(one.get(key))} → {_short(other.get(key))}"
         for key in WATCHED
         if one.get(key) != other.get(key)
     ]
     tools, others = (t if isinstance(t, dict) else {} for t in (one.get("tools"), other.get("tools")))
-    found += [
+    changed += [
         f"{tool} {_short(tools.get(tool))} → {_short(others.get(tool))}"
         for tool in sorted({*tools, *others})
         if tools.get(tool) != others.get(tool)
     ]
     if one.get("boot_id") and other.get("boot_id") and one["boot_id"] != other["boot_id"]:
-        found.append("the host was started again")
-    return tuple(found)
+        changed.append("the host was started again")
+    return tuple(changed)
 
 
 def _short(value: Any) -> str:

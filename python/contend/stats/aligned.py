@@ -28,7 +28,7 @@ Bools = npt.NDArray[np.bool_]
 Arm = tuple[Floats, npt.NDArray[np.intp]]
 
 LARGE = 200_000  # values from which on the bounds are found by false position
-MOST_PLACES = 16_000_000  # of the table of blocks by values
+MOST_IN_TABLE = 16_000_000  # of the table of blocks by values
 _HALVINGS = 42  # of the bracket, to 1e-12 of it: far below anything a clock resolves
 _CLOSE = 1e-4  # of a standard error: as near as false position comes
 _MOST = 60
@@ -62,7 +62,7 @@ def estimate_numbered(baseline: Arm, treatment: Arm, level: float = 0.95) -> tup
     (a, of_a), (b, of_b) = baseline, treatment
     count_a, count_b = np.bincount(of_a), np.bincount(of_b)
     blocks, width = len(count_a), int((count_a + count_b).max())
-    if blocks * width > MOST_PLACES:
+    if blocks * width > MOST_IN_TABLE:
         raise BadInput(
             f"{blocks:,} blocks of up to {width:,} values are too many to align",
             hint="blocks of like size; are these iterations? take each run's median",
@@ -70,10 +70,10 @@ def estimate_numbered(baseline: Arm, treatment: Arm, level: float = 0.95) -> tup
     values = np.full((blocks, width), np.inf)
     treated = np.zeros((blocks, width), dtype=np.bool_)
     values[of_a, _within(count_a)] = a
-    place = _within(count_b) + count_a[of_b]
-    values[of_b, place] = b
-    treated[of_b, place] = True
-    del a, b, of_a, of_b, place, baseline, treatment  # of millions of values, more than 100 MB
+    column = _within(count_b) + count_a[of_b]
+    values[of_b, column] = b
+    treated[of_b, column] = True
+    del a, b, of_a, of_b, column, baseline, treatment  # of millions of values, more than 100 MB
     return interval(values, treated, level)
 
 

@@ -205,7 +205,7 @@ def _codes(labels_a: Labels, labels_b: Labels) -> tuple[Codes, Codes]:
 
 
 def refused(a: Floats, b: Floats, level: float, reason: str) -> Estimate:
-    """An estimate without an interval, and why. `a` and `b` are logs."""
+    """Make an estimate without an interval, and why. `a` and `b` are logs."""
     from contend.stats import rank_sum
     from contend.stats.samples import exp
 

@@ -32,7 +32,7 @@ MOST_CELLS = 1000
 def compare_csv(
     path: str | Path, *, baseline: str | None = None, level: float = 0.95
 ) -> list[tuple[str, Estimate]]:
-    """Each other cell against the baseline, in the order of first appearance: [(treatment, Estimate)].
+    """Compare each other cell with the baseline, in the order of first appearance: [(treatment, Estimate)].
 
     The header names the columns `cell` and `value`, and better also `block` and `order` (a number, or an
     ISO 8601 time). With two cells the baseline is the first to appear unless named; with more it must be
@@ -57,7 +57,7 @@ def compare_csv(
 
 
 def read_table(path: Path) -> Table:
-    """The rows of a CSV file (comma, semicolon or tab; UTF-8), checked. Raises BadInput, naming the line."""
+    """Read and check the rows of a CSV file (comma, semicolon or tab; UTF-8). Raises BadInput, naming the line."""
     with open_table(path) as file:
         columns = _columns(path, file.header)
         table = _at_once(file, columns) or _by_rows(file, columns)
@@ -69,22 +69,22 @@ def read_table(path: Path) -> Table:
 def _at_once(file: TableFile, columns: Mapping[str, int]) -> Table | None:
     """The table, if nothing in it needs the exact reader."""
     numbers = [columns[name] for name in ("value", "order") if name in columns]
-    found = file.columns(numbers, [columns[name] for name in ("cell", "block") if name in columns])
-    if found is None:
+    read_columns = file.columns(numbers, [columns[name] for name in ("cell", "block") if name in columns])
+    if read_columns is None:
         return None
-    values = found[columns["value"]].values
-    order = found[columns["order"]].values if "order" in columns else None
+    values = read_columns[columns["value"]].values
+    order = read_columns[columns["order"]].values if "order" in columns else None
     if not (np.isfinite(values).all() and (values > 0).all()):
         return None
     if order is not None and not np.isfinite(order).all():
         return None
-    cells, cell = _numbered(found[columns["cell"]])
+    cells, cell = _numbered(read_columns[columns["cell"]])
     if len(cells) > MOST_CELLS or any(name != name.strip() or not name for name in cells):
         return None
     block = np.zeros(len(values), dtype=np.int32)
     blocks: Sequence[Any] | npt.NDArray[Any] = ("",)
     if "block" in columns:
-        blocks, block = _numbered(found[columns["block"]])
+        blocks, block = _numbered(read_columns[columns["block"]])
         if any(name != name.strip() or not name for name in blocks if isinstance(name, str)):
             return None
     return Table(tuple(cells), cell, values, blocks, block, order)
@@ -96,12 +96,12 @@ def _numbered(column: Column) -> tuple[Sequence[Any] | npt.NDArray[Any], npt.NDA
     if column.names is None and len(kinds) > MOST_CELLS:
         return kinds, inverse.astype(np.int32)  # of so many, only whether two are the same matters
     by_first = np.argsort(first, kind="stable")
-    place = np.empty(len(kinds), dtype=np.int32)
-    place[by_first] = np.arange(len(kinds), dtype=np.int32)
+    number_of = np.empty(len(kinds), dtype=np.int32)
+    number_of[by_first] = np.arange(len(kinds), dtype=np.int32)
     names = [
         str(kind) if column.names is None else column.names[int(kind)] for kind in kinds[by_first].tolist()
     ]
-    return names, place[inverse]
+    return names, number_of[inverse]
 
 
 def _by_rows(file: TableFile, columns: Mapping[str, int]) -> Table:
@@ -132,19 +132,19 @@ def _by_rows(file: TableFile, columns: Mapping[str, int]) -> Table:
 
 def _columns(path: Path, header: list[str]) -> dict[str, int]:
     names = [name.strip().lower() for name in header]
-    found = {
+    indices = {
         column: names.index(alias)
         for column, aliases in _COLUMNS.items()
         for alias in reversed(aliases)
         if alias in names
     }
     for column in ("cell", "value"):
-        if column not in found:
+        if column not in indices:
             raise BadInput(
                 f"{path}, line 1: no column '{column}' among {short(', '.join(map(repr, header)), 500) or 'none'}",
                 hint="the header is block,cell,value and, better, order or time",
             )
-    return found
+    return indices
 
 
 def _row(
@@ -173,9 +173,9 @@ def _row(
 
 
 def _moment(text: str, where: str) -> float:
-    found = number(text)
-    if found is not None and math.isfinite(found):
-        return found
+    seconds = number(text)
+    if seconds is not None and math.isfinite(seconds):
+        return seconds
     try:
         return datetime.datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as error:

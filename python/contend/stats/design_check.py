@@ -56,7 +56,7 @@ def compare_table(table: Table, baseline: str, treatment: str, level: float = 0.
 
 
 def infer_blocks(rows: Sequence[Row]) -> list[Row] | None:
-    """Blocks for rows in time order: consecutive groups with every cell exactly once; None if there are none.
+    """Infer blocks from rows in time order: consecutive groups with every cell exactly once; None if there are none.
 
     >>> rows = [Row("", cell, 1.0) for cell in "ABBAAB"]
     >>> [row.block for row in infer_blocks(rows)]
@@ -71,7 +71,7 @@ def infer_blocks(rows: Sequence[Row]) -> list[Row] | None:
 
 
 def order_warnings(ordered: Sequence[Row], timed: bool) -> list[str]:
-    """Complaints about an order that no randomisation would have given, or that the rows do not tell.
+    """Warn of an order that no randomisation would have given, or that the rows do not tell.
 
     ordered: two cells' rows in the order of measurement, if they are `timed`; else as in the file.
     """

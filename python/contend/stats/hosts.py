@@ -21,7 +21,7 @@ METHOD = "geometric mean of the hosts' ratios, t interval over hosts"
 
 
 def over_hosts(ratios: Sequence[Estimate | float], level: float = 0.95) -> Estimate:
-    """The ratio over hosts from each host's own ratio; fewer than LEAST_HOSTS: verdict "refused".
+    """Estimate the ratio over hosts from each host's own ratio; fewer than LEAST_HOSTS: verdict "refused".
 
     The hosts should be a sample of those the statement is about. Raises BadInput for ratios not above 0.
 

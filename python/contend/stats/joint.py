@@ -40,7 +40,7 @@ def joint(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Estimate:
-    """`of` the centres of independent samples, with its interval. Same seed, same interval.
+    """Estimate a function `of` the centres of independent samples, with its interval. Same seed, same interval.
 
     samples: each of shape (units, columns), finite. of: takes for each sample its centres, shape (…, columns), and gives
     the figure, shape (…). null: the value of no effect, for the verdict; None for a level. `n` is that of the smallest
@@ -72,24 +72,24 @@ def joint(
 
 def centres(sample: Floats) -> Floats:
     """Hodges–Lehmann medians of the columns: (units, columns) → (columns,)."""
-    found: Floats = np.median(walsh_averages(sample.T), axis=-1)
-    return found
+    medians: Floats = np.median(walsh_averages(sample.T), axis=-1)
+    return medians
 
 
 def resampled(sample: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Hodges–Lehmann medians of resampled units, whole units at a time: (units, columns) → (resamples, columns)."""
     n, columns = sample.shape
     per_chunk = max(1, _CHUNK_VALUES // (columns * n * (n + 1) // 2))
-    found = np.empty((resamples, columns))
+    medians = np.empty((resamples, columns))
     for start in range(0, resamples, per_chunk):
         stop = min(start + per_chunk, resamples)
         units = rng.integers(0, n, (stop - start, n))
-        found[start:stop] = np.median(walsh_averages(np.swapaxes(sample[units], 1, 2)), axis=-1)
-    return found
+        medians[start:stop] = np.median(walsh_averages(np.swapaxes(sample[units], 1, 2)), axis=-1)
+    return medians
 
 
 def expanded(values: Floats, centre: float, n: int, level: float) -> tuple[float, float]:
-    """Expanded percentiles of a resampled value, never without the value itself. n: units."""
+    """Expanded percentile interval of a resampled value, which always covers the value itself. n: units."""
     wider = math.sqrt(n / (n - 1)) * t_quantile((1 + level) / 2, n - 1)
     tail = NormalDist().cdf(-wider)
     low, high = np.quantile(values, [tail, 1 - tail])

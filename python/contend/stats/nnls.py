@@ -9,7 +9,8 @@ Floats = npt.NDArray[np.float64]
 
 
 def nnls(a: Floats, b: Floats) -> Floats:
-    """x ≥ 0 of shape (columns,) with the least ‖a x - b‖, for `a` of shape (rows, columns) and `b` of (rows,).
+    """Solve non-negative least squares: x ≥ 0 of shape (columns,) with the least ‖a x - b‖, for `a` of shape (rows,
+    columns)
 
     The active-set method of Lawson & Hanson, Solving Least Squares Problems (1974), ch. 23, on the normal equations as
     Bro & de Jong, J. Chemometrics 11 (1997) 393, have it: columns are few here and rows are no more than some dozens.

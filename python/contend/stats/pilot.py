@@ -38,7 +38,7 @@ class Spikes:
 
     @property
     def share(self) -> float:
-        """0 … 1; 0 of no runs."""
+        """Share of runs that are spikes, 0–1; 0 without runs."""
         return self.spikes / self.runs if self.runs else 0.0
 
     @property
@@ -62,7 +62,7 @@ def spikes(values_by_group: Mapping[str, Sequence[float]]) -> Spikes:
     residuals = [x - np.median(x) for x in (logs(v, group) for group, v in values_by_group.items())]
     up = _above(residuals)
     down = _above([-r for r in residuals])
-    most = max(up, down, key=lambda found: sum(int(f.sum()) for f in found))
+    most = max(up, down, key=lambda flags: sum(int(f.sum()) for f in flags))
     return Spikes(
         sum(len(f) for f in most),
         sum(int(f.sum()) for f in most),
@@ -78,7 +78,7 @@ def _above(residuals: Sequence[Floats]) -> list[npt.NDArray[np.bool_]]:
 
 
 def choose_design(seen: Spikes) -> str:
-    """'blocks of 8' (4 baseline and 4 treatment runs in random order) or 'pairs'.
+    """Choose 'blocks of 8' (4 baseline and 4 treatment runs in random order) or 'pairs'.
 
     Blocks of 8 for spikes that come by themselves: above SPIKY_SHARE of the runs, two at least, and in a row no more
     often than chance would have it. One spike in four runs shows nothing. Spikes in a row are a neighbour that comes and

@@ -118,12 +118,12 @@ class Curve(Shape):
         The noise of each size is known from its blocks, so -2 log likelihood is the weighted sum of squares.
         """
         count = self.n * len(self.sizes)
-        found = []
+        columns = []
         for m in self._maps:
             gaps = centres - centres @ m.hat.T
             k = m.parameters
-            found.append((gaps**2 / self._noise).sum(axis=-1) + 2 * k + 2 * k * (k + 1) / (count - k - 1))
-        return np.stack(found, axis=-1)
+            columns.append((gaps**2 / self._noise).sum(axis=-1) + 2 * k + 2 * k * (k + 1) / (count - k - 1))
+        return np.stack(columns, axis=-1)
 
     @property
     @computed
@@ -172,10 +172,12 @@ class Curve(Shape):
         """
         if not size > 0:
             raise BadInput(f"a size of {size!r} CPUs", hint="above 0")
-        told = self._at(size)
-        if not self.doubt or told.verdict == "refused":
-            return told
-        return replace(told, low=0.0, high=math.inf, verdict="refused", warnings=(*self.warnings, self.doubt))
+        estimate = self._at(size)
+        if not self.doubt or estimate.verdict == "refused":
+            return estimate
+        return replace(
+            estimate, low=0.0, high=math.inf, verdict="refused", warnings=(*self.warnings, self.doubt)
+        )
 
     def _at(self, size: float) -> Estimate:
         """As `at`, whatever the doubt."""
@@ -260,7 +262,8 @@ class NoCurve(Shape):
 def curves(
     cells: Sequence[SizeCell], *, level: float = 0.95, seed: int = 0, resamples: int = 2000
 ) -> tuple[Curve | NoCurve, ...]:
-    """A curve for each series of cells that differ in size only. Each has its own `level`: descriptions make no table."""
+    """Fit a curve to each series of cells that differ in size only. Each has its own `level`: descriptions make no
+    table."""
     result: list[Curve | NoCurve] = []
     for key, group in by_series(cells).items():
         try:
@@ -271,7 +274,7 @@ def curves(
 
 
 def curve(cells: Sequence[SizeCell], *, level: float = 0.95, seed: int = 0, resamples: int = 2000) -> Curve:
-    """The curve through cells that differ in size only. Same seed, same curve.
+    """Fit a curve through cells that differ in size only. Same seed, same curve.
 
     Raises NoVerdict for fewer than three sizes, or blocks than an interval needs; BadInput for cells of two series.
 

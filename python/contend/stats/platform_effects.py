@@ -95,7 +95,7 @@ def effects(
     seed: int = 0,
     randomisations: int = 4000,
 ) -> tuple[Effect, ...]:
-    """Every effect of these kinds that the cells hold, in the order of `kinds`.
+    """Estimate every effect of these kinds that the cells hold, in the order of `kinds`.
 
     pieces: application that does many small pieces at once → the one that does the same work as a whole. networks:
     application behind a network pair → the same over loopback. pairs: of provisionings; none: vanilla over pinned. Effects
@@ -120,8 +120,8 @@ def effects(
         beside = networks if kind == "network" else pieces
         quotients = list(dict.fromkeys(_quotients(kind, table, series, beside or {}, pairs or {})))
         arms = {q: _arms(q, table) for q in quotients}
-        found = together(arms, level, seed, randomisations)
-        result += [Effect(kind, *q, found[q]) for q in quotients]
+        estimates = together(arms, level, seed, randomisations)
+        result += [Effect(kind, *q, estimates[q]) for q in quotients]
     return tuple(result)
 
 
@@ -149,11 +149,11 @@ def _quotients(
         """The setting that this one is divided by in effects of pinning, of pieces or of a network."""
         if kind.endswith(("pieces", "network")):
             other = beside.get(setting.application)
-            found = None if other is None else replace(setting, application=other)
+            counterpart = None if other is None else replace(setting, application=other)
         else:
             how = pinned.get(setting.provisioning)
-            found = None if how is None else replace(setting, provisioning=how)
-        return found if found in table else None
+            counterpart = None if how is None else replace(setting, provisioning=how)
+        return counterpart if counterpart in table else None
 
     alike = list(ones.values()) if kind == "PTO" else list(table)
     for setting in alike:

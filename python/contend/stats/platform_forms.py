@@ -41,9 +41,9 @@ class FittedForm:
 
 
 def fitted_forms(chr_: Floats, noise: Floats) -> tuple[FittedForm, ...]:
-    """Weighted least squares of every form, as matrices, of sizes with these CHR and variances."""
+    """Fit every form by weighted least squares, as matrices, for sizes with these CHR and variances."""
     root = 1 / np.sqrt(noise)
-    found = []
+    fitted = []
     for form, exponents in EXPONENTS.items():
         if form == POWER and len(chr_) < FOR_POWER:
             continue
@@ -52,12 +52,12 @@ def fitted_forms(chr_: Floats, noise: Floats) -> tuple[FittedForm, ...]:
             # By singular values: at small CHR the normal equations of large exponents lose all digits.
             solve = np.asarray(np.linalg.pinv(design * root[:, None]) * root, dtype=np.float64)
             parameters = design.shape[1] + (form == POWER)
-            found.append(FittedForm(form, exponent, parameters, solve, design @ solve))
-    return tuple(found)
+            fitted.append(FittedForm(form, exponent, parameters, solve, design @ solve))
+    return tuple(fitted)
 
 
 def design_of(exponent: float | None, chr_: Floats) -> Floats:
-    """Columns 1 and f: (sizes,) → (sizes, 1 or 2)."""
+    """Design matrix with columns 1 and f: (sizes,) → (sizes, 1 or 2)."""
     ones = np.ones_like(chr_)
     if exponent is None:
         return ones[:, None]

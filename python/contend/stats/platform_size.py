@@ -102,9 +102,9 @@ class SizeCell:
             array = np.array(values, dtype=np.float64)
             bad = np.flatnonzero((array <= 0) | np.isinf(array))
             if array.ndim != 1 or not array.size or bad.size:
-                told = f"{array[bad[0]]:g} in block {bad[0]}" if bad.size else f"shape {array.shape}"
+                problem = f"{array[bad[0]]:g} in block {bad[0]}" if bad.size else f"shape {array.shape}"
                 raise BadInput(
-                    f"{self.setting}: {arm}: {told}",
+                    f"{self.setting}: {arm}: {problem}",
                     hint="one value above 0 a block, NaN where a trial gave none",
                 )
             arrays.append(array)
@@ -194,7 +194,7 @@ class Decomposition(Shape):
 def overheads(
     cells: Sequence[SizeCell], *, level: float = 0.95, seed: int = 0, randomisations: int = 4000
 ) -> tuple[Overhead, ...]:
-    """Overhead ratio of every cell, in the order given; all intervals hold together with probability `level`.
+    """Estimate the overhead ratio of every cell, in the order given; all intervals are simultaneous at `level`.
 
     Each is the Hodges–Lehmann median of the log ratios within blocks; fewer than 6 blocks (at 95 %) carry no interval,
     verdict "too few". One call is one table: cells of several applications may be handed over together, those of
@@ -210,8 +210,8 @@ def overheads(
     """
     table = by_setting(cells)
     arms = {setting: (np.array(c.baseline), np.array(c.values)) for setting, c in table.items()}
-    found = together(arms, level, seed, randomisations)
-    return tuple(Overhead(setting, found[setting]) for setting in table)
+    estimates = together(arms, level, seed, randomisations)
+    return tuple(Overhead(setting, estimates[setting]) for setting in table)
 
 
 def decompositions(
@@ -223,7 +223,7 @@ def decompositions(
     emulated: Collection[str] = EMULATED,
     randomisations: int = 4000,
 ) -> tuple[Decomposition, ...]:
-    """PTO and PSO of every application, platform, provisioning and host among the cells, in their order.
+    """Split overheads into PTO and PSO for every application, platform, provisioning and host, in their order.
 
     PTO is the ratio of the cell nearest to CHR = 1, and refused where none has at least NEAR_ONE. Where that cell has
     not all of the host, PTO carries a warning: it holds what the last few CPUs do to PSO. PSO of a size is its ratio
@@ -252,7 +252,7 @@ def decompositions(
             continue
         arms[one.setting] = (np.array(one.baseline), np.array(one.values))
         arms |= {c.setting: (one.ratios, c.ratios) for c in group if c is not one}
-    found = together(arms, level, seed, randomisations)
+    estimates = together(arms, level, seed, randomisations)
     result = []
     for key, group in groups.items():
         one, standing = ones[key], _standing(key, claimed)
@@ -260,8 +260,8 @@ def decompositions(
             pto = _refused(group, level)
             pso: tuple[SizeOverhead, ...] = ()
         else:
-            pto = _warned(one.setting, found[one.setting])
-            pso = tuple(SizeOverhead(c.setting, found[c.setting]) for c in group if c is not one)
+            pto = _warned(one.setting, estimates[one.setting])
+            pso = tuple(SizeOverhead(c.setting, estimates[c.setting]) for c in group if c is not one)
         spare = _spare(group) if key[1] in emulated else None
         at_one = None if one is None else one.setting
         result.append(Decomposition(*key, standing, at_one, pto, spare, pso))
@@ -273,7 +273,7 @@ Series = tuple[str, str, str, float]
 
 
 def by_setting(cells: Sequence[SizeCell]) -> dict[Setting, SizeCell]:
-    """Raises BadInput for two cells of one setting."""
+    """Cells by setting. Raises BadInput for two cells of one setting."""
     table: dict[Setting, SizeCell] = {}
     for cell in cells:
         if cell.setting in table:
@@ -285,7 +285,7 @@ def by_setting(cells: Sequence[SizeCell]) -> dict[Setting, SizeCell]:
 
 
 def by_series(cells: Sequence[SizeCell]) -> dict[Series, list[SizeCell]]:
-    """Cells that differ in nothing but size, smallest first. Raises BadInput."""
+    """Group cells that differ in nothing but size, smallest first. Raises BadInput."""
     groups: dict[Series, list[SizeCell]] = {}
     for s, cell in by_setting(cells).items():
         groups.setdefault((s.application, s.platform, s.provisioning, s.host_cpus), []).append(cell)
@@ -302,7 +302,7 @@ def by_series(cells: Sequence[SizeCell]) -> dict[Series, list[SizeCell]]:
 def together(
     arms: Mapping[Key, tuple[Floats, Floats]], level: float, seed: int, randomisations: int
 ) -> dict[Key, Estimate]:
-    """Intervals of one table; nothing for an empty one."""
+    """Estimate simultaneous intervals of one table; nothing for an empty one."""
     if not arms:
         return {}
     return simultaneous(arms, level, seed, randomisations=randomisations)

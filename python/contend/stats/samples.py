@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def check_level(level: float) -> float:
-    """The confidence level, if it is one. Raises BadInput."""
+    """Check a confidence level. Raises BadInput."""
     if not 0 < level < 1:
         raise BadInput(f"level {level!r} is not between 0 and 1", hint="0.95 means a 95 % interval")
     return level

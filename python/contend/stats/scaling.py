@@ -84,12 +84,12 @@ class Line:
 
     @cached_property
     def slope(self) -> Estimate:
-        """Per extra job."""
+        """Estimated increase per extra job."""
         return self._coefficient(1, f"{self.unit} per job")
 
     @cached_property
     def start(self) -> Estimate:
-        """Where the line begins, at N = 0."""
+        """Estimated value of the line at N = 0."""
         return self._coefficient(0, self.unit)
 
     def _coefficient(self, at: int, unit: str) -> Estimate:
@@ -107,13 +107,13 @@ class Line:
         return float(self._beta[0] + self._beta[1] * jobs)
 
     def mean_at(self, jobs: float) -> Estimate:
-        """Where the line itself is there, whatever one storm does."""
+        """Estimated mean at that N, whatever one storm does."""
         x, value = np.array([1.0, jobs]), self.value_at(jobs)
         half = self._t * math.sqrt(float(x @ self._covariance @ x))
         return self._estimate(value, value - half, value + half, self.unit, METHOD)
 
     def at(self, jobs: float, furthest: float = FURTHEST) -> Estimate:
-        """Predict what one more storm of so many jobs would measure: a prediction interval over storms.
+        """Predict what one more storm with that many jobs would measure: a prediction interval over storms.
 
         Refused (verdict, and no interval) beyond `furthest` times the largest N measured.
         """
@@ -125,7 +125,7 @@ class Line:
         return self._estimate(value, value - half, value + half, self.unit, method)
 
     def breaks(self, limit: float, furthest: float = FURTHEST) -> Estimate:
-        """The N from which on a storm takes longer than `limit`, in jobs.
+        """Estimate the N, in jobs, from which on a storm takes longer than `limit`.
 
         The interval has every N at which one storm may be the first to break it, by the prediction interval. Refused
         where the line does not rise for certain, or meets the limit beyond `furthest` times the largest N measured.
@@ -133,8 +133,8 @@ class Line:
         method, most = f"{METHOD}; inverse prediction of one storm", float(self.jobs.max())
         if not self.slope.low > 0:
             slope = self.slope
-            told = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
-            return self._estimate(math.inf, 0, math.inf, "jobs", method, "refused", told)
+            reason = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
+            return self._estimate(math.inf, 0, math.inf, "jobs", method, "refused", reason)
         value = (limit - float(self._beta[0])) / float(self._beta[1])
         end = furthest * most
         if value > end:
@@ -160,7 +160,8 @@ class Line:
 
     @cached_property
     def check(self) -> HeldOut | None:
-        """None where less than three sizes, or three storms, would be left to fit."""
+        """The line refitted without the largest N; None where fewer than three sizes, or three storms, would be left to
+        fit."""
         largest = float(self.jobs.max())
         kept = self.jobs < largest
         if kept.sum() < _LEAST_STORMS or len(set(self.jobs[kept])) < _LEAST_SIZES:
@@ -171,7 +172,7 @@ class Line:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of its own check."""
+        """Warnings of the line's own check."""
         check = self.check
         if check is None:
             return (
@@ -192,7 +193,7 @@ METHOD = "straight line by relative least squares over storms, Student's t"
 def line(
     points: Sequence[tuple[float, float]], unit: str, level: float = 0.95, *, part_of: Line | None = None
 ) -> Line:
-    """The straight line through (jobs, value) of each storm, values ≥ 0.
+    """Fit a straight line through (jobs, value) of each storm, values ≥ 0.
 
     Errors are taken as a part of the fitted value (iteratively reweighted), or of that of `part_of`, a line through
     the same storms: the lines of all parts of a whole then add up to its own. Raises BadInput for fewer than three
@@ -239,12 +240,13 @@ def _reweighted(design: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _least_squares(design: Floats, values: Floats, scale: Floats) -> Floats:
-    found, *_ = np.linalg.lstsq(design / scale[:, None], values / scale, rcond=None)
-    return np.asarray(found, dtype=np.float64)
+    solution, *_ = np.linalg.lstsq(design / scale[:, None], values / scale, rcond=None)
+    return np.asarray(solution, dtype=np.float64)
 
 
 def crossing(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where the rising f meets 0 between low and high; low where it is above there, inf where it is below at high."""
+    """Find where the rising f meets 0 between low and high; low where it is above there, inf where it is below at
+    high."""
     if f(low) >= 0:
         return low
     if f(high) < 0:
@@ -317,7 +319,7 @@ class BatchLaw:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(f"{name}: {told}" for name, of in self.lines.items() for told in of.warnings)
+        return tuple(f"{name}: {warning}" for name, of in self.lines.items() for warning in of.warnings)
 
 
 def _influence(of: Line) -> Floats:
@@ -329,7 +331,7 @@ def _influence(of: Line) -> Floats:
 
 
 def batch_law(storms: Sequence[StormTimes], level: float = 0.95) -> BatchLaw:
-    """The batch law of storms of several sizes. Raises BadInput as `line` does.
+    """Fit the batch law to storms of several sizes. Raises BadInput as `line` does.
 
     >>> law = batch_law([StormTimes(n, 50 + 5.1 * n, 50 + 9 * n, 50.5 + 10 * n) for n in (4, 8, 16, 32)])
     >>> round(law.demand.value, 2), round(law.order.value, 2)

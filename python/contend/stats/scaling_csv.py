@@ -21,7 +21,7 @@ MOST_POINTS = 1_000_000
 
 
 def read_points(path: Path) -> list[tuple[float, float]]:
-    """(jobs, value) of each row. Raises BadInput, naming the line."""
+    """Read (jobs, value) of each row. Raises BadInput, naming the line."""
     with open_table(path) as file:
         names = [name.strip().lower() for name in file.header]
         for column in _COLUMNS:
@@ -44,7 +44,7 @@ def read_points(path: Path) -> list[tuple[float, float]]:
 
 
 def _point(path: Path, number: int, cells: list[str], at: list[int]) -> tuple[float, float]:
-    found = []
+    values = []
     for column, index in zip(_COLUMNS, at, strict=True):
         text = cells[index].strip() if index < len(cells) else ""
         try:
@@ -56,10 +56,10 @@ def _point(path: Path, number: int, cells: list[str], at: list[int]) -> tuple[fl
                 f"{path}, line {number}: {column} '{short(text)}' is not a number above 0",
                 hint="jobs like 16, a value like 1.25, no unit",
             )
-        found.append(value)
-    if found[0] != int(found[0]):
-        raise BadInput(f"{path}, line {number}: {found[0]:g} jobs", hint="jobs are counted: 16")
-    return found[0], found[1]
+        values.append(value)
+    if values[0] != int(values[0]):
+        raise BadInput(f"{path}, line {number}: {values[0]:g} jobs", hint="jobs are counted: 16")
+    return values[0], values[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Screening:
 
 
 def terms(levels: Sequence[int]) -> int:
-    """How many coefficients the model of such factors has: as many points are needed at least.
+    """Number of coefficients of the model of such factors: at least as many points are needed.
 
     >>> terms((5, 5, 2, 4, 2))
     24
@@ -45,7 +45,7 @@ def terms(levels: Sequence[int]) -> int:
 
 
 def screening(factors: Sequence[Sequence[float]], runs: int, seed: int = 0) -> Screening:
-    """A D-optimal choice of `runs` points. factors: of each the coded values of its levels, like (-1, 0, 1).
+    """Choose `runs` points, D-optimal. factors: of each the coded values of its levels, like (-1, 0, 1).
 
     The same seed gives the same points, in no order. Raises BadInput for fewer runs than coefficients; more than there
     are points gives the full factorial.
@@ -71,9 +71,9 @@ def _screening(factors: tuple[tuple[float, ...], ...], runs: int, seed: int) -> 
         chosen = list(range(len(every)))
     else:
         rng = np.random.default_rng(seed)
-        found = [_exchanged(model, _start(model, runs, rng)) for _ in range(_STARTS)]
-        best = int(np.argmax([_log_determinant(model[rows]) for rows in found]))
-        chosen = sorted(found[best])
+        designs = [_exchanged(model, _start(model, runs, rng)) for _ in range(_STARTS)]
+        best = int(np.argmax([_log_determinant(model[rows]) for rows in designs]))
+        chosen = sorted(designs[best])
     rows = model[chosen]
     efficiency = float(np.exp(_log_determinant(rows) / model.shape[1]) / len(chosen))
     return Screening(
@@ -85,10 +85,10 @@ def aliasing(factors: Sequence[Sequence[float]], points: Sequence[Sequence[int]]
     """The largest absolute correlation between two factors' coded values over these points."""
     coded = [np.array([f[p[i]] for p in points]) for i, f in enumerate(factors)]
     varied = [c - c.mean() for c in coded if np.ptp(c) > 0]
-    found = [
+    correlations = [
         abs(float(a @ b)) / float(np.sqrt((a @ a) * (b @ b))) for a, b in itertools.combinations(varied, 2)
     ]
-    return round(max(found, default=0.0), 12)
+    return round(max(correlations, default=0.0), 12)
 
 
 def _model(factors: Sequence[Sequence[float]], every: Sequence[tuple[int, ...]]) -> Floats:

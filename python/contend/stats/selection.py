@@ -91,14 +91,14 @@ def _selected(
     at_most: Callable[[float], int], ranks: Sequence[int], low: float, high: float, count: int
 ) -> Floats:
     """One search a rank; neighbours, as the two middle ranks of an even count, begin where the last one ended."""
-    found: dict[int, float] = {}
+    by_rank: dict[int, float] = {}
     for rank in sorted(set(ranks)):
-        known = found.get(rank - 1)
+        known = by_rank.get(rank - 1)
         if known is not None and at_most(known) > rank:  # a tie, or rounding
-            found[rank] = known
+            by_rank[rank] = known
             continue
-        found[rank] = _search(at_most, rank, low, high, count)
-    return np.array([found[rank] for rank in ranks])
+        by_rank[rank] = _search(at_most, rank, low, high, count)
+    return np.array([by_rank[rank] for rank in ranks])
 
 
 def _search(at_most: Callable[[float], int], rank: int, low: float, high: float, count: int) -> float:

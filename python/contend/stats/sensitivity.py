@@ -95,15 +95,15 @@ class Model:
         """The injector's intensity, %, that slows the probe as much: (N, R) → (N, R); NaN without a scale, and as many
         times 100 as it is the slowdown at 100 where it is beyond that.
         """
-        found = np.full(pressure.shape, np.nan)
+        intensities = np.full(pressure.shape, np.nan)
         levels = np.array((0.0, *self.intensities))
         for r in np.flatnonzero(self.usable):
             top = self.scale[r, -1]
             # Rising, or the inverse is none: a flat stretch gives its lower end.
             rise = self.scale[r] + 1e-12 * np.arange(len(levels))
             within = np.interp(np.maximum(pressure[:, r], 0.0), rise, levels)
-            found[:, r] = np.where(pressure[:, r] > top, levels[-1] * pressure[:, r] / top, within)
-        return found
+            intensities[:, r] = np.where(pressure[:, r] > top, levels[-1] * pressure[:, r] / top, within)
+        return intensities
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class Forecast:
 
     def top(self) -> npt.NDArray[np.intp]:
         """The resource that slows each pair most: (W, W)."""
-        found: npt.NDArray[np.intp] = np.argmax(self.parts, axis=2)
-        return found
+        resources: npt.NDArray[np.intp] = np.argmax(self.parts, axis=2)
+        return resources
 
 
 def centre(x: Floats) -> Floats:
@@ -155,16 +155,16 @@ def centre(x: Floats) -> Floats:
     """
     averages = walsh_averages(x)
     if not np.isnan(averages).any():
-        found: Floats = np.median(averages, axis=-1)
-        return found
-    found = np.full(averages.shape[:-1], np.nan)
+        medians: Floats = np.median(averages, axis=-1)
+        return medians
+    medians = np.full(averages.shape[:-1], np.nan)
     some = ~np.isnan(averages).all(axis=-1)
-    found[some] = np.nanmedian(averages[some], axis=-1)
-    return found
+    medians[some] = np.nanmedian(averages[some], axis=-1)
+    return medians
 
 
 def fit(intensities: tuple[float, ...], of: Centres) -> Model:
-    """The curves of every workload. Cells that were not measured are left out of the equations."""
+    """Fit the curves of every workload. Cells that were not measured are left out of the equations."""
     resources = of.calibration.shape[0]
     own = of.calibration[np.arange(resources), np.arange(resources)]  # (R, L)
     scale = np.hstack([np.zeros((resources, 1)), _monotone(np.nan_to_num(own))])
@@ -189,8 +189,8 @@ def _pieces(pressure: Floats, knots: Floats, usable: Bools) -> Floats:
     ends = knots[None]
     starts = np.concatenate([np.zeros((1, len(knots), 1)), ends[..., :-1]], axis=2)
     with np.errstate(invalid="ignore"):
-        found: Floats = np.clip(np.maximum(pressure, 0.0)[:, :, None] - starts, 0.0, ends - starts)
-    return np.where(usable[None, :, None], found, 0.0)
+        lengths: Floats = np.clip(np.maximum(pressure, 0.0)[:, :, None] - starts, 0.0, ends - starts)
+    return np.where(usable[None, :, None], lengths, 0.0)
 
 
 def _smoothing(table: Floats, shape: tuple[int, ...]) -> Floats:
@@ -212,7 +212,7 @@ def _monotone(rows: Floats) -> Floats:
     >>> _monotone(np.array([[0.1, 0.4, 0.2, 0.5]])).round(3).tolist()
     [[0.1, 0.3, 0.3, 0.5]]
     """
-    found = np.empty_like(rows)
+    fitted = np.empty_like(rows)
     n = rows.shape[1]
     total = np.hstack([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)])
     for i in range(n):
@@ -220,12 +220,12 @@ def _monotone(rows: Floats) -> Floats:
             np.min([(total[:, k + 1] - total[:, j]) / (k + 1 - j) for k in range(i, n)], axis=0)
             for j in range(i + 1)
         ]
-        found[:, i] = np.max(means, axis=0)
-    return np.maximum(found, 0.0)
+        fitted[:, i] = np.max(means, axis=0)
+    return np.maximum(fitted, 0.0)
 
 
 def row_and_column(pairs: Floats, known: Bools) -> Floats:
-    """The baseline: a row effect + a column effect, least squares over the `known` of (W, W) log slowdowns.
+    """Fit the baseline: a row effect + a column effect, least squares over the `known` of (W, W) log slowdowns.
 
     NaN where a row or a column has none that is known.
     """
@@ -243,14 +243,14 @@ def row_and_column(pairs: Floats, known: Bools) -> Floats:
 
 
 def predict(model: Model, pressure: Floats) -> Floats:
-    """(W, N) log slowdowns beside neighbours of these pressures (N, R); NaN where one of them is not known."""
-    found: Floats = model.parts(np.nan_to_num(pressure)).sum(axis=2)
-    found[:, np.logical_or.reduce(np.isnan(pressure[:, model.usable]), axis=1)] = np.nan
-    return found
+    """Predict (W, N) log slowdowns beside neighbours of these pressures (N, R); NaN where one of them is not known."""
+    slowdowns: Floats = model.parts(np.nan_to_num(pressure)).sum(axis=2)
+    slowdowns[:, np.logical_or.reduce(np.isnan(pressure[:, model.usable]), axis=1)] = np.nan
+    return slowdowns
 
 
 def forecast(measured: Measured, *, level: float, seed: int, resamples: int = RESAMPLES) -> Forecast:
-    """Every pair, predicted, with its interval; and whether that may be called a forecast."""
+    """Predict every pair with its interval, and decide whether that may be called a forecast."""
     blocks = measured.pairs.shape[-1]
     centres = measured.resampled(np.arange(blocks))
     model = fit(measured.intensities, centres)
@@ -268,12 +268,12 @@ def forecast(measured: Measured, *, level: float, seed: int, resamples: int = RE
     harder = np.quantile(excess, 0.025, axis=0) > 0
     beyond: Bools = np.logical_or.reduce(harder[None] & (parts > 0.01), axis=2)
     baseline = row_and_column(centres.pairs, ~measured.held_out)
-    ours, theirs, advantage, refused = judge(predicted, baseline, centres.pairs, measured.held_out, level)
+    own, theirs, advantage, refused = judge(predicted, baseline, centres.pairs, measured.held_out, level)
     if not model.usable.any():
         refused = "no injector slows its own probe here by 2 %: there is no scale for any resource"
     return Forecast(
         model, predicted, low, high, reached, parts, model.intensity(centres.pressure), centres.pressure,
-        beyond, centres.pairs, baseline, ours, theirs, advantage, refused,
+        beyond, centres.pairs, baseline, own, theirs, advantage, refused,
     )  # fmt: skip
 
 
@@ -299,7 +299,8 @@ def _interval(
 def judge(
     predicted: Floats, baseline: Floats, pairs: Floats, held_out: Bools, level: float
 ) -> tuple[Errors | None, Errors | None, Estimate, str]:
-    """The errors of both on the held-out pairs, their difference, and why this is no forecast; "" where it is one.
+    """Compare the errors of both on the held-out pairs: each error, their difference, and why this is no forecast (""
+    if it is).
 
     A forecast is nearer where a signed-rank interval, over the held-out pairs, of the difference of both absolute errors
     (log) lies below 0. Pairs share workloads, so it is rather too narrow.
@@ -312,7 +313,7 @@ def judge(
     if not n:
         none = Estimate(math.nan, -math.inf, math.inf, "log", 0, level, method, "too few")
         return None, None, none, "no held-out pair was measured: nobody knows how far off the forecast is"
-    ours, theirs = _errors(predicted[use], pairs[use]), _errors(baseline[use], pairs[use])
+    own, theirs = _errors(predicted[use], pairs[use]), _errors(baseline[use], pairs[use])
     gaps = np.abs(predicted[use] - pairs[use]) - np.abs(baseline[use] - pairs[use])
     value, low, high = signed_rank.estimate(gaps, level)
     verdict = "lower" if high < 0 else "higher" if low > 0 else "no detectable effect"
@@ -329,7 +330,7 @@ def judge(
         refused = (
             "its errors on the held-out pairs are not shown to be smaller than a row and column effect's"
         )
-    return ours, theirs, Estimate(value, low, high, "log", n, level, method, verdict), refused
+    return own, theirs, Estimate(value, low, high, "log", n, level, method, verdict), refused
 
 
 def _errors(predicted: Floats, measured: Floats) -> Errors:

@@ -87,13 +87,13 @@ def intervals_at_cut(differences: Floats, drop: int) -> tuple[Floats, Floats, Fl
     count = n * (n + 1) // 2
     ranks = [(count - 1) // 2, count // 2, max(drop, 0), count - 1 - max(drop, 0)]
     if differences.ndim == 1 and count > DIRECT:
-        found = select_walsh(differences, ranks)
+        statistics = select_walsh(differences, ranks)
     else:
-        found = order_statistics(walsh_averages(differences), ranks)
-    centre = (found[..., 0] + found[..., 1]) / 2
+        statistics = order_statistics(walsh_averages(differences), ranks)
+    centre = (statistics[..., 0] + statistics[..., 1]) / 2
     if drop < 0:
         return centre, np.full_like(centre, -np.inf), np.full_like(centre, np.inf)
-    return centre, found[..., 2], found[..., 3]
+    return centre, statistics[..., 2], statistics[..., 3]
 
 
 def estimate(differences: Floats, level: float = 0.95) -> tuple[float, float, float]:

@@ -91,8 +91,8 @@ def simultaneous(
             low, high = -math.inf, math.inf
             warnings += (f"{n} blocks: an interval at level {level:g} needs {signed_rank.smallest_n(level)}",)
         elif margin is None:
-            found = signed_rank.intervals_at_cut(d, signed_rank.cut(n, own_level))
-            centre, low, high = (float(v) for v in found)
+            interval = signed_rank.intervals_at_cut(d, signed_rank.cut(n, own_level))
+            centre, low, high = (float(v) for v in interval)
         else:
             shift, scale = (float(v) for v in _shift_and_scale(d))
             reach = margin * scale if scale else 0.0

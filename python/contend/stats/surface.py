@@ -51,7 +51,7 @@ class Surface(Shape):
     explained: Annotated[float, "share of the variance of such points that is predicted"]
 
     def at(self, point: Sequence[float], level: float = 0.95) -> Prediction:
-        """The fitted logarithm there, with the interval of its mean. point: coded, one value a factor."""
+        """Estimate the logarithm there, with the interval of its mean. point: coded, one value a factor."""
         row = _rows([point], self.powers)[0]
         value = float(row @ self.coefficients)
         reach = t_quantile(0.5 + level / 2, self.df) * float(np.sqrt(max(0.0, row @ self.spread @ row)))

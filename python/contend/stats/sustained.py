@@ -73,7 +73,7 @@ class Usl:
         return self._per(2)
 
     def at(self, jobs: float) -> Estimate:
-        """Jobs per second that one more run at this N would measure."""
+        """Predict the jobs per second that one more run at this N would measure."""
         x = _row(jobs)
         cost = float(x @ self._beta)
         half = self._t * math.sqrt(float(x @ self._covariance @ x) + (self._relative * cost) ** 2)
@@ -84,20 +84,20 @@ class Usl:
 
     @cached_property
     def peak(self) -> Estimate:
-        """The N of most throughput, sqrt((1 - sigma) / kappa). Refused where the range of N does not show that there is
-        one: the interval of kappa holds 0, or the peak lies beyond twice the largest N."""
+        """Estimate the N of most throughput, sqrt((1 - sigma) / kappa). Refused where the range of N does not show that
+        there is one: the interval of kappa holds 0, or the peak lies beyond twice the largest N."""
         kappa, sigma = self.coherency, self.contention
         most = float(self.jobs.max())
-        told = ""
+        reason = ""
         value = math.inf
         if kappa.value > 0 and sigma.value < 1:
             value = math.sqrt((1 - sigma.value) / kappa.value)
         if kappa.verdict != "higher":
-            told = f"throughput does not bend down for certain up to N = {most:.0f}: measure larger N"
+            reason = f"throughput does not bend down for certain up to N = {most:.0f}: measure larger N"
         elif value > 2 * most:
-            told = f"a peak at N = {value:.0f} is beyond twice the largest N measured ({most:.0f})"
-        if told:
-            return self._estimate(value, 0, math.inf, "jobs", "refused", told)
+            reason = f"a peak at N = {value:.0f} is beyond twice the largest N measured ({most:.0f})"
+        if reason:
+            return self._estimate(value, 0, math.inf, "jobs", "refused", reason)
         low = math.sqrt(max(1 - min(sigma.high, 1.0), 0.0) / kappa.high)
         high = math.sqrt((1 - sigma.low) / kappa.low)
         return self._estimate(value, low, high, "jobs")
@@ -108,7 +108,7 @@ def _row(jobs: float) -> Floats:
 
 
 def usl(points: Sequence[tuple[float, float]], load: Load, level: float = 0.95) -> Usl:
-    """The law through (N, jobs per second) of each run.
+    """Fit the universal scalability law through (N, jobs per second) of each run.
 
     Raises NoVerdict for what is no sustained load, or a range of N that cannot determine it; BadInput for values that
     are none.
@@ -172,7 +172,7 @@ class Closed:
         return (self.demand.value + self.elsewhere.value) / self.demand.value
 
     def at(self, jobs: int) -> Estimate:
-        """Jobs per second that one more run at this N would measure."""
+        """Predict the jobs per second that one more run at this N would measure."""
         logs = np.log([self.demand.value, max(self.elsewhere.value, _LEAST * self.demand.value)])
         value, gradient = _log_rate(logs, np.array([float(jobs)]))
         variance = float((gradient @ self._covariance @ gradient.T)[0, 0]) + self._relative**2
@@ -188,7 +188,7 @@ _LEAST = 1e-3  # of the demand: the least time elsewhere that is told from none
 
 
 def closed(points: Sequence[tuple[float, float]], load: Load, level: float = 0.95) -> Closed:
-    """The closed network through (N, jobs per second) of each run, N whole numbers.
+    """Fit a closed network through (N, jobs per second) of each run, N whole numbers.
 
     Raises NoVerdict for what is no sustained load, and where N does not reach from below its knee to beyond it: then one
     of D and Z is a guess.
@@ -230,12 +230,12 @@ def closed(points: Sequence[tuple[float, float]], load: Load, level: float = 0.9
     covariance = np.asarray(relative**2 * np.linalg.inv(gradient.T @ gradient), dtype=np.float64)
     t = t_quantile((1 + level) / 2, free)
 
-    def told(at: int) -> Estimate:
+    def estimate_of(at: int) -> Estimate:
         half = t * math.sqrt(float(covariance[at, at]))
         low, centre, high = (math.exp(float(logs[at]) + side * half) for side in (-1, 0, 1))
         return Estimate(centre, low, high, "s", len(jobs), level, _CLOSED, "level")
 
-    return Closed(jobs, rates, level, told(0), told(1), covariance, relative)
+    return Closed(jobs, rates, level, estimate_of(0), estimate_of(1), covariance, relative)
 
 
 def throughput(demands_s: Sequence[float], think_s: float, jobs: int) -> float:
@@ -264,8 +264,8 @@ def _log_rate(logs: Floats, jobs: Floats) -> tuple[Floats, Floats]:
     def at(point: Floats) -> Floats:
         demand, elsewhere = (float(v) for v in np.exp(point))
         rates: Floats = np.array(_throughputs([demand], elsewhere, most))
-        told: Floats = np.log(rates[jobs.astype(int) - 1])
-        return told
+        log_rates: Floats = np.log(rates[jobs.astype(int) - 1])
+        return log_rates
 
     width = 1e-5
     slopes = [(at(logs + d) - at(logs - d)) / (2 * width) for d in np.eye(2) * width]
@@ -303,7 +303,8 @@ class Choice:
 
 
 def choose(points: Sequence[tuple[float, float]], load: Load) -> Choice:
-    """Choose by what the load is, then by which law that can be fitted leaves the largest N, held out, least wrong.
+    """Choose a law by what the load is, then by which law that can be fitted leaves the largest N, held out, least
+    wrong.
 
     >>> choose([(n, throughput([0.02], 0.1, n)) for n in (1, 2, 4, 6, 8, 16, 32)], "sustained").law
     'closed'
@@ -324,12 +325,12 @@ def choose(points: Sequence[tuple[float, float]], load: Load) -> Choice:
     refused = []
     for name, fit in (("usl", usl), ("closed", closed)):
         try:
-            told = fit(kept, load)
+            fitted = fit(kept, load)
         except NoVerdict as error:
             refused.append(f"{name}: {error}")
             continue
         measured = float(np.median([x for n, x in points if n == largest]))
-        errors[name] = told.at(int(largest)).value / measured - 1
+        errors[name] = fitted.at(int(largest)).value / measured - 1
     if not errors:
         return Choice("none", "; ".join(refused))
     best = min(errors, key=lambda name: abs(errors[name]))

@@ -88,7 +88,7 @@ class TableFile:
         columns = "{" + ", ".join(f"'c{i}': '{kind}'" for i, kind in enumerate(kinds)) + "}"
         try:
             with duckdb.connect(config={"threads": 1, "memory_limit": "200MB"}) as database:
-                found = database.execute(
+                arrays = database.execute(
                     f"SELECT {', '.join(selected)} FROM read_csv('{path}', auto_detect=false, header=false, skip=1,"
                     f" delim='{self.delimiter}', quote='', escape='', nullstr='\x00', columns={columns},"
                     f" max_line_size={LONGEST_LINE})"
@@ -97,7 +97,7 @@ class TableFile:
             return None
         result: dict[int, Column] = {}
         for index in (*numbers, *labels):
-            values = found[f"c{index}"]
+            values = arrays[f"c{index}"]
             if isinstance(values, np.ma.MaskedArray):
                 if np.ma.is_masked(values):  # not a number, or a label that is none of those known
                     return None
@@ -132,7 +132,7 @@ class Column:
 
 @contextlib.contextmanager
 def open_table(path: Path) -> Iterator[TableFile]:
-    """The file, its header read. Raises BadInput for what is no readable text, and for what never ends."""
+    """Open a table and read its header. Raises BadInput for what is no readable text, and for what never ends."""
     with _opened(path) as file:
         text = next(_lines(path, file), "")
         delimiter = max(_DELIMITERS, key=text.count)
@@ -229,7 +229,7 @@ def _literal(names: Sequence[str]) -> str:
 
 
 def number(text: str) -> float | None:
-    """A number as it is written, None for none."""
+    """Parse a number; None for what is none."""
     try:
         return float(text)
     except ValueError:

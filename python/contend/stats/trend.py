@@ -65,9 +65,9 @@ class _Fit:
     terms: int  # of the population: 2, or 3 with its square
 
     def row(self, population: float) -> Floats:
-        found = np.zeros(len(self.beta))
-        found[: self.terms] = [population**power for power in range(self.terms)]
-        return found
+        terms = np.zeros(len(self.beta))
+        terms[: self.terms] = [population**power for power in range(self.terms)]
+        return terms
 
     def value_at(self, population: float) -> float:
         return float(self.row(population) @ self.beta)
@@ -80,7 +80,7 @@ class _Fit:
 
 @dataclass(frozen=True)
 class Trend:
-    """Made by `trend`."""
+    """A trend over populations. Made by `trend`."""
 
     visits: tuple[Visit, ...]
     unit: str
@@ -98,7 +98,7 @@ class Trend:
 
     @cached_property
     def slope(self) -> Estimate:
-        """For PER entities more."""
+        """Estimated increase for PER entities more."""
         return self.slope_at(self.level)
 
     def slope_at(self, level: float) -> Estimate:
@@ -148,14 +148,14 @@ class Trend:
         return self._bent if bent and self._bent is not None else self._straight
 
     def at(self, population: float) -> Estimate:
-        """Where the trend is there: of a typical visit, not of one."""
+        """Estimate a typical visit's value at that population."""
         fit = self._best
         value, half = fit.value_at(population), self._half(fit, population)
         return Estimate(value, value - half, value + half, self.unit, self.n, self.level, METHOD, "level")
 
     @cached_property
     def growth(self) -> float:
-        """At the largest population, over where the trend begins: 2.0 is twice as much."""
+        """Ratio of the largest population's value to that where the trend begins: 2.0 is twice as much."""
         start = self._straight.value_at(0)
         return self._straight.value_at(self.largest) / start if start > 0 else math.inf
 
@@ -171,8 +171,8 @@ class Trend:
         low = crossing(lambda p: fit.value_at(p) + self._half(fit, p) - limit, 0.0, furthest)
         if self.shape in ("flat", "shrinks"):
             slope = self.slope
-            told = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
-            return self._refused(low, told)
+            reason = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
+            return self._refused(low, reason)
         value = crossing(lambda p: fit.value_at(p) - limit, 0.0, furthest)
         if math.isinf(value):
             return self._refused(low, f"not below {furthest:.0f} entities")
@@ -190,7 +190,7 @@ class Trend:
 
 
 def trend(visits: Sequence[Visit], unit: str, level: float = 0.95) -> Trend:
-    """The trend through visits of several populations, in the order of time within each series.
+    """Fit a trend through visits of several populations, in the order of time within each series.
 
     Errors are taken as a part of the fitted value (iteratively reweighted). Raises BadInput for fewer than five visits,
     or than three populations.
@@ -257,8 +257,8 @@ def _others(visits: Sequence[Visit], population: Floats) -> Floats:
         times[mine] -= times[mine].mean()
     if len(visits) >= _FOR_TIME and _apart(times, population):
         columns.append(times / float(np.abs(times).max()))
-    found = np.column_stack(columns) if columns else np.empty((len(visits), 0))
-    return np.asarray(found - found.mean(axis=0), dtype=np.float64)
+    matrix = np.column_stack(columns) if columns else np.empty((len(visits), 0))
+    return np.asarray(matrix - matrix.mean(axis=0), dtype=np.float64)
 
 
 def _apart(times: Floats, population: Floats) -> bool:

@@ -101,7 +101,7 @@ class PlannedCell:
 
 
 def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
-    """The cells of a plan.json that has been checked (`contend.store.planned`), in its order."""
+    """Read the cells of a checked plan.json (`contend.store.planned`), in its order."""
     factors = {str(c["id"]): c["factors"] for c in plan["cells"]}
     return tuple(
         PlannedCell(
@@ -119,7 +119,7 @@ def planned_cells(plan: Mapping[str, Any]) -> tuple[PlannedCell, ...]:
 
 
 def by_id(plan: Mapping[str, Any]) -> dict[str, PlannedCell]:
-    """The same by the name that rows have them by."""
+    """Planned cells by the id that rows have."""
     return {cell.id: cell for cell in planned_cells(plan)}
 
 

@@ -39,7 +39,7 @@ class Claim:
     run_id: str
     directory: Path
     pointer: Path
-    ours: bool  # this user wrote it, and nobody else could have
+    own: bool  # this user wrote it, and nobody else could have
     path: Path
     uid: int
 
@@ -53,11 +53,11 @@ class Claim:
         return self.pointer.parents[2]
 
     def has_ledger(self) -> bool:
-        """Is there a run directory that can be named?"""
+        """True if the claim names a run directory."""
         return os.path.exists(self.ledger)  # noqa: PTH110 (False where Path.exists raises: another user's)
 
     def stands(self) -> bool:
-        """Does the state directory still know the run? One that may not be looked into is taken to."""
+        """True if the state directory still knows the run; also where it may not be looked into."""
         try:
             self.pointer.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -69,7 +69,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file among claims that is none. It was left as it is."""
+    """A file among claims that is not one. It was left as it is."""
 
     path: Path
     owner: str
@@ -77,20 +77,20 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Fields:
     """The JSON object of a pointer or claim."""
 
-    told: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def text(self, key: str) -> str:
-        """Raises ValueError."""
-        value = self.told.get(key)
+        """Value of a text field. Raises ValueError."""
+        value = self.values.get(key)
         if not isinstance(value, str) or not value or len(value) > _MOST_PATH:
             raise ValueError(f"it has no usable '{key}'")
         return value
 
     def path(self, key: str) -> Path:
-        """An absolute path that can be given to the kernel. Raises ValueError."""
+        """Value of a field as an absolute path that the kernel can take. Raises ValueError."""
         value = self.text(key)
         if "\0" in value or not value.startswith("/"):
             raise ValueError(f"its '{key}' is no absolute path")
@@ -98,8 +98,8 @@ class Told:
         return Path(value)
 
 
-def parse(data: bytes) -> Told:
-    """Raises ValueError for what is no JSON object, or one that is nested too deep.
+def parse(data: bytes) -> Fields:
+    """Parse a claim or pointer. Raises ValueError for what is no JSON object, or one that is nested too deep.
 
     >>> parse(b'{"run": "r"}').text("run")
     'r'
@@ -108,16 +108,16 @@ def parse(data: bytes) -> Told:
     ValueError: it is nested too deep
     """
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    if isinstance(found, dict):
-        return Told(found)
+    if isinstance(document, dict):
+        return Fields(document)
     raise ValueError("it is no JSON object")
 
 
 def home() -> Path:
-    """Where this user's claims are."""
+    """The folder of this user's claims."""
     if os.geteuid() == 0:
         return _ROOTS / _NAME
     runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
@@ -131,37 +131,37 @@ def make(run_id: str, directory: Path, pointer: Path) -> None:
         path.parent.mkdir(mode=0o755, exist_ok=True)
         if path.parent.is_symlink() or ownership.why_changeable(path.parent):
             return  # a temporary directory is everybody's: another user was here first
-        told = {"schema_version": 1, "run": run_id, "directory": str(directory), "pointer": str(pointer)}
-        files.write(path, json.dumps(told).encode())
+        claim = {"schema_version": 1, "run": run_id, "directory": str(directory), "pointer": str(pointer)}
+        files.write(path, json.dumps(claim).encode())
 
 
 def drop(run_id: str, pointer: Path) -> None:
-    """Take a claim back, before its pointer goes. Idempotent."""
+    """Remove a claim, before its pointer goes. Idempotent."""
     with contextlib.suppress(OSError):
         _path(run_id, pointer).unlink()
 
 
 def every() -> list[Claim]:
-    """All claims of this host that this user may read, by run."""
+    """Claims on this host that this user may read, by run."""
     return survey()[0]
 
 
 def own(directory: Path) -> Claim | None:
     """This user's claim of that run directory."""
-    return next((claim for claim in every() if claim.ours and claim.directory == directory), None)
+    return next((claim for claim in every() if claim.own and claim.directory == directory), None)
 
 
 def survey() -> tuple[list[Claim], list[Skipped]]:
-    """All claims, by run, this user's last of a run; and what lies among them and is none."""
-    found: list[Claim] = []
+    """Read all claims, by run, this user's last of a run; and the files among them that are none."""
+    claims: list[Claim] = []
     skipped: list[Skipped] = []
-    for place in sorted(_places()):
-        for item in _in(place):
+    for directory in sorted(_directories()):
+        for item in _in(directory):
             if isinstance(item, Claim):
-                found.append(item)
+                claims.append(item)
             else:
                 skipped.append(item)
-    return sorted(found, key=lambda claim: (claim.run_id, claim.ours)), skipped
+    return sorted(claims, key=lambda claim: (claim.run_id, claim.own)), skipped
 
 
 def _path(run_id: str, pointer: Path) -> Path:
@@ -169,31 +169,31 @@ def _path(run_id: str, pointer: Path) -> Path:
     return home() / f"{names.check_name('run id', run_id)}.{names.short_hash(str(pointer))}"
 
 
-def _places() -> set[Path]:
-    found = {home(), _ROOTS / _NAME}
+def _directories() -> set[Path]:
+    directories = {home(), _ROOTS / _NAME}
     with contextlib.suppress(OSError):
         shared = (_ROOTS, Path(tempfile.gettempdir()), *_USERS.glob("*"))
-        for place in shared:
+        for root in shared:
             with contextlib.suppress(OSError):
-                found.update(place.glob(f"{_NAME}-*"))
-    return found
+                directories.update(root.glob(f"{_NAME}-*"))
+    return directories
 
 
-def _in(place: Path) -> Iterator[Claim | Skipped]:
+def _in(directory: Path) -> Iterator[Claim | Skipped]:
     try:
-        status = place.lstat()
+        status = directory.lstat()
         if not stat.S_ISDIR(status.st_mode):
-            yield Skipped(place, ownership.owner(status.st_uid), "it is no directory")
+            yield Skipped(directory, ownership.owner(status.st_uid), "it is no directory")
             return
-        alone = status.st_uid == os.geteuid() and not ownership.why_changeable(place)
+        alone = status.st_uid == os.geteuid() and not ownership.why_changeable(directory)
         # One that begins with a dot was being written.
-        entries = (path for path in place.iterdir() if not path.name.startswith("."))
+        entries = (path for path in directory.iterdir() if not path.name.startswith("."))
         inside = list(itertools.islice(entries, _MOST_CLAIMS + 1))
     except OSError:  # there is none, or it is another user's own affair
         return
     if len(inside) > _MOST_CLAIMS:
         yield Skipped(
-            place,
+            directory,
             ownership.owner(status.st_uid),
             f"it holds more than {_MOST_CLAIMS:,} files; the rest is not read",
         )
@@ -222,7 +222,7 @@ def _claim(path: Path, uid: int, alone: bool) -> Claim:
     pointer = row.path("pointer")
     if len(pointer.parents) < 3:
         raise ValueError("its pointer lies in no state directory")
-    ours = alone and status.st_nlink == 1
+    own = alone and status.st_nlink == 1
     return Claim(
-        names.check_name("run id", row.text("run")), row.path("directory"), pointer, ours, path, status.st_uid
+        names.check_name("run id", row.text("run")), row.path("directory"), pointer, own, path, status.st_uid
     )

@@ -42,7 +42,7 @@ MOST_FORMS = 4096
 
 
 class Readings(Sequence[dict[str, Any]]):
-    """The evidence of a trial, for reading: as the list of {name, value, unit} that it was, made when it is asked for.
+    """The evidence of a trial, read-only: a list of {name, value, unit}, made on first use.
 
     >>> list(Readings((("wall", "s"),), [0.5]))
     [{'name': 'wall', 'value': 0.5, 'unit': 's'}]
@@ -89,8 +89,8 @@ def medians(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, str]] |
     if not shape or len({name for name, _ in shape}) < len(shape):
         return None
     values = np.frombuffer(b"".join([e.values for e in evidence])).reshape(len(evidence), len(shape))
-    found = np.median(values, axis=0).tolist()
-    return {name: (value, unit) for (name, unit), value in zip(shape, found, strict=True)}
+    values_by_name = np.median(values, axis=0).tolist()
+    return {name: (value, unit) for (name, unit), value in zip(shape, values_by_name, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class _Form:
             made[key] = figures[inner] if isinstance(inner, int) else inner.filled(figures)
         return made
 
-    def places(self) -> Iterator[int]:
+    def indices(self) -> Iterator[int]:
         """The numbers of its figures."""
         for _, inner in self.at:
-            yield from (inner,) if isinstance(inner, int) else inner.places()
+            yield from (inner,) if isinstance(inner, int) else inner.indices()
 
 
 def _form(numbered: Any, base: Any) -> int | _Form | None:
@@ -157,7 +157,7 @@ class Compactor:
         self._ready: Row | None = None  # the row that was parsed last, where its template is known
 
     def parse(self, line: bytes) -> Any:
-        """The JSON of a line; of one that differs from a sound row in figures only, the row as `made` has it. Raises
+        """Parse a line; where it differs from a sound row in figures only, return the row as `made` does. Raises
         ValueError."""
         self._template, self._ready = b"", None
         apart = row_apart(line)
@@ -178,14 +178,14 @@ class Compactor:
             self._template = template
         return row
 
-    def _shape(self, told: bytes) -> Shape | None:
+    def _shape(self, names: bytes) -> Shape | None:
         """Shape of evidence in a line; None where it has stood in no sound row yet."""
-        if (found := self._shapes.get(told)) is None:
-            texts = told.decode().split("\n")[:-1]
-            found = self._sound.get(tuple(zip(texts[::2], texts[1::2], strict=True)))
-            if found is not None:
-                self._shapes[told] = found
-        return found
+        if (shape := self._shapes.get(names)) is None:
+            texts = names.decode().split("\n")[:-1]
+            shape = self._sound.get(tuple(zip(texts[::2], texts[1::2], strict=True)))
+            if shape is not None:
+                self._shapes[names] = shape
+        return shape
 
     def wrong(self, row: Any) -> str:
         """Say what is wrong with a row. Evidence as other rows have it is not looked at name by name, only at its values."""
@@ -206,28 +206,28 @@ class Compactor:
         return why
 
     def made(self, row: Row) -> Row:
-        """The row that `wrong` has just found nothing wrong with, compact and masked."""
+        """Make compact and masked a row that `wrong` has found nothing wrong with."""
         if row is self._ready:
             return row
-        found: Row = {}
+        compact: Row = {}
         cell = str(row.get("cell", ""))
         for key, value in row.items():
             if key == "evidence" and self._readings is not None:
-                found[key] = self._readings
+                compact[key] = self._readings
             elif type(value) in PLAIN_TYPES or not value:
-                found[key] = value
+                compact[key] = value
             elif key in _OF_A_CELL:
                 raw, masked = self._known.get((cell, key), (None, None))
                 if raw != value:
                     masked = value if key in FIGURES else mask_value(value, key)
                     self._known.setdefault((cell, key), (value, masked))
-                found[key] = masked
+                compact[key] = masked
             else:
-                found[key] = value if key in FIGURES else mask_value(value, key)
+                compact[key] = value if key in FIGURES else mask_value(value, key)
         if self._template:
-            self._learn(self._template, found)
+            self._learn(self._template, compact)
             self._template = b""
-        return found
+        return compact
 
     def _learn(self, template: bytes, made: Row) -> None:
         """That rows which differ from this sound one in figures only are sound too, and what they come to."""
@@ -242,7 +242,7 @@ class Compactor:
         except ValueError:
             return
         # Some are missing where a key stands twice.
-        if isinstance(form, _Form) and sorted(form.places()) == [*range(next(number))]:
+        if isinstance(form, _Form) and sorted(form.indices()) == [*range(next(number))]:
             self._forms[template] = _Form(made, form.at)
 
 

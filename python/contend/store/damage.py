@@ -68,21 +68,21 @@ def noting() -> Iterator[dict[Damage, None]]:
     >>> [str(damage) for damage in found]
     ['plan.json: empty']
     """
-    outer, found = _noted.get(), dict[Damage, None]()
-    token = _noted.set(found)
+    outer, damage = _noted.get(), dict[Damage, None]()
+    token = _noted.set(damage)
     try:
-        yield found
+        yield damage
     finally:
         _noted.reset(token)
         if outer is not None:
-            outer.update(found)
+            outer.update(damage)
 
 
 def note(file: Path, where: str, what: str) -> None:
     """Report damage to whoever collects it."""
-    found = _noted.get()
-    if found is not None:
-        found[Damage(file, where, what)] = None
+    collected = _noted.get()
+    if collected is not None:
+        collected[Damage(file, where, what)] = None
 
 
 def document(data: bytes) -> Any:
@@ -130,7 +130,7 @@ def uncollected() -> Iterator[None]:
 
 
 def json_object(path: Path, *, most: int = MOST_BYTES) -> dict[str, Any]:
-    """A JSON file of a run directory that holds one object. Raises BadInput naming it, FileNotFoundError."""
+    """Read a JSON file of a run directory that holds one object. Raises BadInput naming it, FileNotFoundError."""
     try:
         value = document(read_inside(path, most=most))
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def json_object(path: Path, *, most: int = MOST_BYTES) -> dict[str, Any]:
 def whole_rows(
     path: Path, wrong: Callable[[Any], str], *, skip: Callable[[bytes], bool] | None = None
 ) -> Iterator[Row]:
-    """Rows of an NDJSON file that are whole, in order; the others are noted as damage and passed over, those to `skip`
+    """Read rows of an NDJSON file that are whole, in order; others are noted as damage and passed over, those to `skip`
     without being parsed.
 
     `wrong` says what is wrong with a row, "" for nothing. A last line without its end is what a crash leaves, or is being

@@ -68,7 +68,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, parent: Path, name: str, stamp: str) -> RunDirectory:
-        """A new directory NAME-STAMP below `parent`; a number is added when two runs start in one second."""
+        """Make a directory NAME-STAMP below `parent`; a number is added when two runs start in one second."""
         for suffix in ("", *(f"-{n}" for n in range(2, 100))):
             path = parent / f"{safe_name(name)}-{stamp}{suffix}"
             try:
@@ -86,7 +86,7 @@ class RunDirectory:
 
     @classmethod
     def at(cls, path: Path) -> RunDirectory:
-        """The directory a user named, new or empty. Raises BadInput for another."""
+        """Open a directory that a user named, new or empty. Raises BadInput for another."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
@@ -99,7 +99,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | Path, *, samples: bool = False) -> RunDirectory:
-        """An existing run; with `samples` a recording of `contend sample` or `contend watch` will do. Raises BadInput
+        """Open an existing run; with `samples` also a recording of `contend sample` or `contend watch`. Raises BadInput
         when it is none, and when this user may not look into it."""
         try:
             return cls._opened(path, samples=samples)
@@ -112,12 +112,12 @@ class RunDirectory:
     def _opened(cls, path: str | Path, *, samples: bool) -> RunDirectory:
         directory = Path(path)
         if not directory.exists():
-            places = (directory.parent, Path("runs"))
+            folders = (directory.parent, Path("runs"))
             marks = (PLAN_FILE, SAMPLE_FILE, WATCH_FILE) if samples else (PLAN_FILE,)
             raise UnknownName(
                 "run",
                 str(path),
-                {str(p.parent) for where in places for mark in marks for p in where.glob(f"*/{mark}")},
+                {str(p.parent) for where in folders for mark in marks for p in where.glob(f"*/{mark}")},
             )
         run = cls(directory)
         if not (directory / PLAN_FILE).is_file():
@@ -157,7 +157,7 @@ class RunDirectory:
 
     @property
     def work(self) -> Path:
-        """Prepared inputs and the trials' raw output; removed at the end of the run."""
+        """The folder of prepared inputs and the trials' raw output; removed at the end of the run."""
         return self.path / "work"
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
@@ -178,11 +178,11 @@ class RunDirectory:
             raise HostFailed(f"cannot write {target}: {error.strerror}", hint=hint) from error
 
     def write_scenario(self, text: str) -> None:
-        """`scenario.yaml`, for its owner alone: it keeps the secrets that `--resume` needs."""
+        """Write `scenario.yaml`, for its owner alone: it keeps the secrets that `--resume` needs."""
         self.write_text(SCENARIO_FILE, text)
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """A file that holds one JSON object. Raises BadInput naming the file."""
+        """Read a file that holds one JSON object. Raises BadInput naming the file."""
         path = self.path / name
         try:
             return mask_row(json_object(path))  # of an older contend, or of somebody else
@@ -190,7 +190,7 @@ class RunDirectory:
             raise BadInput(f"there is no {path}", hint=_WHOLE) from error
 
     def plan(self, study: str | None = None) -> dict[str, Any]:
-        """plan.json, with what a reader of that study relies on. Raises BadInput for one that has it not.
+        """Read plan.json, and check what a reader of that study relies on. Raises BadInput.
 
         study: of its scenario; where it is not given, what scenario.yaml names.
         """
@@ -208,34 +208,34 @@ class RunDirectory:
     def _study(self) -> str:
         """The study that scenario.yaml names, without reading the rest of it; "" where it names none."""
         with contextlib.suppress(OSError, BadInput):
-            found = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
-            return "" if found is None else found[1].decode("ascii")
+            match = _STUDY.search(read_inside(self.path / SCENARIO_FILE, most=MOST_BYTES))
+            return "" if match is None else match[1].decode("ascii")
         return ""
 
     def sample(self) -> dict[str, Any]:
-        """sample.json of a recording. Raises BadInput naming it."""
+        """Read sample.json of a recording. Raises BadInput naming it."""
         from contend.store.rows import SampleFile
 
         # What an earlier contend did not write yet, and nobody can tell apart from a file without it.
         return {"line": "", "sched": "", "notes": []} | self.shaped(SAMPLE_FILE, SampleFile)
 
     def watch(self) -> dict[str, Any]:
-        """recording.json of a watch. Raises BadInput naming it."""
+        """Read recording.json of a watch. Raises BadInput naming it."""
         from contend.store.rows import WatchFile
 
         return self.shaped(WATCH_FILE, WatchFile)
 
     def shaped(self, name: str, shape: Any) -> dict[str, Any]:
-        """A document of that shape (see `contend.store.rows`). Raises BadInput naming the file for another, and for none."""
+        """Read a document and check its shape (see `contend.store.rows`). Raises BadInput naming the file."""
         from contend.store.rows import wrong
 
-        told = self.read_json(name)
-        if why := wrong(shape, told):
+        document = self.read_json(name)
+        if why := wrong(shape, document):
             raise BadInput(f"{self.path / name} is damaged: {why}", hint=_WHOLE)
-        return told
+        return document
 
     def environment(self) -> dict[str, Any]:
-        """environment.json, or what of it can be read: nothing depends on the rest."""
+        """Read environment.json, or what of it can be read: nothing depends on the rest."""
         from contend.store.rows import sound_environment
 
         path = self.path / ENVIRONMENT_FILE
@@ -253,7 +253,7 @@ class RunDirectory:
         return environment
 
     def scenario_text(self) -> str:
-        """scenario.yaml without its secrets, to be shown. Raises BadInput naming it."""
+        """Read scenario.yaml without its secrets, to be shown. Raises BadInput naming it."""
         path = self.path / SCENARIO_FILE
         try:
             return mask_yaml(read_inside(path, most=MOST_BYTES).decode("utf-8"))
@@ -276,31 +276,31 @@ class RunDirectory:
         append_lines(self._trials, versioned, self.trials_path)
 
     def rows(self, plan: Mapping[str, Any] | None = None) -> list[Row]:
-        """Rows of trials.ndjson that are whole, and of a cell of that plan; others are noted as damage."""
+        """Read the whole rows of trials.ndjson whose cell is in that plan; others are noted as damage."""
         return list(self.each_row(plan))
 
     def each_row(self, plan: Mapping[str, Any] | None = None) -> Iterator[Row]:
-        """The rows one by one: whoever keeps a part of them need not hold all."""
+        """Read the rows one by one: a caller that keeps a part of them need not hold all."""
         return self._trial_rows.each(plan)
 
     def compact_rows(self, plan: Mapping[str, Any] | None = None) -> Sequence[Row]:
-        """The rows for reading only, in a tenth of the memory (`contend.store.compact`)."""
+        """Read the rows, read-only, in a tenth of the memory (`contend.store.compact`)."""
         return self._trial_rows.compact(plan)
 
     def events(self) -> Sequence[Row]:
-        """Rows of ledger.ndjson that are whole, for reading only; others are noted as damage. Without those of trials, of
+        """Read the whole rows of ledger.ndjson, read-only; others are noted as damage. Without those of trials, of
         which there is one a trial: what they say its row says too."""
         from contend.store.rows import wrong_event
 
         state = file_state(self.ledger_path)
         if self._events is None or state is None or self._events[0] != state:
             with noting() as damage, uncollected():
-                told = whole_rows(
+                whole = whole_rows(
                     self.ledger_path,
                     lambda row: "" if _begins_trial(row) else wrong_event(row),
                     skip=begins_trial,
                 )
-                rows = tuple(mask_row(row) for row in told if not _begins_trial(row))
+                rows = tuple(mask_row(row) for row in whole if not _begins_trial(row))
             self._events = (None if damage else state), rows
         return self._events[1]
 

@@ -14,7 +14,8 @@ from contend.store.trial_rows import Row
 def documents(
     run: Path, rows: Iterable[Row], name: str, wrong: Callable[[Any], str]
 ) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Each counted trial that gave a result, and what its RUN/outputs/TRIAL/NAME holds, where that is whole."""
+    """Read NAME in RUN/outputs/TRIAL of each counted trial that gave a result, where it is whole: its row, and the
+    document."""
     for row in rows:
         if row["status"] != "ok" or row["phase"] != "counted":
             continue

@@ -27,24 +27,24 @@ def on_one_clock(rows: Iterable[Row]) -> list[Row]:
     >>> on_one_clock([{"started_ns": 900, "ended_ns": 950, "clock_offset": {"offset_ns": 500}}])[0]["started_ns"]
     400
     """
-    found = []
+    moved = []
     for row in rows:
         offset_ns = int((row.get("clock_offset") or {}).get("offset_ns", 0))
         moments = {
             key: int(row[key]) - offset_ns for key in ("started_ns", "ended_ns") if row.get(key) is not None
         }
-        found.append({**row, **moments})
-    return found
+        moved.append({**row, **moments})
+    return moved
 
 
 def hosts_of_run(run: RunDirectory) -> tuple[str, ...]:
-    """The hosts of a fleet's run; none of another one."""
+    """Hosts of a fleet's run; none of another run."""
     plan = run.plan()
     return tuple(plan["fleet"]["hosts"]) if "fleet" in plan else ()
 
 
 def refuse_hosts(run: RunDirectory, what: str) -> None:
-    """Raise BadInput for a run on several hosts: `what` is of one."""
+    """Raise BadInput for a run on several hosts: `what` works on one."""
     if hosts_of_run(run):
         raise BadInput(
             f"{run.id} is a run on several hosts: {what} takes one host's", hint=f"name {run.path}/hosts/HOST"
@@ -58,8 +58,8 @@ def refuse_part(run: RunDirectory) -> None:
         raise BadInput(f"'{run.path}' is one host's part of a run", hint=f"contend run --resume {whole}")
 
 
-def told_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
-    """hosts.json by host; empty where the coordinator was killed before it could write it."""
+def states_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
+    """Read hosts.json, by host; empty where the coordinator was killed before it could write it."""
     path = run.path / HOSTS_FILE
     try:
         document = json_object(path)
@@ -71,12 +71,12 @@ def told_of_hosts(run: RunDirectory) -> Mapping[str, Mapping[str, Any]]:
     if why := wrong(HostsFile, document):
         note(path, "", why)
         return {}
-    found: Mapping[str, Mapping[str, Any]] = document["hosts"]
-    return found
+    by_host: Mapping[str, Mapping[str, Any]] = document["hosts"]
+    return by_host
 
 
 def done(run: RunDirectory) -> dict[str, Done]:
-    """Trials done by host, those without any row too."""
+    """Count finished trials by host, also of hosts without any row."""
     plan = run.plan()
     rows = Counter(
         host
@@ -84,7 +84,7 @@ def done(run: RunDirectory) -> dict[str, Done]:
             (r["host"], r["trial"]) for r in run.rows(plan) if r["phase"] == "counted" and r["status"] == "ok"
         }
     )
-    found = {}
+    by_host = {}
     for host in hosts_of_run(run):
         own = folder_of(run, host) / PLAN_FILE
         trials = plan["trials"]
@@ -95,17 +95,17 @@ def done(run: RunDirectory) -> dict[str, Done]:
             note(own, "", error.message)
         except PermissionError as error:
             note(own, "", error.strerror or str(error))
-        found[host] = Done(rows[host], sum(1 for trial in trials if trial[2] == "counted"))
-    return found
+        by_host[host] = Done(rows[host], sum(1 for trial in trials if trial[2] == "counted"))
+    return by_host
 
 
 def missing(run: RunDirectory) -> Iterator[str]:
     """Name what is missing, in a line for each host that has not ended or that had trials without a result."""
-    told, counts = told_of_hosts(run), done(run)
+    states, counts = states_of_hosts(run), done(run)
     for host, count in counts.items():
-        state = told.get(host, {})
+        state = states.get(host, {})
         if state.get("state") != ENDED:
-            said = state.get("why") or state.get("state") or "it was not heard of"
-            yield f"{host}: {count.finished} of {count.planned} trials ({said})"
+            reason = state.get("why") or state.get("state") or "it was not heard of"
+            yield f"{host}: {count.finished} of {count.planned} trials ({reason})"
         elif state.get("failures"):
             yield f"{host}: {state['failures']} trials gave no result"

@@ -78,8 +78,8 @@ class Ledger(_Rows):
     def event(self, event: str, **detail: Any) -> None:
         """Append one row and wait until it is on the disk. Raises HostFailed when the disk is full."""
         # A resource's name is what it is found by; what happened is told in texts of others.
-        told = detail if event in _OF_RESOURCES else mask_row(detail)
-        append_line(self._fd, {**self._begin(event), **told}, self.path)
+        masked = detail if event in _OF_RESOURCES else mask_row(detail)
+        append_line(self._fd, {**self._begin(event), **masked}, self.path)
 
     def intend(self, kind: str, name: str, **detail: Any) -> None:
         self.event("intend", kind=kind, name=name, **detail)
@@ -102,7 +102,7 @@ class Record(_Rows):
         self._lock = threading.Lock()  # rows of one write stay together
 
     def intend(self, kind: str, wanted: Iterable[str], **detail: str) -> None:
-        """On the disk when this returns: only then may they be made."""
+        """Write names of things to be made; on the disk when this returns: only then may they be made."""
         self.write("intend", kind, ({"name": name} for name in wanted), detail)
 
     def created(self, kind: str, name: str, **detail: str) -> None:
@@ -125,7 +125,7 @@ class Record(_Rows):
 
 
 def open_to_append(path: Path) -> int:
-    """For appending. Raises HostFailed for a link or a device that lies in its way; OSError."""
+    """Open a file for appending. Raises HostFailed for a link or a device in its way; OSError."""
     try:
         fd = os.open(
             path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
@@ -146,7 +146,7 @@ def append_line(fd: int, row: dict[str, Any], path: Path) -> None:
 
 
 def append_lines(fd: int, rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Several rows with one fsync; as `append_line` otherwise."""
+    """Write several rows with one fsync; as `append_line` otherwise."""
     lines = (
         json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n" for row in rows
     )
@@ -185,7 +185,8 @@ def truncate_torn_line(path: Path) -> None:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of an NDJSON file of a run that may be anybody's; what is none is noted as damage and passed over."""
+    """Read objects of an NDJSON file of a run that may be anybody's; other lines are noted as damage and passed
+    over."""
     from contend.store.damage import (
         whole_rows,  # here and below: brings what a generator's short life need not wait for
     )
@@ -203,7 +204,7 @@ def begins_trial(line: bytes) -> bool:
 
 
 def parse(data: bytes, *, trials: bool = True) -> tuple[list[dict[str, Any]], list[int]]:
-    """Rows of a ledger's bytes, and the numbers of the lines that are none. A torn last line is neither.
+    """Parse a ledger's bytes: rows, and the numbers of lines that are none. A torn last line is neither.
 
     trials: with those that say that a trial begins.
 
@@ -239,15 +240,15 @@ def leftovers(path: Path) -> list[dict[str, Any]]:
 
 
 def standing(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As `leftovers`, of rows that have been read."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """As `leftovers`, for rows that have been read."""
+    left: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         key = (str(row.get("kind")), str(row.get("name")))
         if row["event"] in ("intend", "created"):
-            found[key] = {**found.get(key, {}), **row}
+            left[key] = {**left.get(key, {}), **row}
         elif row["event"] == "removed":
-            found.pop(key, None)
-    return sorted(found.values(), key=_newest_first)
+            left.pop(key, None)
+    return sorted(left.values(), key=_newest_first)
 
 
 def _newest_first(row: Mapping[str, Any]) -> int:
@@ -304,10 +305,10 @@ def _holder(fd: int) -> int | None:
 def _is_gone(pid: int) -> bool:
     """Has it ended? Read here: a storm's client imports this module, and `procfs` would double what it imports."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_bytes() if pid > 0 else b""
+        stat = Path(f"/proc/{pid}/stat").read_bytes() if pid > 0 else b""
     except OSError:
-        told = b""
-    return told.rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
+        stat = b""
+    return stat.rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
 
 
 def _is_a_strangers(pid: int | None, status: os.stat_result) -> bool:

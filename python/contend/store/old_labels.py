@@ -41,23 +41,23 @@ def described(factors: Mapping[str, str]) -> dict[str, Any]:
     >>> described(vm)["platform"]["provisioning"], described(vm)["platform"]["period_us"]
     ('vanilla', 10000)
     """
-    found: dict[str, Any] = {"neighbours": []}
+    values: dict[str, Any] = {"neighbours": []}
     if "victim" in factors:
-        found["victim"] = _application(factors["victim"])
+        values["victim"] = _application(factors["victim"])
     beside = factors.get("neighbour", "none")
     if copies := _COPIES.fullmatch(beside):
-        found["copies"] = int(copies[1]) + 1
-        found["neighbours"] = [found["victim"]] * int(copies[1]) if "victim" in found else []
+        values["copies"] = int(copies[1]) + 1
+        values["neighbours"] = [values["victim"]] * int(copies[1]) if "victim" in values else []
     elif beside != "none":
-        found["neighbours"] = [_application(label) for label in beside.split(" + ")]
+        values["neighbours"] = [_application(label) for label in beside.split(" + ")]
     if {"platform", "provisioning", "cpus"} <= factors.keys():
         with suppress(ValueError, BadInput):  # of a study that is another package's
-            found["platform"] = _platform(factors)
+            values["platform"] = _platform(factors)
     if numbers := {
         key: float(text) for key, text in factors.items() if key in _NUMBERS and _NUMBER.fullmatch(text)
     }:
-        found["numbers"] = numbers
-    return found
+        values["numbers"] = numbers
+    return values
 
 
 def _platform(factors: Mapping[str, str]) -> dict[str, Any]:

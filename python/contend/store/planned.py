@@ -265,7 +265,7 @@ _PLANS: Mapping[str, Any] = {"overhead": OverheadPlan, "storage": StoragePlan}
 
 
 def wrong_plan(plan: Any, study: str) -> str:
-    """Say what is wrong with a plan.json, "" for nothing. study: of its scenario; "" where that is unknown."""
+    """Describe what is wrong with a plan.json, "" for nothing. study: of its scenario; "" where that is unknown."""
     if why := wrong(PlanFile, plan) or (wrong(_PLANS[study], plan) if study in _PLANS else ""):
         return why
     factors = _FACTORS.get(study)

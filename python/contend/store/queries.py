@@ -24,8 +24,8 @@ def query(
     more: Mapping[str, Mapping[str, Any]] | None = None,
     others: Sequence[str] = (),
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of a query over the run's views (see `views`), and over `more` tables of columns; `others`
-    are names that a query may ask for too. Raises BadInput for wrong SQL.
+    """Run SQL over the run's views (see `views`) and `more` tables of columns: column names, and rows; `others` are
+    names that a query may ask for too. Raises BadInput for wrong SQL.
 
     The query is the user's own, and may read other files as any of DuckDB's may; the views hold only rows of regular
     files of the run that are whole.
@@ -68,18 +68,18 @@ def views(run: RunDirectory, folder: Path) -> dict[str, str]:
             else ""
         )
 
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     if trials := source(run.trials_path, lambda: compact_lines(run.trials_path, wrong_row(None))):
-        found["trials"] = f"select * from {trials}"
+        texts["trials"] = f"select * from {trials}"
         keys = "trial, block, phase, cell, factors"
         for name in ("metrics", "evidence"):
-            found[name] = f"select {keys}, unnest({name}, recursive := true) from {trials}"
+            texts[name] = f"select {keys}, unnest({name}, recursive := true) from {trials}"
     if ledger := source(run.ledger_path, lambda: numbered_rows(run.ledger_path, wrong_event)):
-        found["ledger"] = f"select * from {ledger}"
+        texts["ledger"] = f"select * from {ledger}"
     for table, parts in series_files(run.series).items():
         listed = ", ".join(quoted(pattern(path)) for path in parts)
-        found[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
-    return found
+        texts[table] = f"select * from read_parquet([{listed}], union_by_name=true)"
+    return texts
 
 
 def table_names(run: RunDirectory) -> set[str]:

@@ -159,7 +159,7 @@ class Preconditioned(TypedDict):
     seconds: Finite
 
 
-class Stood(TypedDict):
+class Instances(TypedDict):
     """Where a sweep's instances were."""
 
     hosts: dict[Name, Name]
@@ -174,7 +174,7 @@ class HostPart(TypedDict):
 
 
 _EVENTS: Mapping[str, Any] = {
-    "run-end": RunEnd, "preconditioned": Preconditioned, "instances": Stood, "host-part": HostPart,
+    "run-end": RunEnd, "preconditioned": Preconditioned, "instances": Instances, "host-part": HostPart,
 }  # fmt: skip
 """What some rows of a ledger hold besides, and readers rely on."""
 
@@ -449,14 +449,14 @@ def wrong(shape: Any, value: Any) -> str:
 
 
 def errors_in(shape: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
-    """Every place at which `value` is not of that shape, and what is wrong there."""
+    """List every location at which `value` is not of that shape, with the reason."""
     try:
         _adapter(shape).validate_python(value, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
         return [
             (item["loc"], "it is missing" if item["type"] == "missing" else _lower(item["msg"]))
-            for item in found
+            for item in errors
         ]
     return []
 
@@ -500,5 +500,5 @@ def _lower(text: str) -> str:
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
-    """One row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
+    """Keep one row a trial: a trial that failed and was run again on resuming counts once, as its last row."""
     return list({(r.get("host"), int(r["trial"])): r for r in rows}.values())

@@ -32,22 +32,22 @@ _unsound: ContextVar[frozenset[Path]] = ContextVar("unsound", default=frozenset(
 
 
 def series_files(directory: Path) -> dict[str, list[Path]]:
-    """The files of each table that hold its rows, each row once, in the order they were written.
+    """Find each table's files that hold its rows, each row once, in the order they were written.
 
     Without those that a merged file covers, which a kill may have left beside it, and without what is no Parquet file
     (noted as damage): links are not followed.
     """
-    found: dict[str, list[tuple[int, int, Path]]] = {}
+    by_table: dict[str, list[tuple[int, int, Path]]] = {}
     for path in _entries(directory, "*.parquet"):
         match = _NAME.match(path.name)
         if match and path not in _unsound.get() and _is_parquet(path):
             first = int(match["first"])
-            found.setdefault(match["table"], []).append((first, int(match["last"] or first), path))
-    return {table: _standing(files) for table, files in sorted(found.items())}
+            by_table.setdefault(match["table"], []).append((first, int(match["last"] or first), path))
+    return {table: _standing(files) for table, files in sorted(by_table.items())}
 
 
 def read_sound(directory: Path, read: Callable[[], T]) -> T:
-    """`read()`; where DuckDB fails in it, once more without the files of `directory` that it cannot read.
+    """Call `read`; where DuckDB fails in it, once more without the files of `directory` that it cannot read.
 
     Those are noted as damage. To read every file first would cost as much as what is done with them.
     """
@@ -161,7 +161,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in memory that fetches nothing: no query makes DuckDB download an extension."""
+    """Open a database in memory that fetches nothing: no query makes DuckDB download an extension."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -172,20 +172,20 @@ def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
 
 
 def open_series(connection: duckdb.DuckDBPyConnection, directory: Path) -> dict[str, set[str]]:
-    """A view for each table of a series directory; the columns of each.
+    """Make a view for each table of a series directory; returns the columns of each.
 
     >>> import duckdb
     >>> open_series(duckdb.connect(), Path("/nowhere"))
     {}
     """
-    found = {}
+    columns = {}
     for table, files in series_files(directory).items():
         listed = ", ".join(quoted(pattern(path)) for path in files)
         connection.execute(
             f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{listed}], union_by_name=true)"
         )
-        found[table] = {str(row[0]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
-    return found
+        columns[table] = {str(row[0]) for row in connection.execute(f"DESCRIBE {table}").fetchall()}
+    return columns
 
 
 def covered_files(directory: Path) -> list[Path]:
@@ -222,7 +222,7 @@ def _standing(files: list[tuple[int, int, Path]]) -> list[Path]:
 
 
 def pattern(path: Path) -> str:
-    """A path as DuckDB's readers take it. They take patterns: each letter that would be part of one stands for itself.
+    """A path as a pattern for DuckDB's readers that matches itself only.
 
     >>> pattern(Path("/runs/a[1]/what?.parquet"))
     '/runs/a[[]1]/what[?].parquet'
@@ -235,7 +235,7 @@ def _column(name: str) -> str:
 
 
 def quoted(path: Path | str) -> str:
-    """As a literal of SQL.
+    """A text as a literal of SQL.
 
     >>> print(quoted("it's"))
     'it''s'

@@ -32,7 +32,8 @@ _DATA_ONLY = ("intend", "created", "removed")  # never taken over from a ledger 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """`kept`: the ledger's own place, where the run directory is not this user's alone."""
+    """The entry of a run that may have left something. `kept`: the ledger's own path, where others can write the run
+    directory."""
 
     run_id: str
     directory: Path
@@ -109,15 +110,15 @@ def register(run_id: str, directory: Path) -> Path:
     """Write the pointer of a run, on the disk when this returns. Raises HostFailed."""
     path = private("runs") / names.check_name("run id", run_id)
     directory = directory.resolve()
-    told = {"schema_version": 1, "run": run_id, "directory": str(directory)}
+    pointer = {"schema_version": 1, "run": run_id, "directory": str(directory)}
     try:
         if ownership.why_changeable(directory):
             kept = private("ledgers") / run_id / LEDGER
             kept.parent.mkdir(mode=0o700, exist_ok=True)
             if not kept.exists():
                 files.write(kept, _as_data(directory / LEDGER), mode=files.PRIVATE)
-            told["ledger"] = str(kept)
-        files.write(path, json.dumps(told).encode(), mode=files.PRIVATE)
+            pointer["ledger"] = str(kept)
+        files.write(path, json.dumps(pointer).encode(), mode=files.PRIVATE)
     except OSError as error:
         raise HostFailed(f"cannot write {path}: {error.strerror}", hint="set XDG_STATE_HOME") from error
     claims.make(run_id, directory, path.resolve())
@@ -146,19 +147,19 @@ def pointers() -> list[Pointer]:
 
 def survey() -> tuple[list[Pointer], list[Damaged]]:
     """Every run that may have left something, and the pointers that are damaged."""
-    found, damaged = [], []
+    pointers, damaged = [], []
     if not folder().is_dir():
         return [], []
     for path in sorted(folder().iterdir()):
         if path.name.startswith("."):  # a pointer that was being written
             continue
         try:
-            found.append(_read(path))
+            pointers.append(_read(path))
         except FileNotFoundError:
             continue
         except (OSError, BadInput, ValueError) as error:
             damaged.append(Damaged(path, error.message if isinstance(error, BadInput) else str(error)))
-    return found, damaged
+    return pointers, damaged
 
 
 def _read(path: Path) -> Pointer:
@@ -167,7 +168,7 @@ def _read(path: Path) -> Pointer:
     run_id = row.text("run")
     if run_id != path.name:
         raise ValueError(f"it is of run '{run_id}'")
-    kept = row.path("ledger") if "ledger" in row.told else None
+    kept = row.path("ledger") if "ledger" in row.values else None
     if kept is not None and kept != folder().with_name("ledgers") / run_id / LEDGER:
         raise ValueError(f"it names the ledger {kept}")
     return Pointer(run_id, row.path("directory"), kept)

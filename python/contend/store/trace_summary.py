@@ -208,9 +208,8 @@ class TraceSummary(Shape):
 
     source: str
     length_ns: Annotated[Count, "from the first event to the last, ns"]
-    told: Annotated[
+    counts: Annotated[
         Mapping[str, Any],
-        Named("counts"),
         Limits(
             properties={"passed_over": {"type": "array", "items": {"type": "string"}}},
             additionalProperties={"type": "integer", "minimum": 0},
@@ -249,25 +248,25 @@ class TraceSummary(Shape):
     @property
     def remote(self) -> list[Span]:
         """Calls that left their process, the most frequent first."""
-        found = [span for span in self.spans if span.remote]
-        return sorted(found, key=lambda span: (-span.remote, -span.remote_ns, span.name))
+        calls = [span for span in self.spans if span.remote]
+        return sorted(calls, key=lambda span: (-span.remote, -span.remote_ns, span.name))
 
     @property
     def gil(self) -> Lock | None:
         """The interpreters' own lock; None where nobody is known to have waited for it."""
-        found = [k for k in self.locks if k.kind == "interpreter" and k.name == "GIL" and k.waits]
-        return found[0] if found else None
+        locks = [k for k in self.locks if k.kind == "interpreter" and k.name == "GIL" and k.waits]
+        return locks[0] if locks else None
 
     @property
     @computed(before="processes")
     def notes(self) -> list[str]:
         """what a reader must know of the trace, a sentence each"""
-        said = notes(self.told)
+        texts = notes(self.counts)
         if self.crowded:
-            said.append(
+            texts.append(
                 f"{self.crowded:,} calls in spans with very many different ones were not looked at for repeats"
             )
-        return said
+        return texts
 
 
 def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int = 0) -> TraceSummary:
@@ -279,36 +278,36 @@ def summarise(source: str | Path, least: int = LEAST, lanes: int = 0, parts: int
         raise BadInput(
             f"'{source}' is no trace", hint="name a .ctrace file, or the directory that holds them"
         )
-    found = _native.ctrace_summary([str(source)], least, lanes, parts)
+    answer = _native.ctrace_summary([str(source)], least, lanes, parts)
     holders: dict[int, list[Holder]] = {}
-    for row in rows_of(found["holders"]):
+    for row in rows_of(answer["holders"]):
         name = row["span"] or row["track"] or "unknown"
         holders.setdefault(row["lock"], []).append(Holder(name, row["waits"], row["wait_ns"]))
     locks = []
-    for at, row in enumerate(rows_of(found["locks"])):
+    for at, row in enumerate(rows_of(answer["locks"])):
         held_by = sorted(holders.get(at, []), key=lambda h: (-h.wait_ns, h.name))
         locks.append(Lock(**{**row, "kind": KINDS.get(row["kind"], "unknown")}, holders=tuple(held_by)))
-    spans = [Span(**row) for row in rows_of(found["spans"])]
-    blocked = [Blocked(**row) for row in rows_of(found["blocked"])]
-    system_calls = [SystemCall(**row) for row in rows_of(found["system_calls"])]
-    repeated = [Repeated(**row) for row in rows_of(found["repeated"])]
+    spans = [Span(**row) for row in rows_of(answer["spans"])]
+    blocked = [Blocked(**row) for row in rows_of(answer["blocked"])]
+    system_calls = [SystemCall(**row) for row in rows_of(answer["system_calls"])]
+    repeated = [Repeated(**row) for row in rows_of(answer["repeated"])]
     return TraceSummary(
         source=str(source),
-        began_ns=found["boot_ns"] and found["boot_ns"] + found["begin_ns"],
-        length_ns=found["end_ns"] - found["begin_ns"],
-        told=found["told"],
+        began_ns=answer["boot_ns"] and answer["boot_ns"] + answer["begin_ns"],
+        length_ns=answer["end_ns"] - answer["begin_ns"],
+        counts=answer["told"],
         spans=tuple(sorted(spans, key=lambda s: (-s.self_ns, s.name))),
         locks=tuple(sorted(locks, key=lambda k: (not k.is_held, -k.wait_ns, -k.hold_ns, k.name, k.site))),
-        collections=tuple(Collections(**row) for row in rows_of(found["collections"])),
+        collections=tuple(Collections(**row) for row in rows_of(answer["collections"])),
         blocked=tuple(sorted(blocked, key=lambda b: (-b.total_ns, b.name, b.site))),
         system_calls=tuple(sorted(system_calls, key=lambda c: (-c.total_ns, c.name))),
         repeated=tuple(sorted(repeated, key=lambda r: (r.remote == 0, -r.ns, r.parent, r.child))),
         least=least,
-        crowded=found["crowded"],
-        processes=tuple(_processes(found["files"])),
-        tracks=found["tracks"],
-        lanes=tuple(_lanes(found["lanes"], parts)) if lanes else (),
-        width_ns=found["lanes"]["width_ns"] if lanes else 0,
+        crowded=answer["crowded"],
+        processes=tuple(_processes(answer["files"])),
+        tracks=answer["tracks"],
+        lanes=tuple(_lanes(answer["lanes"], parts)) if lanes else (),
+        width_ns=answer["lanes"]["width_ns"] if lanes else 0,
     )
 
 
@@ -328,6 +327,6 @@ def _lanes(picture: Mapping[str, Any], parts: int) -> Iterator[Lane]:
 
 
 def rows_of(columns: Mapping[str, list[str] | bytes]) -> list[dict[str, Any]]:
-    """Rows of native columns."""
+    """Rows, as dicts, of the native module's columns."""
     lists = columns_of(columns)
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]

@@ -56,7 +56,7 @@ _WORDS = {
 
 
 def is_trace(path: str | Path) -> bool:
-    """True if that is a trace file, or a directory that holds some.
+    """True if the path is a trace file, or a directory that holds some.
 
     >>> is_trace("/proc")
     False
@@ -67,17 +67,17 @@ def is_trace(path: str | Path) -> bool:
         return False
 
 
-def is_trace_of(run: Path, place: Path) -> bool:
-    """True if a trace stands at that place of a run. A link to another, and what may not be read, is noted as damage."""
-    within = place.relative_to(run)
+def is_trace_of(run: Path, path: Path) -> bool:
+    """True if there is a trace at that path of a run. A link, and what may not be read, is noted as damage."""
+    within = path.relative_to(run)
     try:
-        for part in (place, *(run / each for each in within.parents if each.name)):
+        for part in (path, *(run / each for each in within.parents if each.name)):
             if part.is_symlink():
                 note(part, "", "it is a symbolic link")
                 return False
-        return _is_trace(place)
+        return _is_trace(path)
     except OSError as error:
-        note(place, "", error.strerror or str(error))
+        note(path, "", error.strerror or str(error))
         return False
 
 
@@ -87,24 +87,24 @@ def _is_trace(path: Path) -> bool:
     return path.suffix == SUFFIX and path.exists()
 
 
-def notes(told: Mapping[str, object]) -> list[str]:
+def notes(counts: Mapping[str, object]) -> list[str]:
     """Notes that a reader of the trace must know, a sentence each.
 
     >>> notes({"lost": 3, "cut": 0})
     ['3 events were not recorded: the rings were full']
     """
-    said = []
+    texts = []
     for key, (one, many) in _WORDS.items():
-        count = told.get(key, 0)
+        count = counts.get(key, 0)
         if isinstance(count, int) and count:
-            said.append(f"{count:,} {one if count == 1 else many}")
-    passed_over = told.get("passed_over", [])
+            texts.append(f"{count:,} {one if count == 1 else many}")
+    passed_over = counts.get("passed_over", [])
     assert isinstance(passed_over, list)
-    return [*said, *map(str, passed_over)]
+    return [*texts, *map(str, passed_over)]
 
 
 def sample_of(trace: Path) -> list[RunDirectory]:
-    """Recordings that `contend trace --sample` made beside it."""
+    """Recordings that `contend trace --sample` made beside the trace."""
     if not (trace / SAMPLE / "sample.json").is_file():
         return []
     from contend.store.directory import RunDirectory

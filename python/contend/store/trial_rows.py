@@ -23,7 +23,7 @@ class TrialRows:
         self._known: _Known | None = None
 
     def each(self, plan: Mapping[str, Any] | None) -> Iterator[Row]:
-        """Rows that are whole, and of a cell of that plan; others are noted as damage."""
+        """Read rows that are whole and whose cell is in that plan; others are noted as damage."""
         return map(mask_row, whole_rows(self._path, wrong_row(plan)))
 
     def compact(self, plan: Mapping[str, Any] | None) -> Sequence[Row]:
@@ -63,7 +63,7 @@ class _Known:
 def compact_lines(
     path: Path, wrong: Callable[[Any], str], after: tuple[int, int] = (0, 0)
 ) -> Iterator[tuple[bytes, Row]]:
-    """Read lines and compact rows, as `numbered_rows` does."""
+    """Read lines as compact rows, as `numbered_rows` does."""
     from contend.store.compact import Compactor
 
     compactor = Compactor(wrong)

@@ -127,7 +127,7 @@ _SUSPECT = re.compile(
 
 
 def mask(text: str) -> str:
-    """`text` with `***` for what looks like a secret. Masking twice changes nothing more.
+    """Mask in `text` what looks like a secret with `***`. Masking twice changes nothing more.
 
     >>> mask("Authorization: Bearer abc.def-123"), mask("PGPASSWORD=x psql"), mask("--token-bucket 5 tokens=12 author: x")
     ('Authorization: ***', 'PGPASSWORD=*** psql', '--token-bucket 5 tokens=12 author: x')
@@ -136,17 +136,17 @@ def mask(text: str) -> str:
 
 
 def mask_texts(texts: Sequence[str]) -> list[tuple[int, str]]:
-    """Those of many texts that masking changes, each with its place.
+    """Texts that masking changes: each with its index, and masked.
 
     >>> mask_texts(["GET /", "login password=hunter2"])
     [(1, 'login password=***')]
     """
-    masked = ((place, text, mask(text)) for place, text in enumerate(texts))
-    return [(place, after) for place, before, after in masked if before != after]
+    masked = ((index, text, mask(text)) for index, text in enumerate(texts))
+    return [(index, after) for index, before, after in masked if before != after]
 
 
 def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    """Arguments of a command, each masked, and the one that follows an option like `--password`.
+    """Mask arguments of a command, each one, and the one that follows an option like `--password`.
 
     >>> mask_argv(("psql", "--password", "hunter", "--table", "users"))
     ('psql', '--password', '***', '--table', 'users')
@@ -183,7 +183,7 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def mask_value(value: Any, name: str = "") -> Any:
-    """A copy of lists, mappings and texts in each other, masked; `name` is the key that `value` stands under.
+    """Mask lists, mappings and texts in each other; returns a copy. `name`: the key that `value` stands under.
 
     >>> mask_value({"db": {"password": "hunter2", "port": 5432}, "argv": ["a", "--token", "zzz"]})
     {'db': {'password': '***', 'port': 5432}, 'argv': ['a', '--token', '***']}
@@ -202,8 +202,8 @@ def mask_value(value: Any, name: str = "") -> Any:
         }
     if isinstance(value, list | tuple):
         if value and all(isinstance(each, str) for each in value):
-            found = [_hidden(each, name) for each in value] if is_secret_name(name) else mask_argv(value)
-            return type(value)(found)
+            masked = [_hidden(each, name) for each in value] if is_secret_name(name) else mask_argv(value)
+            return type(value)(masked)
         if PLAIN_TYPES.issuperset(map(type, value)):  # a hundred thousand figures, mostly
             return value
         return type(value)(mask_value(each, name) for each in value)
@@ -211,12 +211,12 @@ def mask_value(value: Any, name: str = "") -> Any:
 
 
 def mask_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A trial's row, masked where it holds texts of others; its figures are not looked at, of which it has most."""
+    """Mask a trial's row where it holds texts of others; its figures are not looked at, of which it has most."""
     return {key: value if key in FIGURES else mask_value(value, key) for key, value in row.items()}
 
 
 def mask_yaml(text: str) -> str:
-    """A YAML document with its values masked; as it was where nothing is, or where it is none."""
+    """Mask the values of a YAML document; it is returned as it was where nothing is secret, or where it is none."""
     import yaml
 
     if _SUSPECT.search(text) is None:
@@ -267,8 +267,8 @@ def _takes_secret(argument: str) -> bool:
 
 def _hidden(value: str, name: str) -> str:
     """The text shown for a value that stands under the name of a secret."""
-    found = _SECRET_NAME.match(name)
-    kind = found["kind"].lower() if found else ""
+    match = _SECRET_NAME.match(name)
+    kind = match["kind"].lower() if match else ""
     word = value.strip("\\\"'")
     if word.lower() in _HARMLESS or _BY_NAME.match(word):
         return value

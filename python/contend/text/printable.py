@@ -25,11 +25,11 @@ def printable(text: str, *, lines: bool = False) -> str:
     >>> printable(b"caf\xe9".decode("utf-8", "surrogateescape"))
     'caf\\xe9'
     """
-    return _UNSAFE.sub(lambda found: found[0] if lines and found[0] == "\n" else _escape(found[0]), text)
+    return _UNSAFE.sub(lambda match: match[0] if lines and match[0] == "\n" else _escape(match[0]), text)
 
 
 def passage(text: str, most: int = 2000) -> str:
-    """A message of several lines, safe to print: `printable`, and its middle left out beyond `most` characters.
+    """Make a message of several lines safe to print: `printable`, with its middle left out beyond `most` characters.
 
     >>> passage("a" * 30, most=20)
     'aaaaaaaaaaaaaaa… (10 characters left out) …aaaaa'
@@ -41,7 +41,7 @@ def passage(text: str, most: int = 2000) -> str:
 
 
 def short(value: object, most: int = 60) -> str:
-    """A value that somebody gave, as an error may repeat it: `printable`, and its middle left out beyond `most` characters.
+    """Make a value fit for an error message: `printable`, with its middle left out beyond `most` characters.
 
     >>> short("inf"), short("9" * 5000, most=20)
     ('inf', '9999999… (5,000 characters)')

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def safe(text: str) -> str:
-    r"""Text of others as it may be shown: masked, without control characters; line ends stay.
+    r"""Make text of others safe to show: masked, without control characters; line ends stay.
 
     >>> safe("--token abcdef123 \x1b]0;owned\x07")
     '--token *** \\x1b]0;owned\\x07'
@@ -56,7 +56,7 @@ class SafeStream(io.TextIOBase):
         self.plain.flush()
 
     def close(self) -> None:
-        """The stream below is the interpreter's."""
+        """Do nothing: the stream below is the interpreter's."""
 
     def writable(self) -> bool:
         return True
@@ -97,7 +97,7 @@ def plain(stream: TextIO) -> TextIO:
 
 
 def write_json(document: Any, *, indent: int | None = None, default: Any = None) -> None:
-    """A JSON document and a line end on stdout, its secrets masked."""
+    """Write a JSON document and a line end to stdout, its secrets masked."""
     from contend.text.masking import mask_value
 
     stream = plain(sys.stdout)

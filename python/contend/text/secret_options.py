@@ -19,11 +19,11 @@ _WORD = r"(?:'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"
 
 
 class Program(NamedTuple):  # no dataclass: a storm's client is to start at once
-    """How one kind of program is given a secret.
+    """Patterns of how one kind of program is given a secret.
 
     names: a pattern of its name. next: options that a secret follows as the next word; glued: those it is glued to.
     after: in the value the secret is what comes after this, as in `me:secret`. needs: a word that must come before, as in
-    `docker login`. places: patterns of its arguments, the secret in group 2, what comes before in group 1.
+    `docker login`. patterns: of its arguments, the secret in group 2, what comes before in group 1.
     """
 
     names: str
@@ -31,7 +31,7 @@ class Program(NamedTuple):  # no dataclass: a storm's client is to start at once
     glued: tuple[str, ...] = ()
     after: str = ""
     needs: str = ""
-    places: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 PROGRAMS = (
@@ -47,20 +47,20 @@ PROGRAMS = (
     Program("mongo(?:sh|dump|restore|export|import|stat|top)?|cqlsh|rabbitmqadmin|influx|clickhouse-client", next=("-p",)),
     Program("docker|podman|nerdctl|buildah|skopeo|helm|oc|oras", next=("-p",), glued=("-p=",), needs="login"),
     Program("skopeo", ("--creds", "--src-creds", "--dest-creds"), after=":"),
-    Program("openssl", next=("-k", "-K"), places=(r"(\s-pass(?:in|out)?\s+pass:)(\S+)",)),
+    Program("openssl", next=("-k", "-K"), patterns=(r"(\s-pass(?:in|out)?\s+pass:)(\S+)",)),
     Program("zip|unzip|ipmitool|sqlcmd|bcp", next=("-P",), glued=("-P",)),
     Program("7z[ar]?|rar|unrar", glued=("-p",)),
     Program(r"mosquitto_(?:pub|sub|rr)", next=("-P", "--pw")),
     Program(r"snmp(?:walk|get|getnext|set|bulkwalk|bulkget|table|status|trap)", next=("-A", "-X", "-c")),
     Program("lftp", ("-u", "--user"), after=","),
-    Program("x?freerdp3?", places=(r"(\s/p:)(\S+)",)),
+    Program("x?freerdp3?", patterns=(r"(\s/p:)(\S+)",)),
     Program("swift|s3cmd", next=("-K", "--key")),
-    Program("rabbitmqctl", places=(rf"(\s(?:add_user|change_password|authenticate_user)\s+\S+\s+)({_WORD})",)),
-    Program("htpasswd", places=(rf"(\s-\w*b\w*\s+\S+\s+\S+\s+)({_WORD})", rf"(\s-\w*n\w*b\w*\s+\S+\s+)({_WORD})")),
-    Program("vault", places=(r"(\slogin\s+(?:-[\w=-]+\s+)*)([^\s=-][^\s=]*)(?=\s|$)",)),
-    Program("chpasswd", places=(r"(\s+<<<\s*['\"]?[^\s:'\"]+:)([^\s'\"]+)",)),
-    Program("wpa_passphrase", places=(rf"(\s+\S+\s+)({_WORD})",)),
-    Program("sqlplus|sqlldr|expdp|impdp", places=(r"(\s[\w.]+/)([^\s@'\"]+)",)),
+    Program("rabbitmqctl", patterns=(rf"(\s(?:add_user|change_password|authenticate_user)\s+\S+\s+)({_WORD})",)),
+    Program("htpasswd", patterns=(rf"(\s-\w*b\w*\s+\S+\s+\S+\s+)({_WORD})", rf"(\s-\w*n\w*b\w*\s+\S+\s+)({_WORD})")),
+    Program("vault", patterns=(r"(\slogin\s+(?:-[\w=-]+\s+)*)([^\s=-][^\s=]*)(?=\s|$)",)),
+    Program("chpasswd", patterns=(r"(\s+<<<\s*['\"]?[^\s:'\"]+:)([^\s'\"]+)",)),
+    Program("wpa_passphrase", patterns=(rf"(\s+\S+\s+)({_WORD})",)),
+    Program("sqlplus|sqlldr|expdp|impdp", patterns=(r"(\s[\w.]+/)([^\s@'\"]+)",)),
 )  # fmt: skip
 _NAMES = "|".join(f"(?:{program.names})" for program in PROGRAMS)
 _CALL = re.compile(rf"(?<![\w.:@=-])(?P<program>{_NAMES})(?=[ \t])(?P<rest>[^|;&\n]{{0,600}})")
@@ -72,7 +72,7 @@ SUSPECT = (
 
 
 def mask_options(text: str) -> str:
-    """Text with the secrets masked that programs named in it are given.
+    """Mask secrets in the options of programs that a text names.
 
     >>> mask_options("nice mysql -u root -phunter2 nova; ps -p 1; curl -u me:hunter2 h")
     'nice mysql -u root -p*** nova; ps -p 1; curl -u me:*** h'
@@ -86,7 +86,7 @@ def is_program(word: str) -> bool:
 
 
 def mask_argument(program: str, before: Sequence[str], argument: str) -> str:
-    """An argument of a program, masked; `before` are those that stand before it.
+    """Mask an argument of a program; `before` are those that stand before it.
 
     >>> mask_argument("curl", ("-u",), "me:hunter2"), mask_argument("mkdir", ("-p",), "/tmp/x")
     ('me:***', '/tmp/x')
@@ -112,7 +112,7 @@ def _kinds(program: str) -> tuple[Program, ...]:
 
 @lru_cache(maxsize=64)
 def _patterns(kind: Program) -> tuple[re.Pattern[str], ...]:
-    made = list(kind.places)
+    made = list(kind.patterns)
     begin = rf"['\"]?[^\s'\"{kind.after}]*{re.escape(kind.after)}(?!//)" if kind.after else ""
     value = r"[^\s'\"]+" if kind.after else _WORD
     if kind.next:
@@ -132,12 +132,12 @@ def _masked(kind: Program, arguments: str) -> str:
     return arguments
 
 
-def _hide(found: re.Match[str]) -> str:
-    return found[0] if re.match(r"['\"]?(?:\$|\*{3})", found[2]) else f"{found[1]}{MASK}"
+def _hide(match: re.Match[str]) -> str:
+    return match[0] if re.match(r"['\"]?(?:\$|\*{3})", match[2]) else f"{match[1]}{MASK}"
 
 
-def _call(found: re.Match[str]) -> str:
-    rest = mask_options(found["rest"])  # another program may follow: nice, sshpass, env
-    for kind in _kinds(found["program"]):
+def _call(match: re.Match[str]) -> str:
+    rest = mask_options(match["rest"])  # another program may follow: nice, sshpass, env
+    for kind in _kinds(match["program"]):
         rest = _masked(kind, rest)
-    return f"{found['program']}{rest}"
+    return f"{match['program']}{rest}"

@@ -21,16 +21,16 @@ SUSPECT = (
 )
 
 
-def _basic(found: re.Match[str]) -> str:
+def _basic(match: re.Match[str]) -> str:
     """`Basic` and what decodes to NAME:PASSWORD, or is long and has digits; `Basic authentication` is prose."""
-    word = found[2]
+    word = match[2]
     try:
         plain = base64.b64decode(word + "=" * (-len(word) % 4), validate=True)
-        told = b":" in plain and plain.isascii()
+        is_pair = b":" in plain and plain.isascii()
     except (binascii.Error, ValueError):
-        told = False
+        is_pair = False
     long = len(word) >= 16 and any(c.isdigit() for c in word) and any(c.isupper() for c in word)
-    return f"{found[1]}{MASK}" if told or long else found[0]
+    return f"{match[1]}{MASK}" if is_pair or long else match[0]
 
 
 _SHAPES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -99,7 +99,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
 
 
 def mask_shapes(text: str) -> str:
-    """Text with what is a secret by its shape masked.
+    """Mask what is a secret by its shape.
 
     >>> mask_shapes("Basic QWxhZGRpbjpPcGVuU2VzYW1l is no Basic authentication; amqp://me:pw@host/")
     'Basic *** is no Basic authentication; amqp://me:***@host/'

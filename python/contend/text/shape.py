@@ -40,14 +40,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Named:
-    """Its key, where that is not the field's name."""
+    """A mark for `Annotated`: the key in the document, where that is not the field's name."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class Through:
-    """Makes what stands in the document of the value. The function's return type is what the schema says."""
+    """A mark for `Annotated`: converts the value for the document. The function's return type is what the schema
+    says."""
 
     convert: Callable[[Any], Any]
 
@@ -116,7 +117,7 @@ class Shape:
     __slots__ = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: str, int, float, bool, None, lists, and dicts by str."""
+        """The document as plain values: str, int, float, bool, None, lists, and dicts by str."""
         row: dict[str, Any] = {}
         for member in members(type(self)):
             value = member.get(self)

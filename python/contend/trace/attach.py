@@ -29,7 +29,7 @@ _LONGEST_ORDER_S = 30.0
 # How long a main thread that waits in a system call may take to come to the script that its interpreter has.
 _SOON_S = 1.0
 OLDEST = (3, 11)
-ASKED_FROM = (3, 14)
+REMOTE_FROM = (3, 14)
 """CPython from where the interpreter itself is asked to run a script (PEP 768)."""
 
 # What is compiled in the process first: in its main thread, at a place of its own choosing, it does the least.
@@ -71,7 +71,7 @@ _UNREADABLE = "the user of that process must be allowed to read where contend is
 
 @dataclass(frozen=True)
 class Attached:
-    """How it began."""
+    """State of the process when recording began."""
 
     python: str
     stopped_ns: int | None
@@ -82,7 +82,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class Ended:
-    """How it ended."""
+    """State of the recording at its end."""
 
     gone: bool
     """The process has ended itself."""
@@ -96,18 +96,18 @@ class Session:
     Raises BadInput for a process that cannot be attached to, HostFailed where it does not answer.
     """
 
-    def __init__(self, pid: int, asked: TraceOptions) -> None:
+    def __init__(self, pid: int, options: TraceOptions) -> None:
         self.pid = pid
-        self._asked = asked
-        self._place = asked.directory.resolve() / ".attach"
-        self._ticket = self._place / "ticket"
+        self._options = options
+        self._directory = options.directory.resolve() / ".attach"
+        self._ticket = self._directory / "ticket"
         self._lifeline = -1
         self._pidfd = -1
         self._alone: socket.socket | None = None
         self._made = False
 
     def begin(self) -> Attached:
-        """Have it record."""
+        """Make the process record. Raises BadInput, HostFailed."""
         self._alone = _only_one(self.pid)
         known = _order({"pid": self.pid})
         version = tuple(known["python"])
@@ -119,40 +119,42 @@ class Session:
                 f"process {self.pid} has ended", hint="pgrep -a python lists those that run"
             ) from error
         reach.check_package(self.pid)
-        self._made = not self._asked.directory.exists()
+        self._made = not self._options.directory.exists()
         try:
             self._prepare()
-            told, stopped_ns = self._enter(version)
+            answer, stopped_ns = self._enter(version)
         except BaseException:
             self.close()
             if self._made:
                 with contextlib.suppress(OSError):
-                    self._asked.directory.rmdir()
+                    self._options.directory.rmdir()
             raise
-        return Attached(".".join(map(str, version)), stopped_ns, int(told.get("functions", 0)))
+        return Attached(".".join(map(str, version)), stopped_ns, int(answer.get("functions", 0)))
 
     def wait(self, seconds: float | None) -> None:
-        """Until then, or the process has ended, or this is interrupted by an exception."""
+        """Wait for that long, until the process has ended, or until an exception interrupts this."""
         waiting = select.poll()
         waiting.register(self._pidfd, select.POLLIN)
         waiting.poll(None if seconds is None else max(0, round(seconds * 1000)))
 
     def end(self) -> Ended:
-        """Have it stop recording and put back what was patched; returns when it has."""
+        """Make the process stop recording and put back what was patched; returns when it has."""
         self._let_go()
-        told = self._status(time.monotonic() + _LOAD_S, lambda told: told["state"] in ("ended", "failed"))
+        status = self._status(
+            time.monotonic() + _LOAD_S, lambda status: status["state"] in ("ended", "failed")
+        )
         gone = self._gone()
         self.close()
-        if told is None and not gone:
+        if status is None and not gone:
             raise HostFailed(
                 f"process {self.pid} has not answered for {_LOAD_S:g} s: it lets go when its interpreter runs again",
-                hint=f"the trace up to now is in {self._asked.directory}",
+                hint=f"the trace up to now is in {self._options.directory}",
             )
-        told = told or {}
-        return Ended(gone, int(told.get("lost", 0)), told.get("failure"))
+        status = status or {}
+        return Ended(gone, int(status.get("lost", 0)), status.get("failure"))
 
     def close(self) -> None:
-        """Let go, and leave nothing behind. Idempotent."""
+        """Let the process go, and remove all files. Idempotent."""
         self._let_go()
         if self._pidfd >= 0:
             os.close(self._pidfd)
@@ -167,9 +169,9 @@ class Session:
             "script.py",
         ):
             with contextlib.suppress(OSError):
-                (self._place / name).unlink()
+                (self._directory / name).unlink()
         with contextlib.suppress(OSError):
-            self._place.rmdir()
+            self._directory.rmdir()
         if self._alone is not None:
             self._alone.close()
 
@@ -180,31 +182,31 @@ class Session:
 
     def _prepare(self) -> None:
         """A directory that the process may write to, and the line that holds its recording."""
-        asked = self._asked
-        self._place.mkdir(parents=True)
+        options = self._options
+        self._directory.mkdir(parents=True)
         os.mkfifo(self._ticket, 0o600)
         self._lifeline = os.open(self._ticket, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        (self._place / "asked.json").touch(mode=0o600)  # it has the key of the digests
-        (self._place / "asked.json").write_text(asked.told(), encoding="utf-8")
-        reach.give(self.pid, asked.directory.resolve(), (self._place, *self._place.iterdir()))
+        (self._directory / "asked.json").touch(mode=0o600)  # it has the key of the digests
+        (self._directory / "asked.json").write_text(options.as_text(), encoding="utf-8")
+        reach.give(self.pid, options.directory.resolve(), (self._directory, *self._directory.iterdir()))
 
     def _enter(self, version: tuple[int, ...]) -> tuple[dict[str, Any], int | None]:
         stopped_ns: int | None = None
-        told = None
-        if version[:2] >= ASKED_FROM:
-            told = self._ask_interpreter()
+        answer = None
+        if version[:2] >= REMOTE_FROM:
+            answer = self._ask_interpreter()
         for main_only in (False, True):
-            if told is None:
+            if answer is None:
                 done = _order({"pid": self.pid, "script": self._script(), "main_only": main_only})
                 stopped_ns = (stopped_ns or 0) + done["stopped_ns"]
-                told = self._answer()
-            if told["state"] == "recording":
-                return told, stopped_ns
-            if told["state"] == "failed":
-                raise BadInput(f"process {self.pid}: {told['error']}", hint=told["hint"])
+                answer = self._answer()
+            if answer["state"] == "recording":
+                return answer, stopped_ns
+            if answer["state"] == "failed":
+                raise BadInput(f"process {self.pid}: {answer['error']}", hint=answer["hint"])
             # Its main thread has to do it, at its next bytecode.
-            (self._place / "status.json").unlink()
-            told = None
+            (self._directory / "status.json").unlink()
+            answer = None
         raise HostFailed(f"process {self.pid} did not begin to record", hint="try again")
 
     def _ask_interpreter(self) -> dict[str, Any] | None:
@@ -212,15 +214,15 @@ class Session:
 
         None where it does not come to one: it waits in a system call, and no longer has the script.
         """
-        script = self._place / "script.py"
+        script = self._directory / "script.py"
         script.write_text(self._script(), encoding="utf-8")
-        reach.give(self.pid, self._place, (script,))
+        reach.give(self.pid, self._directory, (script,))
         order = {"pid": self.pid, "file": str(script)}
         _order(order)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            told = self._status(time.monotonic() + _SOON_S, lambda _told: True)
-            if told is not None or self._gone() or self._taken():
+            status = self._status(time.monotonic() + _SOON_S, lambda _status: True)
+            if status is not None or self._gone() or self._taken():
                 return self._answer()
             waits = reach.system_call(self.pid) is not None
             if waits or time.monotonic() >= deadline:
@@ -236,7 +238,7 @@ class Session:
     def _script(self) -> str:
         root = Path(contend.__file__).resolve().parent
         return _SCRIPT.format(
-            place=str(self._place),
+            place=str(self._directory),
             file=str(root / "trace" / "inject" / "contend_inject.py"),
             root=str(root.parent),
             hint=_UNREADABLE,
@@ -244,8 +246,8 @@ class Session:
 
     def _answer(self, patience_s: float = _PATIENCE_S) -> dict[str, Any]:
         """Read what the process says first. Too late, it finds no ticket and does nothing."""
-        told = self._status(time.monotonic() + patience_s, lambda _told: True)
-        if told is None and not self._gone():
+        status = self._status(time.monotonic() + patience_s, lambda _status: True)
+        if status is None and not self._gone():
             with contextlib.suppress(FileNotFoundError):
                 self._ticket.unlink()
                 raise HostFailed(
@@ -253,24 +255,24 @@ class Session:
                     hint="try again when it works (a request wakes a server); later than now it does nothing",
                 )
             # It has just begun.
-            told = self._status(time.monotonic() + _LOAD_S, lambda _told: True)
-        if told is None and self._gone():
+            status = self._status(time.monotonic() + _LOAD_S, lambda _status: True)
+        if status is None and self._gone():
             raise BadInput(f"process {self.pid} ended meanwhile", hint="pgrep -a python lists those that run")
-        if told is None:
+        if status is None:
             raise HostFailed(
                 f"process {self.pid} has not loaded contend in {_LOAD_S:g} s", hint="is it very busy?"
             )
-        return told
+        return status
 
     def _status(self, deadline: float, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
         """Read what the process tells, once it is wanted; None where that time passes, or it ends, without."""
-        place = self._place / "status.json"
+        path = self._directory / "status.json"
         pause_s = 0.001
         while True:
             gone = self._gone()
-            told = _read(place)
-            if told is not None and wanted(told):
-                return told
+            status = _read(path)
+            if status is not None and wanted(status):
+                return status
             if gone or time.monotonic() >= deadline:
                 return None
             time.sleep(pause_s)
@@ -282,19 +284,19 @@ class Session:
         return bool(waiting.poll(0))
 
 
-def _read(place: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> dict[str, Any] | None:
     """The process writes it, perhaps as another user: followed nowhere, and read no further than it can be."""
     try:
-        file = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        told = json.loads(os.read(file, 1 << 16))
+        status = json.loads(os.read(file, 1 << 16))
     except (OSError, ValueError):
         return None
     finally:
         os.close(file)
-    return told if isinstance(told, dict) and isinstance(told.get("state"), str) else None
+    return status if isinstance(status, dict) and isinstance(status.get("state"), str) else None
 
 
 def _only_one(pid: int) -> socket.socket:
@@ -323,12 +325,12 @@ def _order(order: dict[str, Any]) -> dict[str, Any]:
             timeout=_LONGEST_ORDER_S,
             check=True,
         )
-        told: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise HostFailed(f"{program} does not work: {error}", hint="make setup") from error
-    if "error" in told:
-        raise (BadInput if told["bad_input"] else HostFailed)(told["error"], hint=told["hint"])
-    return told
+    if "error" in answer:
+        raise (BadInput if answer["bad_input"] else HostFailed)(answer["error"], hint=answer["hint"])
+    return answer
 
 
 def _check(pid: int, known: dict[str, Any]) -> None:
@@ -342,7 +344,7 @@ def _check(pid: int, known: dict[str, Any]) -> None:
         )
     if (major, minor) < OLDEST:
         raise BadInput(f"process {pid} runs Python {version}", hint="contend traces CPython 3.11 and newer")
-    if known["free_threaded"] and (major, minor) < ASKED_FROM:
+    if known["free_threaded"] and (major, minor) < REMOTE_FROM:
         raise BadInput(
             f"process {pid} runs a free-threaded Python {version}",
             hint="of those, contend attaches to 3.14 and newer",
@@ -352,7 +354,7 @@ def _check(pid: int, known: dict[str, Any]) -> None:
             f"process {pid} runs a free-threaded Python {version}, for which this contend has no native module",
             hint=f"install contend with a python{version}t, and run that one: docs/guides/tracing.md",
         )
-    if (major, minor) >= ASKED_FROM and known["remote"] is None:
+    if (major, minor) >= REMOTE_FROM and known["remote"] is None:
         raise BadInput(
             f"process {pid} runs Python {version}, whose remote execution this contend does not know",
             hint="start the program with: contend trace -- COMMAND",

@@ -19,19 +19,19 @@ from contend.trace.recording import flush, start_as, status, stop
 
 
 def record(
-    place: str,
+    directory: str,
     control: int,
     known: bool,
     *,
     say: Callable[[str, Mapping[str, object]], None],
     start_thread: Callable[..., None],
 ) -> None:
-    """Record as is asked for in `place`, until the other end of the FIFO `control` is closed. Tells how it goes there.
+    """Record as the file in `directory` says, until the other end of the FIFO `control` is closed. Reports by `say`.
 
     `known`: the program uses contend.trace itself. say, start_thread: of what brought contend there. Runs in a thread of
     its own. Raises BadInput where a recording goes on already.
     """
-    asked = json.loads(Path(place, "asked.json").read_text(encoding="utf-8"))
+    options = json.loads(Path(directory, "asked.json").read_text(encoding="utf-8"))
     running = status()
     if running.recording:
         raise BadInput(
@@ -41,16 +41,16 @@ def record(
     global _attachment  # noqa: PLW0603 - one at a time: a recording goes on or not
     attachment = _Attachment(control, known, start_thread)
     try:
-        told = attachment.begin(asked)
+        begun = attachment.begin(options)
         _attachment = attachment
         _follow_forks()
-        say(place, {"state": "recording", **told})
+        say(directory, {"state": "recording", **begun})
         _await_end(control)
     finally:
         _attachment = None
         attachment.end()
     last = status()
-    say(place, {"state": "ended", "events": last.events, "lost": last.lost, "failure": last.failure})
+    say(directory, {"state": "ended", "events": last.events, "lost": last.lost, "failure": last.failure})
 
 
 class _Attachment:
@@ -58,8 +58,8 @@ class _Attachment:
 
     def __init__(self, control: int, known: bool, start_thread: Callable[..., None]) -> None:
         self.control, self.start_thread = control, start_thread
-        found = os.fstat(control)
-        self.fifo = (found.st_dev, found.st_ino)
+        status_of = os.fstat(control)
+        self.fifo = (status_of.st_dev, status_of.st_ino)
         self._changes = Changes()
         by_name, every, installed = hooks.state()
         # What contend's own import has asked for is not to stay in the way of the program's imports.
@@ -67,13 +67,13 @@ class _Attachment:
         self._followed = tasks.followed()
         self._interpreter = interpreter.followed()
 
-    def begin(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def begin(self, options: dict[str, Any]) -> dict[str, Any]:
         """Record, then patch; what is told of it."""
         hooks.changes = self._changes
-        path = start_as(asked)
-        patches.use_digests(asked)
+        path = start_as(options)
+        patches.use_digests(options)
         patches.apply(running=True)
-        include = Include(asked["include"], asked["exclude"])
+        include = Include(options["include"], options["exclude"])
         include.install()
         self._changes.follow_imports()
         self._record_before_exit()
@@ -127,10 +127,10 @@ def _in_child() -> None:
 
 def _until_end(attachment: _Attachment) -> None:
     try:
-        found = os.fstat(attachment.control)
+        status_of = os.fstat(attachment.control)
     except OSError:
-        found = None
+        status_of = None
     # A child that became a daemon has closed all files; their numbers may be other files by now.
-    if found is not None and (found.st_dev, found.st_ino) == attachment.fifo:
+    if status_of is not None and (status_of.st_dev, status_of.st_ino) == attachment.fifo:
         _await_end(attachment.control)
     attachment.end()

@@ -24,7 +24,7 @@ _followed = False
 
 
 def follow(limit_ms: float) -> None:
-    """Record what takes longer, from now on."""
+    """Record each run of a loop or hub that takes longer than the limit, from now on."""
     global _followed  # noqa: PLW0603 - patches are made once
     if not _followed:
         _followed = True
@@ -34,12 +34,12 @@ def follow(limit_ms: float) -> None:
 
 
 def leave() -> None:
-    """Record no more."""
+    """Stop recording them."""
     trace_blocked(0, describe)
 
 
 def followed() -> bool:
-    """True if it was patched already."""
+    """True if loops and hubs were patched already."""
     return _followed
 
 

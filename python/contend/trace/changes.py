@@ -63,9 +63,9 @@ class Changes:
             if not isinstance(module, ModuleType) or _is_apart(module.__name__):
                 continue
             for name, held in list(vars(module).items()):
-                found = functions.get(id(held)) or locks.get((name, id(held)))
-                if found is not None:
-                    self.put(module, name, found[1])
+                change = functions.get(id(held)) or locks.get((name, id(held)))
+                if change is not None:
+                    self.put(module, name, change[1])
                     count += 1
         return count
 

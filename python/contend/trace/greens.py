@@ -25,7 +25,7 @@ Hub = Callable[[], Any]
 
 _hub: Hub = lambda: None  # noqa: E731 - replaced when there is one
 _semaphore: Callable[[], Any]
-_places = itertools.count(1)
+_numbers = itertools.count(1)
 # By lock and hub, so that one thread alone uses a row; in the order of their places.
 _waiting: dict[tuple[int, int], list[tuple[int, Any]]] = {}
 _active = False
@@ -37,20 +37,21 @@ after: list[Callable[[], None]] = []
 
 
 def active() -> bool:
-    """threading is monkey-patched."""
+    """True if threading is monkey-patched, so that threads are greenlets."""
     return _active
 
 
-def park(key: int, seconds: float | None, place: int) -> int:
-    """Let others run until `wake` is called, or for so long, or for nothing; 0 if no greenlets run here.
+def park(key: int, seconds: float | None, number: int) -> int:
+    """Let other greenlets run until `wake` is called or `seconds` have passed (None: no limit); 0 if no greenlets run
+    here.
 
-    `place` is 0 for the end of the row of those that wait; what is returned is the place to come back to.
+    `number` is 0 for the end of the queue; returned is the number that keeps one's turn at the next call.
     """
     hub = _hub()
     if hub is None:
         return 0
     waiter = _semaphore()
-    entry = (place or next(_places), waiter)
+    entry = (number or next(_numbers), waiter)
     waiters = _waiting.setdefault((key, id(hub)), [])
     insort(waiters, entry)
     woken = False
@@ -69,7 +70,7 @@ def park(key: int, seconds: float | None, place: int) -> int:
 
 
 def wake(key: int) -> None:
-    """Have the greenlet of this thread that has waited longest look again."""
+    """Wake the greenlet of this thread that has waited longest: it looks again."""
     waiters = _waiting.get((key, id(_own_hub())))
     if waiters:
         waiters.pop(0)[1].release()
@@ -118,8 +119,8 @@ def _eventlet(module: ModuleType) -> None:
             return getattr(hubs._threadlocal, "hub", None)
 
         def hub() -> Any:
-            found = own()
-            return None if found is None or found.greenlet is getcurrent() else found
+            current = own()
+            return None if current is None or current.greenlet is getcurrent() else current
 
         plain = _plain(Semaphore)
         _begin(own, hub, lambda: plain(0), getcurrent)
@@ -134,8 +135,8 @@ def _gevent(module: ModuleType) -> None:
         from greenlet import getcurrent
 
         def hub() -> Any:
-            found = get_hub_if_exists()
-            return None if found is None or found is getcurrent() else found
+            current = get_hub_if_exists()
+            return None if current is None or current is getcurrent() else current
 
         _begin(get_hub_if_exists, hub, lambda: Semaphore(0), getcurrent)
 

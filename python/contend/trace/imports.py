@@ -68,18 +68,18 @@ class Hooks:
             print(f"contend.trace: {module.__name__} is not traced: {error!r}", file=sys.stderr)
 
     def put(self, owner: Any, name: str, value: object) -> None:
-        """Replace a name of an object, or of another module than the one that a hook is called with."""
+        """Replace a name of an object, or of another module than the hook's own, on record."""
         if self.changes is None:
             setattr(owner, name, value)
         else:
             self.changes.put(owner, name, value)
 
     def state(self) -> State:
-        """Who is called for what, for `reset`."""
+        """The hooks as they are now, for `reset`."""
         return {name: list(hooks) for name, hooks in self._by_name.items()}, self.every, self in sys.meta_path
 
     def reset(self, state: State) -> None:
-        """As it was: what was asked for since is forgotten."""
+        """Restore a `state`: hooks that were added since are forgotten."""
         self._by_name, self.every, installed = state
         if not installed and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -94,7 +94,7 @@ class Hooks:
         self.install()
 
     def install(self) -> None:
-        """Before all other finders."""
+        """Put this finder before all others."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
@@ -102,9 +102,9 @@ class Hooks:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         hooks = list(self._by_name.get(fullname, ()))
-        asked = self.every(fullname)
-        if asked is not None:
-            hooks.append(asked)
+        hook = self.every(fullname)
+        if hook is not None:
+            hooks.append(hook)
         if not hooks or fullname in self._looking:
             return None
         self._looking.add(fullname)

@@ -32,7 +32,7 @@ class Include:
         """Functions that are traced by now."""
 
     def wants(self, module: str, name: str) -> bool:
-        """True if that function is to be traced."""
+        """True if that function matches the patterns."""
 
         def matches(pattern: tuple[str, str]) -> bool:
             return fnmatch.fnmatchcase(module, pattern[0]) and fnmatch.fnmatchcase(name, pattern[1])
@@ -40,7 +40,7 @@ class Include:
         return any(map(matches, self._include)) and not any(map(matches, self._exclude))
 
     def install(self) -> None:
-        """Trace what is imported already, and from now on what comes."""
+        """Trace matching functions of imported modules now, of others when they are imported."""
         if not self._include:
             return
         hooks.every = self._hook

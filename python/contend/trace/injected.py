@@ -10,14 +10,14 @@ from contend.trace.include import Include
 from contend.trace.recording import flush, start_as
 
 
-def begin(told: str) -> None:
-    """Patch, then record, as the environment of `contend trace` tells. Children inherit it."""
-    asked = json.loads(told)
+def begin(text: str) -> None:
+    """Patch, then record, as the JSON that `contend trace` put into the environment says. Children inherit it."""
+    options = json.loads(text)
     # First: what the imports of a recording bring in is made with plain locks, what the program brings in is not.
-    start_as(asked)
-    patches.use_digests(asked)
+    start_as(options)
+    patches.use_digests(options)
     patches.apply()
-    Include(asked["include"], asked["exclude"]).install()
+    Include(options["include"], options["exclude"]).install()
     _record_before_exit()
 
 

@@ -28,7 +28,8 @@ _MAKE_CALLS = ("_socket", "select", "_ssl", "fcntl")
 
 
 def follow(*, gil: bool, gc: bool, io: bool, blocked_after_ms: float) -> str:
-    """Record these from now on; how it is with waits for the GIL: `OFF`, `ON`, or why they cannot be recorded."""
+    """Record garbage collection and waits for the GIL from now on. Returns `OFF`, `ON`, or why the GIL cannot be
+    recorded."""
     if gc:
         trace_collections(True)
     if blocked_after_ms > 0:
@@ -47,7 +48,7 @@ def follow(*, gil: bool, gc: bool, io: bool, blocked_after_ms: float) -> str:
 
 
 def leave() -> None:
-    """As it was before."""
+    """Put back what `follow` has patched."""
     global _io  # noqa: PLW0603
     _io = False
     trace_gil(False)

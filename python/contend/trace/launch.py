@@ -34,33 +34,34 @@ class TraceOptions:
     key: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     """Of the digests of arguments, which all processes of the recording share; never in the trace."""
 
-    def told(self) -> str:
-        """To the traced process, as JSON."""
-        told = {**asdict(self), "directory": str(self.directory.resolve())}
+    def as_text(self) -> str:
+        """The options as JSON text, for the traced process."""
+        document = {**asdict(self), "directory": str(self.directory.resolve())}
         if not self.digests:
-            del told["key"]
-        return json.dumps(told)
+            del document["key"]
+        return json.dumps(document)
 
 
-def environment(asked: TraceOptions, environ: Mapping[str, str]) -> dict[str, str]:
-    """That of the traced program, and so of its children: our sitecustomize before its own."""
+def environment(options: TraceOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """Environment of the traced program and its children: contend's sitecustomize comes before their own."""
     package = Path(contend.__file__).resolve().parent
     path = [str(package / "trace" / "inject"), *filter(None, [environ.get("PYTHONPATH")])]
     return {
         **environ,
         "PYTHONPATH": os.pathsep.join(path),
         "CONTEND_TRACE_PACKAGE": str(package.parent),
-        "CONTEND_TRACE": asked.told(),
+        "CONTEND_TRACE": options.as_text(),
     }
 
 
-def run(asked: TraceOptions, command: Sequence[str]) -> int:
-    """Run it to its end; its exit code, 128 + N if signal N ended it. It has the terminal, and gets the signals.
+def run(options: TraceOptions, command: Sequence[str]) -> int:
+    """Run a command to its end and return its exit code, 128 + N if signal N ended it. It has the terminal, and gets
+    the signals.
 
     Raises OSError if it cannot be started.
     """
-    asked.directory.mkdir(parents=True, exist_ok=True)
-    child = subprocess.Popen(list(command), env=environment(asked, os.environ))
+    options.directory.mkdir(parents=True, exist_ok=True)
+    child = subprocess.Popen(list(command), env=environment(options, os.environ))
     with _signals_go_to(child):
         ended = child.wait()
     return 128 - ended if ended < 0 else ended

@@ -33,12 +33,12 @@ class _Unrecorded(ConditionMethods, _Condition):
 
 
 def unrecorded_condition(lock: Any = None) -> threading.Condition:
-    """threading's own, also where its names are patched; without a lock, of one that is nobody's business."""
+    """threading's own Condition, also where its names are patched; without `lock`, of a lock that is not on record."""
     return _Condition(_thread.allocate_lock()) if lock is None else _Unrecorded(lock)
 
 
 def unrecorded_semaphore(value: int) -> threading.Semaphore:
-    """As `unrecorded_condition`."""
+    """threading's own Semaphore, as `unrecorded_condition`."""
     made = _Semaphore(value)
     made._cond = unrecorded_condition()  # type: ignore[attr-defined]
     return made

@@ -56,44 +56,44 @@ def _line(code: CodeType, at: int) -> int:
 
 
 def _target(code: CodeType, at: int) -> tuple[str, str] | None:
-    """The store of what the call at that instruction gave: its place on the stack is followed, 1 is the top."""
-    place, packed = 1, 0
-    after = (found for found in dis.get_instructions(code) if found.offset > at)
-    for found in itertools.islice(after, _LOOKED_AT):
-        name, arg = found.opname, found.arg or 0
+    """The store of what the call at that instruction gave: its depth on the stack is followed, 1 is the top."""
+    depth, packed = 1, 0
+    after = (instruction for instruction in dis.get_instructions(code) if instruction.offset > at)
+    for instruction in itertools.islice(after, _LOOKED_AT):
+        name, arg = instruction.opname, instruction.arg or 0
         if name in _STORES:
             value = 2 if name == "STORE_ATTR" else 1  # below the object whose attribute it becomes
-            if place == value:
-                return name, str(found.argval)
-            place -= value
+            if depth == value:
+                return name, str(instruction.argval)
+            depth -= value
         elif name in ("STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):  # two in one, from 3.13 on
-            stored = found.argval[: 1 if name.endswith("LOAD_FAST") else 2]
-            if place <= len(stored):
-                return "STORE_FAST", str(stored[place - 1])
-            place += 0 if name.endswith("LOAD_FAST") else -2
+            stored = instruction.argval[: 1 if name.endswith("LOAD_FAST") else 2]
+            if depth <= len(stored):
+                return "STORE_FAST", str(stored[depth - 1])
+            depth += 0 if name.endswith("LOAD_FAST") else -2
         elif name == "SWAP":
-            place = arg if place == 1 else 1 if place == arg else place
-        elif name == "BEFORE_WITH" and place == 1:
+            depth = arg if depth == 1 else 1 if depth == arg else depth
+        elif name == "BEFORE_WITH" and depth == 1:
             continue  # what it gives as it is entered is on top, and stands for it
-        elif name == "LOAD_SPECIAL" and place == 1:  # the same, from 3.14 on, in three steps
+        elif name == "LOAD_SPECIAL" and depth == 1:  # the same, from 3.14 on, in three steps
             # Its `__exit__` is taken from a copy, and what is below goes on; what `__enter__` will give is called for next.
-            place = 3 if arg in _EXITS else 2
+            depth = 3 if arg in _EXITS else 2
         elif name == "COPY":
-            place += arg != place  # either of the two will do
-        elif name == "UNPACK_SEQUENCE" and place == 1 and packed:
-            place = packed
+            depth += arg != depth  # either of the two will do
+        elif name == "UNPACK_SEQUENCE" and depth == 1 and packed:
+            depth = packed
         elif name.startswith("BUILD_"):
             count = {"BUILD_MAP": arg * 2, "BUILD_CONST_KEY_MAP": arg + 1}.get(name, arg)
             # What is put into something is called as that is, unless it is taken apart again.
-            packed = count - place + 1 if place <= count else 0
-            place = 1 if place <= count else place - count + 1
+            packed = count - depth + 1 if depth <= count else 0
+            depth = 1 if depth <= count else depth - count + 1
         elif name.startswith(_ELSEWHERE):
             return None
         else:
             effect = dis.stack_effect(
-                found.opcode, arg if found.opcode >= dis.HAVE_ARGUMENT else None, jump=False
+                instruction.opcode, arg if instruction.opcode >= dis.HAVE_ARGUMENT else None, jump=False
             )
-            place += effect
-        if place < 1:
+            depth += effect
+        if depth < 1:
             return None  # something else took it: a call, a container
     return None

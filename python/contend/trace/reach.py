@@ -34,7 +34,7 @@ _SYSTEM_CALLS = {
 
 
 def check_package(pid: int) -> None:
-    """Raises BadInput where the process sees another contend at our place, or none."""
+    """Check that the process can import this contend. Raises BadInput where it sees another at its path, or none."""
     package = Path(contend.__file__).resolve().parent
     if not _sees(pid, package):
         raise BadInput(
@@ -45,7 +45,7 @@ def check_package(pid: int) -> None:
 
 
 def give(pid: int, directory: Path, files: Iterable[Path]) -> None:
-    """Let the user of that process write the directory and own the files. Raises BadInput where that cannot be."""
+    """Let the user of a process write the directory and own the files. Raises BadInput where that cannot be."""
     if not _sees(pid, directory):
         raise BadInput(
             f"process {pid} sees another file system, as in a container: {directory} is not in it",
@@ -54,8 +54,8 @@ def give(pid: int, directory: Path, files: Iterable[Path]) -> None:
     uid, gid = _ids(pid)
     if uid != os.geteuid():
         try:
-            for place in (directory, *files):
-                os.chown(place, uid, gid, follow_symlinks=False)
+            for path in (directory, *files):
+                os.chown(path, uid, gid, follow_symlinks=False)
         except PermissionError as error:
             raise BadInput(
                 f"{directory} cannot be given to user {uid}, as whom process {pid} runs",
@@ -65,13 +65,13 @@ def give(pid: int, directory: Path, files: Iterable[Path]) -> None:
 
 
 def has_native(tag: str) -> bool:
-    """True if our native module was built for the CPython of that tag, such as `314t`, too."""
+    """True if the native module was also built for the CPython of that tag, such as `314t`."""
     package = Path(contend.__file__).resolve().parent
     return any(package.glob(f"_native.cpython-{tag}-*.so"))
 
 
 def system_call(pid: int) -> int | None:
-    """The number of that which its main thread waits in; None in none."""
+    """Number of the system call that the process's main thread waits in; None where it waits in none."""
     try:
         word = Path(f"/proc/{pid}/syscall").read_text(encoding="ascii").split()[0]
     except (OSError, IndexError):
@@ -80,7 +80,7 @@ def system_call(pid: int) -> int | None:
 
 
 def where(pid: int) -> str:
-    """Words for what keeps its main thread."""
+    """Describe what keeps the process's main thread."""
     number = system_call(pid)
     if number is None:
         return "its main thread is in native code"
@@ -89,34 +89,34 @@ def where(pid: int) -> str:
 
 def _ids(pid: int) -> tuple[int, int]:
     """User and group that its files get."""
-    found = {}
+    ids = {}
     try:
         for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")
             if key in ("Uid", "Gid"):
-                found[key] = int(value.split()[3])  # real, effective, saved, of files
-        return found["Uid"], found["Gid"]
+                ids[key] = int(value.split()[3])  # real, effective, saved, of files
+        return ids["Uid"], ids["Gid"]
     except (OSError, KeyError) as error:
         raise BadInput(f"process {pid} has ended", hint="pgrep -a python lists those that run") from error
 
 
-def _sees(pid: int, place: Path) -> bool:
+def _sees(pid: int, path: Path) -> bool:
     try:
-        theirs, ours = Path(f"/proc/{pid}/root{place}").stat(), place.stat()
+        theirs, own = Path(f"/proc/{pid}/root{path}").stat(), path.stat()
     except OSError:
         return False
-    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+    return (theirs.st_dev, theirs.st_ino) == (own.st_dev, own.st_ino)
 
 
-def _may_reach(pid: int, place: Path, why: str, hint: str) -> None:
+def _may_reach(pid: int, path: Path, why: str, hint: str) -> None:
     uid, gid = _ids(pid)
     if uid == 0:
         return
-    for directory in (place, *place.parents):
-        found = directory.stat()
+    for directory in (path, *path.parents):
+        status = directory.stat()
         needed = (
-            stat.S_IXUSR if found.st_uid == uid else stat.S_IXGRP if found.st_gid == gid else stat.S_IXOTH
+            stat.S_IXUSR if status.st_uid == uid else stat.S_IXGRP if status.st_gid == gid else stat.S_IXOTH
         )
         # Other groups of the process, and access lists, may let it in where these bits do not.
-        if not found.st_mode & (needed | stat.S_IXGRP):
+        if not status.st_mode & (needed | stat.S_IXGRP):
             raise BadInput(f"user {uid} may not enter {directory}; process {pid} {why}", hint=hint)

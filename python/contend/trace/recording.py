@@ -35,10 +35,10 @@ class Status:
     """Waits for the GIL: "on" record, "off" (not asked for), or why they cannot be recorded."""
 
 
-def start_as(asked: dict[str, Any]) -> Path:
-    """Record as `contend trace` asks a process to, which it tells in JSON."""
+def start_as(options: dict[str, Any]) -> Path:
+    """Record as the options of `contend trace` say; returns the file's path."""
     names = ("buffer_bytes", "overflow", "cpu_times", "run_delay", "gil", "gc", "io", "blocked_after_ms")
-    return start(asked["directory"], **{name: asked[name] for name in names})
+    return start(options["directory"], **{name: options[name] for name in names})
 
 
 def start(
@@ -126,8 +126,8 @@ def status() -> Status:
 _gil = interpreter.OFF
 
 
-def _status(told: dict[str, object]) -> Status:
-    return Status(**told, gil=_gil)  # type: ignore[arg-type]  # the native module tells exactly these
+def _status(fields: dict[str, object]) -> Status:
+    return Status(**fields, gil=_gil)  # type: ignore[arg-type]  # the native module tells exactly these
 
 
 def _process_name() -> str:

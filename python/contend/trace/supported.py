@@ -14,8 +14,8 @@ def check() -> None:
     if "t" in getattr(sys, "abiflags", ""):
         from importlib.util import find_spec
 
-        found = find_spec("contend._native")
-        if found is None or str(found.origin).endswith(".abi3.so"):
+        spec = find_spec("contend._native")
+        if spec is None or str(spec.origin).endswith(".abi3.so"):
             raise ImportError(
                 "contend.trace: no native module for this free-threaded Python: "
                 "install contend from source with it, or run the program with a Python that has the GIL"

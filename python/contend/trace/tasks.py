@@ -28,7 +28,7 @@ def follow() -> None:
 
 
 def followed() -> bool:
-    """True if that was done already."""
+    """True if tasks and greenlets are followed already."""
     return _followed
 
 
@@ -57,7 +57,7 @@ def _follow_tasks(module: ModuleType) -> None:
     @functools.wraps(original)
     def create_task(self: Any, coro: Any, **options: Any) -> Any:
         if trace_on() and hasattr(coro, "send"):
-            name = options.get("name") or getattr(_asked, "name", None) or _name(coro)
+            name = options.get("name") or getattr(_named, "name", None) or _name(coro)
             coro = trace_task(coro, str(name))
         return original(self, coro, **options)
 
@@ -65,17 +65,17 @@ def _follow_tasks(module: ModuleType) -> None:
 
 
 # Up to 3.12 a task gets its name only after its loop has made it: whoever is asked for a named one says so meanwhile.
-_asked = threading.local()
+_named = threading.local()
 
 
 def _naming(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def create_task(*args: Any, name: str | None = None, **options: Any) -> Any:
-        _asked.name = name
+        _named.name = name
         try:
             return original(*args, name=name, **options)
         finally:
-            _asked.name = None
+            _named.name = None
 
     return create_task
 

@@ -119,7 +119,7 @@ def test_waits_for_the_gil_add_up(tmp_path: Path) -> None:
     assert summary.gil is not None and summary.gil.holders[0].name == "holder"
     assert summary.gil.holders[0].wait_ns > 0.9 * sum(h.wait_ns for h in summary.gil.holders)
     assert not {"out_of_order", "ends_alone", "cut", "overtaken", "released_unheld"} & {
-        key for key, count in summary.told.items() if count and isinstance(count, int)
+        key for key, count in summary.counts.items() if count and isinstance(count, int)
     }
 
 
@@ -242,7 +242,7 @@ def test_switched_on_and_off_at_random_it_neither_hangs_nor_breaks(tmp_path: Pat
     for told in traces:
         pieces(told)
     summary = summarise(tmp_path)
-    assert not summary.told["out_of_order"] and not summary.told["ends_alone"]
+    assert not summary.counts["out_of_order"] and not summary.counts["ends_alone"]
 
 
 def test_collections_of_garbage(tmp_path: Path) -> None:

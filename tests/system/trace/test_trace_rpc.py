@@ -123,7 +123,7 @@ def test_messages_between_processes(url: str, tmp_path: Path) -> None:
     summary = summarise(tmp_path / "t")
     calls = {span.name: span.remote for span in summary.remote}
     assert {name: calls[name] for name in ASKED} == ASKED
-    assert summary.told["bad_records"] == summary.told["cut"] == 0
+    assert summary.counts["bad_records"] == summary.counts["cut"] == 0
     target = tmp_path / "trace.perfetto-trace"
     export_traces([tmp_path / "t"], "perfetto", target)
     (arrows,) = query(target.read_bytes(), ARROWS)

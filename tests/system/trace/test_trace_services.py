@@ -80,7 +80,7 @@ def test_locks_by_name_within_and_between_processes(tmp_path: Path) -> None:
     summary = summarise(tmp_path / "t")
     (shared,) = (lock for lock in summary.locks if lock.name == image)
     assert (shared.kind, shared.instances, shared.holds, shared.waits) == ("external", 1, 2, 1)
-    assert summary.told["overtaken"] == 0
+    assert summary.counts["overtaken"] == 0
     assert [holder.name for holder in shared.holders] == ["MainThread"]
     assert 0 < shared.wait_ns <= shared.max_hold_ns + 1e9
 

@@ -188,7 +188,7 @@ def test_spans_that_cross_the_recordings_ends_do_not_mislead(tmp_path: Path) -> 
         "it began before the recording: there is nothing to tell its time from"
     )
     assert (spans["never left"].count, spans["never left"].unfinished) == (1, 1)
-    assert summary.told["open_at_end"] == 1
+    assert summary.counts["open_at_end"] == 1
 
 
 LOSING = """
@@ -212,10 +212,10 @@ print(json.dumps(trace.stop().lost))
 def test_lost_events_are_told_and_unbalance_nothing(tmp_path: Path) -> None:
     lost, summary = run(LOSING, tmp_path / "t")
     assert lost > 0
-    assert summary.told["lost"] == lost
+    assert summary.counts["lost"] == lost
     assert sum(process.lost for process in summary.processes) == lost
     assert any(f"{lost:,} events were not recorded" in note for note in summary.notes)
-    assert {summary.told[key] for key in ("ends_alone", "cut", "open_at_end", "out_of_order")} == {0}
+    assert {summary.counts[key] for key in ("ends_alone", "cut", "open_at_end", "out_of_order")} == {0}
     spans = {span.name: span for span in summary.spans}
     assert spans["all"].count == 1
     assert 0 < spans["__main__:outer"].count < 200_000

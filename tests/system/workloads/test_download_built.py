@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.engine.parties import downloads
+from contend.engine.seating import downloads
 from contend.errors import CannotHonour
 from contend.workloads.downloads import built
 from contend.workloads.downloads.clients import CLIENTS, Task, command_of, put_program

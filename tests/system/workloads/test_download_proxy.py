@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.engine.parties import downloads
+from contend.engine.seating import downloads
 from contend.errors import CannotHonour, HostFailed, TrialFailed
 from contend.platforms.programs import find_command
 from contend.workloads.downloads.clients import CLIENTS, Task, put_program

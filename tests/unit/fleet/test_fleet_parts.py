@@ -332,7 +332,7 @@ def test_a_coordinator_stops_waiting_when_the_budget_is_spent() -> None:
     with pytest.raises(Stopped):
         stop.run(asyncio.sleep(60))
     assert stop.expired
-    assert not stop.asked
+    assert not stop.requested
     endless = Stop(Deadline.of(None, SystemClock()))
     endless.run(asyncio.sleep(0))
     assert not endless.expired

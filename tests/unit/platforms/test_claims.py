@@ -69,7 +69,7 @@ def test_a_run_is_claimed_as_long_as_it_is_pointed_at(tmp_path: Path) -> None:
     state.register(RUN, directory)
     (claim,) = claims.every()
     assert (claim.run_id, claim.directory, claim.state) == (RUN, directory, tmp_path / "state")
-    assert claim.ours
+    assert claim.own
     assert claim.stands()
     assert not claim.has_ledger()
     state.unregister(RUN)

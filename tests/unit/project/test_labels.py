@@ -81,7 +81,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "report/html.py::_beside",
         "report/sample_export.py::_Totals.devices",
         "store/directory.py::safe_name",
-        "store/claims.py::Told.path",
+        "store/claims.py::Fields.path",
         "store/claims.py::_in",
         "store/rows.py::_inside",
         "store/series.py::covered_files",
@@ -99,8 +99,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "studies/base.py::whose_defect",
     ),
     "what a program has printed": (
-        "engine/said.py::refusal",
-        "engine/said.py::last_words",
+        "engine/output.py::refusal",
+        "engine/output.py::last_words",
     ),
     "a file, line by line or as bytes": (
         "store/compact.py::Compactor._shape",

@@ -66,7 +66,7 @@ def test_what_does_not_change_is_read_once(base: Path, place: Path) -> None:
     index = Index(place)
     with opened() as first:
         listing = index.page(Filter())
-    assert (listing.found, listing.total, len(listing.entries)) == (200, 200, PAGE)
+    assert (listing.matches, listing.total, len(listing.entries)) == (200, 200, PAGE)
     assert set(first.values()) == {200}, f"each file once: {first}"
     assert set(first) == FILES - {"report.html"}
     with opened() as second:
@@ -194,7 +194,7 @@ def test_a_place_that_goes_away_is_empty(base: Path, place: Path) -> None:
     assert index.page(Filter()).total == 1
     shutil.rmtree(place)
     gone = index.page(Filter())
-    assert (gone.total, gone.found) == (0, 0)
+    assert (gone.total, gone.matches) == (0, 0)
     assert "cannot list" in gone.wrong
     copies(base, place, [1.0, 1.0])
     assert index.page(Filter()).total == 2

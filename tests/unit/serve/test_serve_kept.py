@@ -72,7 +72,7 @@ def test_entries_are_what_was_read(place: Path, monkeypatch: pytest.MonkeyPatch)
     first.close()
     second = Index(place, keep=True)
     assert second.page(Filter()).entries == told
-    assert second.page(Filter(text="ffmpeg suffers")).found == 5
+    assert second.page(Filter(text="ffmpeg suffers")).matches == 5
 
 
 def test_what_changed_is_read_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ SPOIL: dict[str, Callable[[Path], object]] = {
     "no JSON": spoilt(lambda told: told.clear()),
     "another's type": spoilt(lambda told: told.update(runs=7)),
     "another version": spoilt(lambda told: told.update(made_by="0.0.1 1 name")),
-    "another place": spoilt(lambda told: told.update(place=[1, 1])),
+    "another place": spoilt(lambda told: told.update(folder=[1, 1])),
     "other names": spoilt(other_names),
     "anybody's": lambda path: path.chmod(0o666),
     "in anybody's directory": lambda path: path.parent.chmod(0o777),

@@ -34,7 +34,7 @@ def test_a_wait_is_told_apart_by_who_held_the_lock(tmp_path: Path) -> None:
     assert gil is not None
     assert (gil.waits, gil.wait_ns, gil.max_wait_ns, gil.holds, gil.hold_ns) == (1, 170, 170, 1, 10)
     assert gil.holders == (Holder("second", 1, 100), Holder("long call", 2, 60), Holder("unknown", 1, 10))
-    assert summary.told["ends_alone"] == 1
+    assert summary.counts["ends_alone"] == 1
 
 
 def test_collections_are_added_up_by_generation_and_are_spans_too(tmp_path: Path) -> None:

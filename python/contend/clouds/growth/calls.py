@@ -50,8 +50,8 @@ class Caller:
     disturbed: Counter[str] = field(default_factory=Counter)
 
     def rounds(self, count: int, *, counting: bool = True) -> dict[str, Sampled]:
-        """So many rounds of all calls. A call that fails, or was sent more than once, is counted and not timed."""
-        found: dict[str, Sampled] = {}
+        """Make `count` rounds of all calls. A call that fails, or was sent more than once, is counted and not timed."""
+        samples: dict[str, Sampled] = {}
         for _ in range(count):
             probe: list[tuple[str, int]] = []
             id_ = ""
@@ -59,12 +59,12 @@ class Caller:
                 if call in (CREATE, DELETE):
                     if call == CREATE:
                         probe = self.tenant.announce(1)
-                        id_ = self._create(found, probe[0], counting) or ""
+                        id_ = self._create(samples, probe[0], counting) or ""
                     elif id_:
-                        self._delete(found, probe[0][0], id_, counting)
+                        self._delete(samples, probe[0][0], id_, counting)
                     continue
-                self._read(found, call, counting)
-        return found
+                self._read(samples, call, counting)
+        return samples
 
     def _order(self) -> list[str]:
         """All calls in random order, but for the deletion, which comes some time after the creation."""
@@ -73,54 +73,56 @@ class Caller:
         calls.insert(self.chance.randint(calls.index(CREATE) + 1, len(calls)), DELETE)
         return calls
 
-    def _create(self, found: dict[str, Sampled], probe: tuple[str, int], counting: bool) -> str | None:
-        id_ = self._timed(found, CREATE, lambda: self.tenant.make(*probe), counting)
+    def _create(self, samples: dict[str, Sampled], probe: tuple[str, int], counting: bool) -> str | None:
+        id_ = self._timed(samples, CREATE, lambda: self.tenant.make(*probe), counting)
         if id_ is not None:
             self.tenant.made({probe[0]: id_})
             self.tenant.until_ready((probe[0],))
         return id_
 
-    def _delete(self, found: dict[str, Sampled], name: str, id_: str, counting: bool) -> None:
+    def _delete(self, samples: dict[str, Sampled], name: str, id_: str, counting: bool) -> None:
         tenant = self.tenant
-        self._timed(found, DELETE, lambda: tenant.cloud.delete(tenant.growing.kind, id_), counting)
+        self._timed(samples, DELETE, lambda: tenant.cloud.delete(tenant.growing.kind, id_), counting)
         tenant.until_gone((name,))
 
-    def _read(self, found: dict[str, Sampled], call: str, counting: bool) -> None:
+    def _read(self, samples: dict[str, Sampled], call: str, counting: bool) -> None:
         api, growing = self.tenant.cloud.api, self.tenant.growing
         if call == LIST:
-            told = self._timed(found, call, lambda: listing(api, growing), counting)
+            size = self._timed(samples, call, lambda: listing(api, growing), counting)
         elif call == PAGED:
-            told = self._timed(found, call, lambda: one_page(api, growing, self.page), counting)
+            size = self._timed(samples, call, lambda: one_page(api, growing, self.page), counting)
         else:
             path = growing.control
             if call == SHOW:
                 path = f"{growing.kind.path}/{self.chance.choice(list(self.ids.values()))}"
-            told = self._timed(found, call, lambda: single(api, growing, path), counting)
-        if told is not None:
-            found[call].entities, found[call].size_bytes = told
+            size = self._timed(samples, call, lambda: single(api, growing, path), counting)
+        if size is not None:
+            samples[call].entities, samples[call].size_bytes = size
 
-    def _timed(self, found: dict[str, Sampled], call: str, make: Callable[[], T], counting: bool) -> T | None:
+    def _timed(
+        self, samples: dict[str, Sampled], call: str, make: Callable[[], T], counting: bool
+    ) -> T | None:
         api = self.tenant.cloud.api
         wrong = _wrong(api)
         before = self.meter.read() if self.meter is not None and counting else {}
         began_ns = time.monotonic_ns()
         try:
-            told = make()
+            answer = make()
         except RequestFailed as error:
             self.disturbed[f"{call}: {error.message.partition(': ')[2]}"[:200]] += 1
             return None
         took_ns = time.monotonic_ns() - began_ns
         if _wrong(api) != wrong:
             self.disturbed[f"{call}: sent more than once"] += 1
-            found.setdefault(call, Sampled())
-            return told
-        sampled = found.setdefault(call, Sampled())
+            samples.setdefault(call, Sampled())
+            return answer
+        sampled = samples.setdefault(call, Sampled())
         sampled.took_s.append(took_ns / 1e9)
         if self.meter is not None and counting:
             after = self.meter.read()
             for what, count in after.items():
                 sampled.counted.setdefault(what, []).append(count - before.get(what, 0))
-        return told
+        return answer
 
 
 def _wrong(api: Api) -> int:
@@ -128,7 +130,7 @@ def _wrong(api: Api) -> int:
 
 
 def listing(api: Api, growing: Growing) -> tuple[int, int]:
-    """All there are, as a client that wants all asks for them, a page of PAGE after the other: how many, and bytes."""
+    """List everything, as a client does that wants all, page by page: number of entities, and bytes."""
     kind = growing.kind
     path = kind.list_path or kind.path
     following = f"{path}?limit={PAGE}" if growing.paged else path
@@ -142,7 +144,7 @@ def listing(api: Api, growing: Growing) -> tuple[int, int]:
 
 
 def one_page(api: Api, growing: Growing, limit: int) -> tuple[int, int]:
-    """A few of them, whatever there is: how many, and bytes."""
+    """List one page, however many there are: number of entities, and bytes."""
     kind = growing.kind
     path = f"{kind.list_path or kind.path}?limit={limit}"
     answer = api.request("GET", kind.service, path, version=kind.version)
@@ -150,6 +152,6 @@ def one_page(api: Api, growing: Growing, limit: int) -> tuple[int, int]:
 
 
 def single(api: Api, growing: Growing, path: str) -> tuple[int, int]:
-    """Request one entity, or the control."""
+    """Request one entity, or the control: 1, and bytes."""
     answer = api.request("GET", growing.kind.service, path, version=growing.kind.version)
     return 1, len(answer.body)

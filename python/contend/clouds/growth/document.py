@@ -14,15 +14,15 @@ SCHEMA_VERSION = 1
 
 
 def document(happened: Happened) -> dict[str, Any]:
-    """Seconds; `at_s` since the pass began, the middle of a visit."""
-    asked = happened.asked
+    """Make a pass's document. Times in seconds; `at_s` since the pass began, the middle of a visit."""
+    options = happened.options
     return {
         "schema_version": SCHEMA_VERSION,
-        "kind": asked.kind,
-        "step": asked.step,
-        "upto": asked.upto,
-        "rounds": asked.rounds,
-        "modes": [mode for mode in asked.modes if mode not in happened.modes_left_out],
+        "kind": options.kind,
+        "step": options.step,
+        "upto": options.upto,
+        "rounds": options.rounds,
+        "modes": [mode for mode in options.modes if mode not in happened.modes_left_out],
         "left_out": happened.left_out,
         "modes_left_out": happened.modes_left_out,
         "stopped": happened.stopped,
@@ -90,9 +90,9 @@ def of_service(counts: Mapping[str, int], service: str) -> dict[str, int]:
     >>> of_service({"statements": 9}, "network")
     {'SQL': 9}
     """
-    found = {}
+    totals = {}
     if "statements" in counts:
         start = tuple(f"statements{OF}{name}" for name in _OWN[service])
         own = [count for name, count in counts.items() if name.startswith(start)]
-        found[SQL] = sum(own) if own else counts["statements"]
-    return found | ({MESSAGES: counts["messages"]} if "messages" in counts else {})
+        totals[SQL] = sum(own) if own else counts["statements"]
+    return totals | ({MESSAGES: counts["messages"]} if "messages" in counts else {})

@@ -70,7 +70,7 @@ class Happened:
     """left_out: why there is nothing; modes_left_out: by mode; stopped: why it grew no further; left: what could not be
     removed, and why; fill_s: seconds for each creation of a step, by its own population."""
 
-    asked: GrowthOptions
+    options: GrowthOptions
     left_out: str = ""
     modes_left_out: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
@@ -86,17 +86,18 @@ def grow(
     api: Api,
     record: Record,
     prefix: str,
-    asked: GrowthOptions,
+    options: GrowthOptions,
     *,
     neighbour: Callable[[], Neighbour] | None = None,
     meter: Meter | None = None,
 ) -> Happened:
-    """One pass. `prefix`: how the names of its entities begin, unlike any other's; neighbour: logs a second tenant in.
+    """Run one pass. `prefix`: how the names of its entities begin, unlike any other's; neighbour: logs a second tenant
+    in.
 
     Whatever happens, what it made is removed as far as it can be. Raises HostFailed.
     """
-    happened = Happened(asked)
-    growing = GROWING[asked.kind]
+    happened = Happened(options)
+    growing = GROWING[options.kind]
     happened.left_out = can_ask(api, growing)
     if happened.left_out:
         return happened
@@ -104,15 +105,15 @@ def grow(
     tenant: Tenant | None = None
     try:
         try:
-            base = make_base(cloud, record, prefix, growing, asked.server)
-            tenant = Tenant(cloud, record, prefix, growing, base, within_s=max(60.0, asked.within_s))
-            first = tenant.fill(asked.page, asked.workers)
+            base = make_base(cloud, record, prefix, growing, options.server)
+            tenant = Tenant(cloud, record, prefix, growing, base, within_s=max(60.0, options.within_s))
+            first = tenant.fill(options.page, options.workers)
         except RequestFailed as error:
             if error.unknown:
                 raise
             happened.left_out = error.message.partition(": ")[2] or error.message
             return happened
-        _Pass(tenant, asked, happened, first, meter).run(neighbour)
+        _Pass(tenant, options, happened, first, meter).run(neighbour)
     finally:
         if tenant is not None:
             happened.left |= remove_grown(cloud, record, prefix, growing)
@@ -126,14 +127,14 @@ class _Pass:
     def __init__(
         self,
         tenant: Tenant,
-        asked: GrowthOptions,
+        options: GrowthOptions,
         happened: Happened,
         first: dict[str, str],
         meter: Meter | None,
     ) -> None:
-        self._tenant, self._asked, self._happened = tenant, asked, happened
-        self._chance = random.Random(asked.seed)
-        self._caller = Caller(tenant, self._chance, first, asked.page, meter)
+        self._tenant, self._options, self._happened = tenant, options, happened
+        self._chance = random.Random(options.seed)
+        self._caller = Caller(tenant, self._chance, first, options.page, meter)
         self._steps: list[dict[str, str]] = []
         self._began = time.monotonic()
         self._others: dict[str, Tenant] = {}
@@ -151,9 +152,9 @@ class _Pass:
 
     def _second(self, neighbour: Callable[[], Neighbour] | None) -> Neighbour | None:
         """The tenants that flood, by mode."""
-        if MIXED in self._asked.modes:
+        if MIXED in self._options.modes:
             self._others[MIXED] = self._tenant
-        if NEIGHBOUR not in self._asked.modes or neighbour is None:
+        if NEIGHBOUR not in self._options.modes or neighbour is None:
             return None
         try:
             second = neighbour()
@@ -171,18 +172,18 @@ class _Pass:
         return time.monotonic() - self._began
 
     def _up(self) -> None:
-        asked, happened = self._asked, self._happened
+        options, happened = self._options, self._happened
         self._visit(up=True)
         step_s = 0.0
-        while len(self._caller.ids) < asked.upto:
+        while len(self._caller.ids) < options.upto:
             # As much time again is for the way down.
-            if self._spent_s + step_s > asked.within_s / 2 and len(self._steps) >= 2:
-                happened.stopped = f"half of {asked.within_s:g} s was spent"
+            if self._spent_s + step_s > options.within_s / 2 and len(self._steps) >= 2:
+                happened.stopped = f"half of {options.within_s:g} s was spent"
                 break
             began = time.monotonic()
-            wanted = min(asked.step, asked.upto - len(self._caller.ids))
+            wanted = min(options.step, options.upto - len(self._caller.ids))
             try:
-                ids = self._tenant.fill(wanted, asked.workers)
+                ids = self._tenant.fill(wanted, options.workers)
             except Refused as error:
                 happened.stopped = error.message.partition(": ")[2] or error.message
                 break
@@ -203,20 +204,20 @@ class _Pass:
         for ids in reversed(self._steps):
             for name in ids:
                 del self._caller.ids[name]
-            self._tenant.take_down(ids, self._asked.workers)
+            self._tenant.take_down(ids, self._options.workers)
             self._visit(up=False)
 
     def _visit(self, *, up: bool) -> None:
-        modes = [m for m in self._asked.modes if m == QUIET or m in self._others]
+        modes = [m for m in self._options.modes if m == QUIET or m in self._others]
         self._chance.shuffle(modes)
         for mode in modes:
             began_s = self._spent_s
             flooded = 0.0
             if mode == QUIET:
-                calls = self._caller.rounds(self._asked.rounds)
+                calls = self._caller.rounds(self._options.rounds)
             else:
-                with Flood(self._others[mode], self._asked.flood) as flood:
-                    calls = {} if flood.refused else self._caller.rounds(self._asked.rounds, counting=False)
+                with Flood(self._others[mode], self._options.flood) as flood:
+                    calls = {} if flood.refused else self._caller.rounds(self._options.rounds, counting=False)
                 flooded = flood.created / flood.lasted_s
                 if flood.refused or not flood.created:
                     self._happened.modes_left_out[mode] = flood.refused or "nothing could be created"

@@ -98,7 +98,7 @@ def make_base(cloud: Cloud, record: Record, prefix: str, growing: Growing, serve
 
 
 def remove_base(cloud: Cloud, record: Record, prefix: str, growing: Growing) -> dict[str, str]:
-    """Take it away again; what could not be removed, and why."""
+    """Remove what `make_base` made; returns what could not be removed, and why."""
     left: dict[str, str] = {}
     for name in reversed(growing.needs):
         left |= cloud.clear(record, KINDS[name], (f"{prefix}-base",))
@@ -114,7 +114,7 @@ def remove_grown(cloud: Cloud, record: Record, prefix: str, growing: Growing) ->
 
 
 def states(cloud: Cloud, growing: Growing, prefix: str) -> dict[str, tuple[str, str]]:
-    """Id and state of those whose names begin so, by name."""
+    """Id and state, by name, of those whose names begin with the prefix."""
     return {
         str(item["name"]): (str(item["id"]), str(item.get("status") or ""))
         for item in cloud.list(growing.kind, prefix)

@@ -23,7 +23,8 @@ class Refused(RequestFailed):
 
 @dataclass
 class Tenant:
-    """Whose entities they are: a login, a ledger, a name that no other's begin with, what the entities stand on."""
+    """Owner of a pass's entities: a login, a ledger, a prefix that no other's names have, and what the entities stand
+    on."""
 
     cloud: Cloud
     record: Record
@@ -35,7 +36,7 @@ class Tenant:
     problems: Counter[str] = field(default_factory=Counter)
 
     def announce(self, count: int) -> list[tuple[str, int]]:
-        """Names and numbers that were not used yet, on the disk when this returns."""
+        """Write new names and numbers to the ledger; they are on the disk when this returns."""
         made = [
             (f"{self.prefix}-{number}", number) for _, number in zip(range(count), self.numbers, strict=False)
         ]
@@ -43,7 +44,7 @@ class Tenant:
         return made
 
     def make(self, name: str, number: int) -> str:
-        """Its id, when the request was answered. Raises Refused, RequestFailed."""
+        """Request an entity and return its id when that was answered. Raises Refused, RequestFailed."""
         kind = self.growing.kind
         try:
             return str(self.cloud.post(kind, name, self.base.wanted(kind.name, number))["id"])
@@ -54,7 +55,7 @@ class Tenant:
             raise Refused(error.message, status=error.status, hint=error.hint) from error
 
     def made(self, ids: dict[str, str]) -> None:
-        """They were answered for."""
+        """Note in the ledger that these were made."""
         if ids:
             self.record.created(self.growing.kind, ids)
 
@@ -84,7 +85,8 @@ class Tenant:
         self.record.removed(self.growing.kind, names)
 
     def fill(self, count: int, workers: int) -> dict[str, str]:
-        """Make so many, a few at a time, and wait for them: ids by name. A refusal ends it: then they are fewer.
+        """Make `count` entities, a few at a time, and wait for them: ids by name. A refusal ends it: then they are
+        fewer.
 
         Raises Refused where not even one was made, RequestFailed.
         """

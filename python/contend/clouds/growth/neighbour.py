@@ -53,7 +53,7 @@ class Neighbour:
 
 
 def of_another_cloud(api: Api, ledger: Record, prefix: str, server: Mapping[str, Any]) -> Neighbour:
-    """Who is logged in elsewhere in clouds.yaml, as another project of the same cloud."""
+    """Log a second tenant in: another project of the same cloud, from clouds.yaml."""
     record = Record(ledger.path, run=ledger.run, cloud=api.access.cloud, config=api.access.config)
     return Neighbour(Cloud(api, ledger.run), record, prefix, server, dict)
 
@@ -61,7 +61,7 @@ def of_another_cloud(api: Api, ledger: Record, prefix: str, server: Mapping[str,
 def of_own_project(
     cloud: Cloud, record: Record, prefix: str, server: Mapping[str, Any], workers: int
 ) -> Neighbour:
-    """A project and a user of its own, both in the ledger. Raises RequestFailed where this user may not make them."""
+    """Make a project and a user, both in the ledger. Raises RequestFailed where this user may not make them."""
     password = secrets.token_urlsafe(24)
     project = str(cloud.create(record, PROJECT, prefix, {"enabled": True})["id"])
 

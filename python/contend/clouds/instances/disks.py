@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from contend.clouds.instances.reach import asked
+from contend.clouds.instances.reach import output_of
 from contend.clouds.instances.volumes import Held
 from contend.errors import HostFailed
 
@@ -33,7 +33,7 @@ _LINK = re.compile(r"(\S+) -> (?:\.\./)+(\w+)$")
 
 
 class Disk(NamedTuple):
-    """One of a guest's. links: names below /dev/disk/by-id."""
+    """A disk of a guest. links: names below /dev/disk/by-id."""
 
     name: str
     size_bytes: int
@@ -41,19 +41,19 @@ class Disk(NamedTuple):
     links: tuple[str, ...]
 
 
-def parse(said: str) -> list[Disk]:
+def parse(output: str) -> list[Disk]:
     """
     >>> parse("disk vdb 2097152 0f1e2d3c-4b5a-6978-8\\ndisk sr0 2 \\nlrwx 1 root 9 Jan 1 00:00 virtio-0f1e -> ../../vdb\\n")
     [Disk(name='vdb', size_bytes=1073741824, serial='0f1e2d3c-4b5a-6978-8', links=('virtio-0f1e',)), Disk(name='sr0', \
 size_bytes=1024, serial='', links=())]
     """
     rows, links = [], []
-    for line in said.splitlines():
+    for line in output.splitlines():
         words = line.split()
         if words[:1] == ["disk"] and len(words) > 2 and words[2].isdecimal():
             rows.append((words[1], int(words[2]) * _SECTOR, words[3] if len(words) > 3 else ""))
-        elif found := _LINK.search(line):
-            links.append((found[1], found[2]))
+        elif match := _LINK.search(line):
+            links.append((match[1], match[2]))
     return [Disk(*row, tuple(link for link, name in links if name == row[0])) for row in rows]
 
 
@@ -77,10 +77,10 @@ def test_of(disk: Disk, volume: Held) -> str:
     return ""
 
 
-def device(volume: Held, found: list[Disk]) -> Held | None:
-    """The volume with its device; None where no disk says that it is it. Raises HostFailed for one that is too small, or
-    where two say so."""
-    known = [(disk, test) for disk in found if (test := test_of(disk, volume))]
+def device(volume: Held, disks: list[Disk]) -> Held | None:
+    """Find the disk of a volume: the volume with its device, None where no disk says that it is it. Raises HostFailed
+    for one that is too small, or where two say so."""
+    known = [(disk, test) for disk in disks if (test := test_of(disk, volume))]
     if not known:
         return None
     if len(known) > 1:
@@ -101,14 +101,14 @@ def device(volume: Held, found: list[Disk]) -> Held | None:
 async def find(
     role: str, connection: SSHClientConnection, volumes: Mapping[str, Held], *, within_s: float = WITHIN_S
 ) -> dict[str, Held]:
-    """Volumes of that instance, each with its device, once its kernel shows all of them. Raises HostFailed."""
+    """Wait until an instance's kernel shows its volumes; returns each with its device. Raises HostFailed."""
     until = time.monotonic() + within_s
     while True:
-        disks = parse(await asked(role, connection, ASK))
-        found = {name: device(volume, disks) for name, volume in volumes.items()}
-        missing = [name for name, held in found.items() if held is None]
+        disks = parse(await output_of(role, connection, ASK))
+        by_name = {name: device(volume, disks) for name, volume in volumes.items()}
+        missing = [name for name, held in by_name.items() if held is None]
         if not missing:
-            return {name: held for name, held in found.items() if held is not None}
+            return {name: held for name, held in by_name.items() if held is not None}
         if time.monotonic() > until:
             there = ", ".join(f"{disk.name} ({disk.serial or 'no serial'})" for disk in disks) or "none"
             raise HostFailed(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from contend.clouds.instances.placed import Placed
-from contend.clouds.instances.reach import Way, asked, connect
+from contend.clouds.instances.reach import Way, connect, output_of
 from contend.clouds.instances.volumes import Held
 from contend.errors import HostFailed, TrialFailed
 from contend.platforms import ssh
@@ -72,12 +72,12 @@ def script(role: str, fio: str, volume: Held, limit_s: float, *, count: bool = F
 
 
 def command(way: Way, text: str) -> str:
-    """As root: disks are root's, and so is whoever may end what runs as root."""
+    """The command that runs a script as root: disks are root's, and so is whoever may end what runs as root."""
     return f"{'' if way.user == 'root' else 'sudo -n '}sh -c {shlex.quote(text)}"
 
 
 async def run(role: str, to: Placed, way: Way, fio: str, volume: Held, limit_s: float) -> dict[str, Any]:
-    """fio's document. Raises TrialFailed, HostFailed."""
+    """Run fio in an instance and return its document. Raises TrialFailed, HostFailed."""
     words = command(way, script(role, fio, volume, limit_s))
     async with await connect(role, to, way) as connection, ssh.started(connection, words) as process:
         try:
@@ -102,9 +102,9 @@ async def neighbour(
     fio: str,
     volume: Held,
     limit_s: float,
-    told: Callable[[int], None],
+    report_bytes: Callable[[int], None],
 ) -> None:
-    """fio until it ends, which it does after its time; told: is given the bytes that the disk has moved so far.
+    """Run fio until its time is over; report_bytes: is given the bytes that the disk has moved so far.
 
     Raises TrialFailed, HostFailed.
     """
@@ -112,19 +112,19 @@ async def neighbour(
     async with await connect(role, to, way) as connection, ssh.started(connection, words) as process:
         async for line in process.stdout:
             if line.strip().isdecimal():
-                told(int(line))
+                report_bytes(int(line))
         err = await process.stderr.read()
         await process.wait_closed()
         _check(role, process, volume, err)
 
 
 async def quiet(role: str, to: Placed, way: Way) -> None:
-    """Return once nothing of contend's runs in that instance any more. Raises HostFailed."""
+    """Wait until nothing of contend's runs in that instance any more. Raises HostFailed."""
     async with await connect(role, to, way) as connection:
-        await asked(role, connection, command(way, _QUIET.replace("{role}", role)))
+        await output_of(role, connection, command(way, _QUIET.replace("{role}", role)))
 
 
-def _check(role: str, process: SSHClientProcess[str], volume: Held, said: str) -> None:
+def _check(role: str, process: SSHClientProcess[str], volume: Held, errors: str) -> None:
     code = process.exit_status
     if code == 0:
         return
@@ -133,7 +133,7 @@ def _check(role: str, process: SSHClientProcess[str], volume: Held, said: str) -
             f"{volume.device} of instance {role} is no longer volume {volume.id}",
             hint="nothing was written; was it detached?",
         )
-    last = " ".join(said.split())[-200:] or "nothing"
+    last = " ".join(errors.split())[-200:] or "nothing"
     if last.startswith("sudo"):
         raise HostFailed(f"instance {role}: {last}", hint="disks take root, or sudo without a password")
     ended = f"status {code}" if code is not None else "no status: the connection broke"

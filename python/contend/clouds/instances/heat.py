@@ -51,7 +51,7 @@ def template(topology: Topology, prefix: str, run: str) -> dict[str, Any]:
 
 
 def text(made: Mapping[str, Any]) -> str:
-    """As YAML, to be read and to be given to `openstack stack create`."""
+    """A template as YAML, to be read and to be given to `openstack stack create`."""
     import yaml
 
     return yaml.safe_dump(dict(made), sort_keys=False, width=110)

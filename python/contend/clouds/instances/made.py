@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Maker:
-    """One run's things on a cloud. prefix: what the names of this making begin with; within_s: how long it may take."""
+    """Makes one run's resources on a cloud. prefix: how their names begin; within_s: how long it may take."""
 
     cloud: Cloud
     record: Record
@@ -51,8 +51,8 @@ class Maker:
         return f"{self.prefix}-{role}"
 
     def by_requests(self, wanted: Wanted) -> dict[str, dict[str, Any]]:
-        """Make all of it: servers as nova lists them, by role, all ACTIVE, with their volumes. Raises RequestFailed,
-        HostFailed."""
+        """Make everything by requests: servers as nova lists them, by role, all ACTIVE, with their volumes. Raises
+        RequestFailed, HostFailed."""
         until = time.monotonic() + self.within_s
         if self.topology.disks:  # what no backend has room for fails before servers are made
             volumes.make(self.cloud, self.record, self.name, self.topology)
@@ -74,15 +74,15 @@ class Maker:
             ids[guest.role] = self._make_server(guest.role, body, hints)
             if self.topology.external:
                 self._floating(guest.role, str(port["id"]))
-        found = self.await_active()
+        by_role = self.await_active()
         if self.topology.disks:
-            servers = {role: str(item["id"]) for role, item in found.items()}
+            servers = {role: str(item["id"]) for role, item in by_role.items()}
             volumes.attach(self.cloud, self.name, self.topology, servers)
             self._volumes("in-use", until, servers)
-        return found
+        return by_role
 
     def volumes(self) -> dict[str, Held]:
-        """Those of the instances, by role, once all are attached. Raises HostFailed."""
+        """Volumes of the instances, by role, once all are attached. Raises HostFailed."""
         return self._volumes("in-use", time.monotonic() + self.within_s)
 
     def _volumes(
@@ -109,36 +109,36 @@ class Maker:
         )
         until = time.monotonic() + self.within_s
         while True:
-            found = self._api.request("GET", "orchestration", f"/stacks/{made['id']}").json()["stack"]
-            state = str(found["stack_status"])
+            answer = self._api.request("GET", "orchestration", f"/stacks/{made['id']}").json()["stack"]
+            state = str(answer["stack_status"])
             if state == "CREATE_COMPLETE":
                 return self.await_active()
             if state.endswith("FAILED"):
                 raise HostFailed(
-                    f"heat cannot make the stack: {found.get('stack_status_reason', state)}",
+                    f"heat cannot make the stack: {answer.get('stack_status_reason', state)}",
                     hint="the template is in the run's directory; --set parameters.by=requests makes it without heat",
                 )
             self._not_after(until, f"the stack is {state}")
 
     def await_active(self) -> dict[str, dict[str, Any]]:
-        """All servers, once each is ACTIVE, and nova knows its floating address if it is to have one. Raises HostFailed for
-        one that fails."""
+        """Wait until each server is ACTIVE, and nova knows its floating address if it is to have one. Raises HostFailed
+        for one that fails."""
         roles = {self.name(guest.role): guest.role for guest in self.topology.guests()}
         until = time.monotonic() + self.within_s
         while True:
-            found = {roles[str(item["name"])]: item for item in self.cloud.find(SERVER, roles)}
-            for role, item in found.items():
+            by_role = {roles[str(item["name"])]: item for item in self.cloud.find(SERVER, roles)}
+            for role, item in by_role.items():
                 if item["status"] == "ERROR":
                     raise HostFailed(
                         f"instance {role} is in ERROR: {self._fault(item)}", hint=_hint(self.topology)
                     )
             what = "not ACTIVE"
-            waiting = [role for role in roles.values() if found.get(role, {}).get("status") != "ACTIVE"]
+            waiting = [role for role in roles.values() if by_role.get(role, {}).get("status") != "ACTIVE"]
             if not waiting and self.topology.external:
                 what = "without a floating address"
-                waiting = [role for role, item in found.items() if not has_floating(item)]
+                waiting = [role for role, item in by_role.items() if not has_floating(item)]
             if not waiting:
-                return found
+                return by_role
             self._not_after(until, f"{what}: {', '.join(waiting[:5])}")
 
     def _not_after(self, until: float, what: str) -> None:
@@ -149,8 +149,8 @@ class Maker:
         self.sleep(_POLL_S)
 
     def _fault(self, item: Mapping[str, Any]) -> str:
-        told = self._api.request("GET", "compute", f"/servers/{item['id']}").json()["server"]
-        return str((told.get("fault") or {}).get("message") or "nova does not say why")[:300]
+        server = self._api.request("GET", "compute", f"/servers/{item['id']}").json()["server"]
+        return str((server.get("fault") or {}).get("message") or "nova does not say why")[:300]
 
     def _make(self, kind: str, role: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
         return self.cloud.create(self.record, KINDS[kind], self.name(role), wanted)
@@ -207,34 +207,34 @@ class Maker:
 
     @staticmethod
     def _hints(guest: Guest, groups: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        hints: dict[str, Any] = {}
         if guest.group:
-            found["group"] = groups[guest.group]
+            hints["group"] = groups[guest.group]
         if guest.beside:
-            found["same_host"] = [ids[guest.beside]]
+            hints["same_host"] = [ids[guest.beside]]
         if guest.apart:
-            found["different_host"] = [ids[guest.apart]]
-        return found
+            hints["different_host"] = [ids[guest.apart]]
+        return hints
 
     def _make_server(self, role: str, body: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
         """Its id. Where a hint names another instance, that one has to be on its host already: nova looks where it is."""
         if "same_host" in hints or "different_host" in hints:
             self._await_hosts([*hints.get("same_host", ()), *hints.get("different_host", ())])
-        told = {**body, HINTS: dict(hints)} if hints else body
-        return str(self.cloud.create(self.record, SERVER, self.name(role), told)["id"])
+        request = {**body, HINTS: dict(hints)} if hints else body
+        return str(self.cloud.create(self.record, SERVER, self.name(role), request)["id"])
 
     def _await_hosts(self, ids: Sequence[str]) -> None:
         until = time.monotonic() + self.within_s
         for id_ in ids:
             while True:
-                told = self._api.request("GET", "compute", f"/servers/{id_}").json()["server"]
-                if told["status"] == "ERROR":
+                server = self._api.request("GET", "compute", f"/servers/{id_}").json()["server"]
+                if server["status"] == "ERROR":
                     raise HostFailed(
-                        f"an instance is in ERROR: {self._fault(told)}", hint=_hint(self.topology)
+                        f"an instance is in ERROR: {self._fault(server)}", hint=_hint(self.topology)
                     )
-                if told.get("hostId") and told["status"] == "ACTIVE":
+                if server.get("hostId") and server["status"] == "ACTIVE":
                     break
-                self._not_after(until, f"{told['name']} is {told['status']}")
+                self._not_after(until, f"{server['name']} is {server['status']}")
 
     def _floating(self, role: str, port: str) -> None:
         outside = self._network(self.topology.external)
@@ -242,7 +242,7 @@ class Maker:
 
 
 def remove(cloud: Cloud, record: Record) -> dict[str, str]:
-    """Remove all that the run's ledger has of this cloud; names of what stays, and why. Idempotent."""
+    """Remove everything of this cloud that the run's ledger holds; returns what stays, and why. Idempotent."""
     left: dict[str, str] = {}
     rows = leftovers(record.path)
     for kind in KINDS.values():

@@ -74,14 +74,14 @@ def _addresses(item: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def check(topology: Topology, placed: Mapping[str, Placed]) -> None:
-    """Raises HostFailed where a pair is not placed as its cell says."""
+    """Check that each pair is placed as its cell says. Raises HostFailed."""
     for pair in range(1, topology.pairs + 1):
         for spot in topology.spots:
             check_pair(topology, placed, pair, spot)
 
 
 def check_pair(topology: Topology, placed: Mapping[str, Placed], pair: int, spot: Spot) -> None:
-    """Raises HostFailed where that pair is not placed as that place says."""
+    """Check that a pair is placed as the spot says. Raises HostFailed."""
     roles = topology.ends(pair, spot)
     client, server = placed[roles.client], placed[roles.server]
     for role, of in zip(roles, (client, server), strict=True):
@@ -114,5 +114,5 @@ _HINTS: Mapping[str, str] = {
 
 
 def hosts_of(placed: Mapping[str, Placed], roles: Sequence[str]) -> list[str]:
-    """Names of the hosts that these are on, or what stands for them; each once."""
+    """Names of the hosts that these instances are on, or what stands for them; each once."""
     return list(dict.fromkeys(placed[role].where for role in roles))

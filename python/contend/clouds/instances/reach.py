@@ -38,7 +38,7 @@ class Way:
 
 
 def make_key(path: Path) -> str:
-    """A new key pair: the private one in that file, readable by this user only; gives the public one."""
+    """Make a key pair: writes the private one to that file, readable by this user only; returns the public one."""
     import asyncssh
 
     key = asyncssh.generate_private_key("ssh-ed25519")
@@ -51,7 +51,7 @@ def make_key(path: Path) -> str:
 
 
 async def connect(role: str, to: Placed, way: Way) -> SSHClientConnection:
-    """Raises HostFailed with what is in the way; BadInput for a configuration without end."""
+    """Connect to an instance by SSH. Raises HostFailed with the reason; BadInput for a configuration without end."""
     import asyncssh
 
     try:
@@ -91,22 +91,22 @@ def key_of(connection: SSHClientConnection) -> str:
     return " ".join(key.export_public_key().decode().split()[:2]) if key is not None else ""
 
 
-async def asked(role: str, connection: SSHClientConnection, words: str, limit_s: float = LIMIT_S) -> str:
+async def output_of(role: str, connection: SSHClientConnection, words: str, limit_s: float = LIMIT_S) -> str:
     """Run a command on an instance and return what it prints. Raises HostFailed when it fails."""
     try:
         done = await ssh.ask(connection, words, limit_s=limit_s)
     except Unreached as error:
         raise HostFailed(f"instance {role} did not answer: {error.why}") from error
     if done.code != 0:
-        said = (done.err or done.out).strip()[-200:]
-        raise HostFailed(f"instance {role}: '{words[:60]}' failed with {done.code}: {said}")
+        last = (done.err or done.out).strip()[-200:]
+        raise HostFailed(f"instance {role}: '{words[:60]}' failed with {done.code}: {last}")
     return done.out
 
 
 async def ready(
     role: str, to: Placed, way: Way, *, install: bool, within_s: float, tools: Sequence[str] = TOOLS
 ) -> Placed:
-    """The instance once SSH lets us in and it has the tools, with its host key. Raises HostFailed.
+    """Wait until SSH lets us in and the instance has the tools; returns it with its host key. Raises HostFailed.
 
     install: cloud-init is installing what is missing; else what is missing is an error.
     """
@@ -130,9 +130,9 @@ async def ready(
                     else "an image that has them; or cloud-init installs them: --set parameters.install=true",
                 )
             await asyncio.sleep(2.0)
-        said = await asked(role, connection, _CPU)
+        output = await output_of(role, connection, _CPU)
         key = key_of(connection)
-    return to._replace(key=key, emulated=is_emulated(said))
+    return to._replace(key=key, emulated=is_emulated(output))
 
 
 _NOVA = ("QEMU", "OpenStack Foundation", "Red Hat", "RDO")
@@ -143,7 +143,7 @@ _CPU = (
 )
 
 
-def is_emulated(said: str) -> bool:
+def is_emulated(output: str) -> bool:
     """True if a guest of QEMU has no KVM below it, by its maker, its clocks and its machine. Of x86 only: others have no
     such clock.
 
@@ -152,11 +152,11 @@ def is_emulated(said: str) -> bool:
     >>> is_emulated("OpenStack Foundation\\ntsc hpet\\nx86_64\\n"), is_emulated("Amazon EC2\\nxen tsc\\nx86_64\\n")
     (True, False)
     """
-    maker, _, rest = said.partition("\n")
+    maker, _, rest = output.partition("\n")
     own = {"kvm-clock", "xen", "hyperv_clocksource_tsc_page"}
     return maker in _NOVA and "x86_64" in rest and not own & set(rest.split())
 
 
 async def _missing(role: str, connection: SSHClientConnection, tools: Sequence[str]) -> list[str]:
     words = "; ".join(f"command -v {tool} >/dev/null || echo {tool}" for tool in tools)
-    return (await asked(role, connection, words)).split()
+    return (await output_of(role, connection, words)).split()

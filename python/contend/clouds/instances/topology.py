@@ -29,7 +29,7 @@ POLICIES: dict[Host, str] = {"same": "affinity", "different": "anti-affinity"}
 
 
 class Spot(NamedTuple):
-    """Where the server of a pair stands, seen from its client. host: any is wherever the cloud puts it."""
+    """Position of a pair's server, relative to its client. host: any is wherever the cloud puts it."""
 
     host: Host
     subnet: Where
@@ -44,7 +44,7 @@ class Spot(NamedTuple):
 
     @classmethod
     def read(cls, short: str) -> Spot:
-        """Raises BadInput for what is none.
+        """Parse a spot like `sd`. Raises BadInput.
 
         >>> Spot.read("ds")
         Spot(host='different', subnet='same')
@@ -164,7 +164,7 @@ class Topology:
         return Ends(f"c{pair}{own}", f"s{pair}-{spot.short}")
 
     def groups(self) -> Iterator[tuple[str, str]]:
-        """(role, policy) of the server groups: one a place and pair."""
+        """Role and policy of each server group: one for each spot and pair."""
         if self.means == "groups":
             for pair in range(1, self.pairs + 1):
                 for spot in (s for s in self.spots if s.host != "any"):
@@ -172,15 +172,15 @@ class Topology:
 
     def guests(self) -> tuple[Guest, ...]:
         """All instances, each after those that it is to be beside or apart from."""
-        found: dict[str, Guest] = {}
+        by_role: dict[str, Guest] = {}
         for pair in range(1, self.pairs + 1):
             for spot in self.spots:
                 client, server = self.ends(pair, spot)
                 grouped = self.means == "groups" and spot.host != "any"
                 group = f"g{pair}-{spot.short}" if grouped else ""
-                found.setdefault(client, Guest(client, 1, group, zone=self._zone("same")))
+                by_role.setdefault(client, Guest(client, 1, group, zone=self._zone("same")))
                 hinted = client if self.means == "hints" else ""
-                found[server] = Guest(
+                by_role[server] = Guest(
                     server,
                     1 if spot.subnet == "same" else 2,
                     group,
@@ -188,7 +188,7 @@ class Topology:
                     apart=hinted if spot.host == "different" else "",
                     zone=self._zone(spot.host),
                 )
-        return tuple(sorted(found.values(), key=lambda guest: guest.role[0]))  # clients first
+        return tuple(sorted(by_role.values(), key=lambda guest: guest.role[0]))  # clients first
 
     def volumes(self) -> tuple[Volume, ...]:
         """The volumes of all instances."""
@@ -247,7 +247,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def user_data(tools: Sequence[str]) -> str:
-    """For cloud-init, which most distributions' images have.
+    """The user data for cloud-init, which most distributions' images have.
 
     >>> user_data(["fio"])
     '#cloud-config\\npackage_update: true\\npackages: [fio]\\n'

@@ -35,21 +35,21 @@ class Held(NamedTuple):
 
 def types(api: Api) -> list[str]:
     """Names of the volume types that are for everybody, as Cinder lists them. Raises RequestFailed."""
-    found = api.request("GET", "block-storage", "/types?is_public=true").json()["volume_types"]
-    return sorted(str(of["name"]) for of in found)
+    listed = api.request("GET", "block-storage", "/types?is_public=true").json()["volume_types"]
+    return sorted(str(of["name"]) for of in listed)
 
 
 def check_types(api: Api, wanted: Iterable[str]) -> None:
-    """Raises UnknownName for one that this user does not see, by name or id."""
-    found = api.request("GET", "block-storage", "/types?is_public=None").json()["volume_types"]
-    known = {str(of[key]) for of in found for key in ("name", "id")}
+    """Check that this user sees these volume types, by name or id. Raises UnknownName."""
+    listed = api.request("GET", "block-storage", "/types?is_public=None").json()["volume_types"]
+    known = {str(of[key]) for of in listed for key in ("name", "id")}
     for type_ in wanted:
         if type_ not in known:
-            raise UnknownName("volume type", type_, [str(of["name"]) for of in found])
+            raise UnknownName("volume type", type_, [str(of["name"]) for of in listed])
 
 
 def make(cloud: Cloud, record: Record, name: Callable[[str], str], topology: Topology) -> None:
-    """Ask for all of them. Raises RequestFailed, BadInput for a quota."""
+    """Request all volumes. Raises RequestFailed, BadInput for a quota."""
     for volume in topology.volumes():
         body = {"size": volume.disk.gib, "volume_type": volume.disk.type}
         try:
@@ -75,19 +75,20 @@ def await_all(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Held]:
-    """All volumes by role, once each is in that state: `available`, or `in-use`. servers: ids by role, of attached ones.
+    """Wait until every volume is in that state: `available` or `in-use`. Returns them by role. servers: ids by role, of
+    attached ones.
 
     Raises HostFailed for one that fails, with what the cloud says of it, or that takes longer.
     """
     wanted = {name(volume.role): volume for volume in topology.volumes()}
     while True:
-        found = {str(item["name"]): item for item in cloud.find(VOLUME, wanted)}
-        for of, item in found.items():
+        by_name = {str(item["name"]): item for item in cloud.find(VOLUME, wanted)}
+        for of, item in by_name.items():
             _refuse(cloud.api, wanted[of], item, state, servers)
-        waiting = {of: str(found.get(of, {}).get("status", "not there")) for of in wanted}
+        waiting = {of: str(by_name.get(of, {}).get("status", "not there")) for of in wanted}
         waiting = {of: status for of, status in waiting.items() if status != state}
         if not waiting:
-            return {wanted[of].role: _held(item) for of, item in found.items()}
+            return {wanted[of].role: _held(item) for of, item in by_name.items()}
         if time.monotonic() > until:
             of, status = next(iter(waiting.items()))
             raise HostFailed(
@@ -98,7 +99,7 @@ def await_all(
 
 
 def attach(cloud: Cloud, name: Callable[[str], str], topology: Topology, servers: Mapping[str, str]) -> None:
-    """Ask nova for every attachment. servers: ids by role. Raises RequestFailed."""
+    """Request every attachment from nova. servers: ids by role. Raises RequestFailed."""
     ids = {str(item["name"]): str(item["id"]) for item in cloud.find(VOLUME, map(name, _roles(topology)))}
     for volume in topology.volumes():
         cloud.api.request(
@@ -145,11 +146,11 @@ def reason(api: Api, id_: str) -> str:
     """The reason that Cinder gives users for a volume that failed: its messages."""
     try:
         path = f"/messages?resource_uuid={id_}"
-        told = api.request("GET", "block-storage", path, version=_MESSAGES_VERSION).json()["messages"]
+        messages = api.request("GET", "block-storage", path, version=_MESSAGES_VERSION).json()["messages"]
     except RequestFailed:
-        told = []
-    found = [str(message["user_message"]) for message in told if message.get("user_message")]
-    return found[0][:300] if found else "Cinder does not say why"
+        messages = []
+    texts = [str(message["user_message"]) for message in messages if message.get("user_message")]
+    return texts[0][:300] if texts else "Cinder does not say why"
 
 
 def _action(api: Api, server: str) -> str:
@@ -158,9 +159,11 @@ def _action(api: Api, server: str) -> str:
     try:
         actions = api.request("GET", "compute", path, version=_DETAILS_VERSION).json()["instanceActions"]
         last = next(action for action in actions if action["action"] == "attach_volume")
-        told = api.request("GET", "compute", f"{path}/{last['request_id']}", version=_DETAILS_VERSION).json()
+        answer = api.request(
+            "GET", "compute", f"{path}/{last['request_id']}", version=_DETAILS_VERSION
+        ).json()
     except (RequestFailed, StopIteration, KeyError):
         return "it does not say why"
-    events = told["instanceAction"].get("events") or ()
-    said = [str(event.get("details") or "") for event in events]
-    return next((text for text in said if text), str(last.get("message") or "it does not say why"))[:300]
+    events = answer["instanceAction"].get("events") or ()
+    details = [str(event.get("details") or "") for event in events]
+    return next((text for text in details if text), str(last.get("message") or "it does not say why"))[:300]

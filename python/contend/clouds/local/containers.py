@@ -39,7 +39,7 @@ REST = "all the rest"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The make of every container of a run: by which engine, of which image, or of the root directory with the host's own
+    """How every container of a run is made: by which engine, of which image, or of a root directory with the host's own
     programs where `image` is empty."""
 
     engine: Engine
@@ -48,7 +48,7 @@ class Made:
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Made:
-        """The make that `asdict` put into JSON."""
+        """Read what `asdict` put into JSON."""
         engine: dict[str, Any] = {**kept["engine"]}
         engine |= {key: tuple(engine[key]) for key in ("command", "rlimits")}
         return cls(Engine(**engine), kept["rootfs"], kept["image"])
@@ -60,7 +60,7 @@ class Made:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """As far as the engine lets them be told apart."""
+        """Phases of a start, as far as the engine lets them be told apart."""
         if self.engine.low_level:
             return "runtime create", REST, "runtime start"
         if self.engine.name == "docker":
@@ -69,7 +69,7 @@ class Made:
 
 
 def check_network(engine: str, network: str) -> None:
-    """Raises CannotHonour for one that the engine cannot give."""
+    """Check that the engine can give that network. Raises CannotHonour."""
     if engine in ("runc", "crun") and network not in ("none", "host"):
         raise CannotHonour(
             f"{engine} makes no networks: '{network}' is not one of none, host",
@@ -78,8 +78,8 @@ def check_network(engine: str, network: str) -> None:
 
 
 class Containers:
-    """See `clouds.base.Machines`. door: a directory for the FIFO, seen inside under the same path. network: none, host,
-    auto (the engine's default), or the name of one of the engine's."""
+    """Containers as the machines of a storm (see `clouds.base.Machines`). door: a directory for the FIFO, seen inside
+    under the same path. network: none, host, auto (the engine's default), or the name of one of the engine's."""
 
     awaited = "served"
 
@@ -152,17 +152,17 @@ class Containers:
 
         def used() -> dict[str, float]:
             own = {self._engine.name: (self._cpu_ns - already_ns) / NS}
-            found = own | cpu.between(before, cpu.read())
+            by_role = own | cpu.between(before, cpu.read())
             others = (
                 {cpu.LIBVIRT} if self._engine.name == "docker" else {cpu.LIBVIRT, "engine daemon", "shim"}
             )
-            found = {role: s for role, s in found.items() if role not in others}
-            return dict(sorted(found.items(), key=lambda item: -item[1]))
+            by_role = {role: s for role, s in by_role.items() if role not in others}
+            return dict(sorted(by_role.items(), key=lambda item: -item[1]))
 
         return used
 
     def create(self, track: Track) -> None:
-        """A request is accepted when the engine's client has returned."""
+        """Create a container. The request is accepted when the engine's client has returned."""
         try:
             done = self._call(self._create_words(track.name))
         except OSError as error:
@@ -191,19 +191,21 @@ class Containers:
                     self.counts["odd words at the door"] = self.counts.get("odd words at the door", 0) + 1
                     continue
                 track = tracks[word[0]]
-                told_ns = word[1] - offset if word[1] else now_ns
-                low = told_ns if track.sent_ns <= told_ns <= now_ns else now_ns
+                stamped_ns = word[1] - offset if word[1] else now_ns
+                low = stamped_ns if track.sent_ns <= stamped_ns <= now_ns else now_ns
                 track.entries.append((ACTIVE, Interval(low, now_ns)))
 
     def ask(self, happened: Happened) -> None:
-        """When each stage was passed; a stamp that is not there leaves its time with the stage before."""
+        """Add when each stage was passed; a stamp that is not there leaves its time with the stage before."""
         offset = time.time_ns() - time.monotonic_ns()
         stamps = self._low_level_stamps() if self._engine.low_level else self._stamps()
         for track in happened.tracks:
-            found = {state: at - offset for state, at in stamps.get(track.name, {}).items() if at}
+            passed = {state: at - offset for state, at in stamps.get(track.name, {}).items() if at}
             # A low-level runtime returns when the program runs, and keeps no other moment of it.
-            track.running_ns = found.pop("running", 0) or (track.accepted_ns if self._engine.low_level else 0)
-            moments = sorted((at, state) for state, at in found.items() if at >= track.sent_ns)
+            track.running_ns = passed.pop("running", 0) or (
+                track.accepted_ns if self._engine.low_level else 0
+            )
+            moments = sorted((at, state) for state, at in passed.items() if at >= track.sent_ns)
             on_the_way = [(state, Interval(at, at)) for at, state in moments]
             track.entries = on_the_way + [entry for entry in track.entries if entry[0] == ACTIVE]
 
@@ -212,15 +214,15 @@ class Containers:
 
     def _stamps(self) -> dict[str, dict[str, int]]:
         """Moments of each container by name, ns since the epoch."""
-        told = self._inspect()
-        found = {}
-        for item in told:
+        containers = self._inspect()
+        stamps = {}
+        for item in containers:
             state = item.get("State") or {}
-            found[str(item.get("Name", "")).lstrip("/")] = {
+            stamps[str(item.get("Name", "")).lstrip("/")] = {
                 "running": _iso(state.get("StartedAt")),
                 **(self._of_docker(item) if self._engine.name == "docker" else self._of_podman(item)),
             }
-        return found
+        return stamps
 
     def _of_podman(self, item: Mapping[str, Any]) -> dict[str, int]:
         sandbox = (item.get("NetworkSettings") or {}).get("SandboxKey") or ""
@@ -243,19 +245,19 @@ class Containers:
     def _inspect(self) -> list[Mapping[str, Any]]:
         done = call([*self._engine.command, "inspect", *self._numbers], _WITHIN_S)
         try:
-            found: list[Mapping[str, Any]] = json.loads(done.out)
+            containers: list[Mapping[str, Any]] = json.loads(done.out)
         except ValueError:
             return []
-        return found
+        return containers
 
     def delete(self, track: Track) -> None:
-        """Gone when the engine says so."""
+        """Delete a container: it is gone when the engine says so."""
         done = self._call(self._engine.delete_words(track.name))
         if done.code == 0:
             track.gone = Interval(done.ended_ns, done.ended_ns)
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
-        """`delete` has waited."""
+        """Do nothing: `delete` has waited."""
 
     def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
         try:
@@ -266,10 +268,10 @@ class Containers:
                 os.close(self._fifo)
         return left
 
-    def _clear(self, ours: set[str]) -> dict[str, str]:
+    def _clear(self, own: set[str]) -> dict[str, str]:
         left, standing = {}, engines.containers()
         for name, by, _ in standing:
-            if name in ours and by == self._engine.name:
+            if name in own and by == self._engine.name:
                 try:
                     engines.remove_container(by, name, self._record.run, standing)
                 except ContendError as error:
@@ -309,7 +311,7 @@ def _word(line: bytes, machines: int) -> tuple[int, int] | None:
     >>> _word(b"3 12.000001", 4), _word(b"0 12,5", 4), _word(b"1 ", 4), _word(b"4 1.0", 4), _word(b"hello", 4)
     ((3, 12000001000), (0, 12500000000), (1, 0), None, None)
     """
-    found = re.fullmatch(rb"([0-9]{1,4}) (?:([0-9]+)[.,]([0-9]{1,9}))?", line)
-    if found is None or int(found[1]) >= machines:
+    match = re.fullmatch(rb"([0-9]{1,4}) (?:([0-9]+)[.,]([0-9]{1,9}))?", line)
+    if match is None or int(match[1]) >= machines:
         return None
-    return int(found[1]), int(found[2]) * NS + int(found[3].ljust(9, b"0")) if found[2] else 0
+    return int(match[1]), int(match[2]) * NS + int(match[3].ljust(9, b"0")) if match[2] else 0

@@ -27,8 +27,8 @@ Used = dict[tuple[int, int], tuple[str, int, int]]
 
 
 def read(proc: Path = Path("/proc")) -> Used:
-    """Read by pid and start: name, own time and children's time so far, ns."""
-    found: Used = {}
+    """Read CPU times by pid and start: name, own time and children's time so far, ns."""
+    by_process: Used = {}
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
@@ -41,12 +41,12 @@ def read(proc: Path = Path("/proc")) -> Used:
             # proc(5): utime, stime, cutime and cstime are fields 14 to 17, the start is field 22.
             fields = text[text.rindex(")") + 2 :].split()
             own, children = (sum(map(int, fields[k : k + 2])) * _NS_PER_TICK for k in (11, 13))
-            found[int(entry.name), int(fields[19])] = name, own, children
-    return found
+            by_process[int(entry.name), int(fields[19])] = name, own, children
+    return by_process
 
 
 def between(before: Used, after: Used) -> dict[str, float]:
-    """CPU seconds by role."""
+    """CPU seconds by role between two readings."""
     sums: dict[str, int] = {}
     for key, (name, own, children) in after.items():
         _, own_then, children_then = before.get(key, (name, 0, 0))

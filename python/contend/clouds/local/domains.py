@@ -42,7 +42,7 @@ _GUEST = re.compile(rb"guest=([^,\0]+)")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The make of every guest of a run. `uri`: of the libvirt that makes it; `accel`: kvm or tcg (emulated)."""
+    """How every guest of a run is made. `uri`: of the libvirt that makes it; `accel`: kvm or tcg (emulated)."""
 
     uri: str
     kernel: str
@@ -51,7 +51,7 @@ class Domain:
     memory_mib: int
 
     def xml(self, name: str, number: int, network: str, port: int) -> str:
-        """The domain that libvirt is given; the console goes to that port of 127.0.0.1."""
+        """XML of the domain for libvirt; the console goes to that port of 127.0.0.1."""
         made = Basis(self.kernel, self.initramfs, command_line(number), self.accel, self.memory_mib)
         domain = made.domain(name)
         devices = part(domain, "devices")
@@ -68,7 +68,7 @@ class Domain:
 
 
 def check_network(uri: str, network: str) -> None:
-    """Raises CannotHonour for one that this libvirt has not, or that is not active."""
+    """Check that this libvirt has that network, and that it is active. Raises CannotHonour."""
     if network in ("none", "user"):
         return
     wanted = {"auto": "default"}.get(network, network)
@@ -82,7 +82,8 @@ def check_network(uri: str, network: str) -> None:
 
 
 class Domains:
-    """See `clouds.base.Machines`. network: none, user (QEMU's own), auto (libvirt's `default`), or the name of one."""
+    """Libvirt domains as the machines of a storm (see `clouds.base.Machines`). network: none, user (QEMU's own), auto
+    (libvirt's `default`), or the name of one."""
 
     awaited = "served"
     phases = ("libvirt", REST, "machine", "firmware", "kernel")
@@ -118,7 +119,7 @@ class Domains:
         return done
 
     def create(self, track: Track) -> None:
-        """A request is accepted when virsh has returned: the guest's processor runs by then."""
+        """Create a domain. The request is accepted when virsh has returned: the guest's processor runs by then."""
         guest = self._guests[track.name]
         described = self._made.xml(track.name, guest.number, self._network, guest.port)
         fd = os.memfd_create(track.name, 0)
@@ -158,7 +159,7 @@ class Domains:
                     track.entries.append((ACTIVE, Interval(at_ns, at_ns)))
 
     def ask(self, happened: Happened) -> None:
-        """The moments of each on its way: QEMU's connection, virsh's return, and by what the guest's clock says."""
+        """Add each domain's moments: QEMU's connection, virsh's return, and by what the guest's clock says."""
         for track in happened.tracks:
             guest = self._guests[track.name]
             moments = (
@@ -170,13 +171,13 @@ class Domains:
             track.entries = on_the_way + [entry for entry in track.entries if entry[0] == ACTIVE]
 
     def delete(self, track: Track) -> None:
-        """Gone when libvirt says so."""
+        """Delete a domain: it is gone when libvirt says so."""
         done = self._call("destroy", track.name)
         if done.code == 0:
             track.gone = Interval(done.ended_ns, done.ended_ns)
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
-        """`delete` has waited."""
+        """Do nothing: `delete` has waited."""
 
     def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
         left: dict[str, str] = {}
@@ -229,17 +230,17 @@ class _Guest:
 
 def _pids(wanted: set[str]) -> list[int]:
     """Pids of the QEMUs of those domains."""
-    found = []
+    pids = []
     for pid in procfs.all_pids():
         with contextlib.suppress(OSError):  # it has ended
             match = _GUEST.search((procfs.PROC / str(pid) / "cmdline").read_bytes())
             if match and match[1].decode(errors="replace") in wanted:
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def put_files(folder: Path, kernel: Path, scratch: Path) -> tuple[Path, Path]:
-    """Kernel and initramfs where libvirt's QEMU can read them, whoever runs that: not below anybody's home."""
+    """Copy kernel and initramfs where libvirt's QEMU can read them, whoever runs that: not below anybody's home."""
     folder.mkdir()
     folder.chmod(0o755)
     copied, initramfs = folder / "vmlinuz", folder / "initramfs"

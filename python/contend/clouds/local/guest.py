@@ -41,13 +41,13 @@ int main(void) {
 
 
 def command_line(number: int) -> str:
-    """Command line of a guest's kernel, which is that number to its program."""
+    """Kernel command line of the guest with that number."""
     # No timer check: under emulation it finds the timer late now and then, and the kernel panics.
     return f"console=ttyS0 quiet panic=-1 no_timer_check contend={number}"
 
 
 class Console:
-    """The output of a guest so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
+    """Output of a guest's console so far. Moments are CLOCK_MONOTONIC ns, 0 for not yet.
 
     >>> console = Console()
     >>> console.hear(b"Booting\\ncontend served 3 0.71\\r\\n", now_ns=900)
@@ -72,12 +72,12 @@ class Console:
 
     @property
     def kernel_ns(self) -> int:
-        """When the guest's clock started, with its kernel: what came before is firmware and unpacking."""
+        """Moment at which the guest's kernel started its clock: what came before is firmware and unpacking."""
         return self.served_ns - self.uptime_ns if self.served_ns else 0
 
 
 def make_initramfs(target: Path, scratch: Path) -> str:
-    """Write it; says what its init is. Raises CannotHonour where this host has nothing to make one of."""
+    """Write an initramfs; returns what its init is. Raises CannotHonour where this host has nothing to make one of."""
     console = Node("dev/console", 0o020600, rdev=(5, 1))  # the kernel opens it as init's standard streams
     nodes = [*(Node(name, 0o040755) for name in ("dev", "bin", "proc")), console]
     program = initramfs.of_this_host()
@@ -93,7 +93,7 @@ def make_initramfs(target: Path, scratch: Path) -> str:
 
 
 def need_init() -> None:
-    """Raises CannotHonour where there is nothing to make a guest's init of."""
+    """Check that a guest's init can be made. Raises CannotHonour."""
     if initramfs.of_this_host() is None and shutil.which("cc") is None:
         raise CannotHonour(
             "a micro-VM needs a program to boot into: there is neither a static busybox nor a C compiler",
@@ -106,10 +106,10 @@ def _compiled(scratch: Path) -> bytes:
     source, program = scratch / "init.c", scratch / "init"
     source.write_text(_C_INIT, encoding="ascii")
     words = ("cc", "-static", "-Os", "-s", "-o", str(program), str(source))
-    ended, said = processes.run(words, _COMPILE_S, scratch)
+    ended, output = processes.run(words, _COMPILE_S, scratch)
     if ended.code != 0:
         raise CannotHonour(
-            f"no static program can be compiled for a micro-VM: {said.strip()[-200:]}",
+            f"no static program can be compiled for a micro-VM: {output.strip()[-200:]}",
             hint="apt-get install busybox-static",
         )
     return program.read_bytes()

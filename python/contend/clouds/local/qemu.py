@@ -41,7 +41,8 @@ class Machine(Shape):
         return self.accel != "kvm"
 
     def command(self, number: int, network: str, tap: str) -> list[str]:
-        """QEMU's, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its `tap`."""
+        """QEMU's command line, with descriptor 3 for the console and 4 for QMP. network: none, user, or auto with its
+        `tap`."""
         made = basis.Basis(
             self.kernel, self.initramfs, command_line(number), self.accel, self.memory_mib, model=self.model
         )
@@ -55,7 +56,7 @@ class Machine(Shape):
 
 
 def need_program() -> None:
-    """Raises CannotHonour without QEMU, or on a processor that its guests here are not made for."""
+    """Check for QEMU, and that its guests here are made for this processor. Raises CannotHonour."""
     basis.need("micro-VMs", "parameters.engine=podman")
 
 
@@ -73,7 +74,8 @@ class Guest:
         self._lock = threading.Lock()
 
     def start(self, argv: list[str], marks: Mapping[str, str]) -> None:
-        """Raises OSError. The process carries the run's mark and its own name, by which it is found again."""
+        """Start QEMU. Raises OSError. The process carries the run's mark and its own name, by which it is found
+        again."""
         pairs = [socket.socketpair() for _ in range(2)]
         self._err = os.memfd_create("err", os.MFD_CLOEXEC)
         try:
@@ -86,7 +88,7 @@ class Guest:
             self.connect(*(mine for mine, _ in pairs))
 
     def connect(self, console: socket.socket, monitor: socket.socket) -> None:
-        """Take the sockets by which it speaks."""
+        """Take the sockets of QEMU's console and monitor."""
         self.sockets, self._monitor = (console, monitor), Monitor(monitor)
         for mine in self.sockets:
             mine.setblocking(False)
@@ -105,20 +107,20 @@ class Guest:
         if which is self.sockets[0]:
             self.console.hear(data, now_ns)
             return
-        for told in self._monitor.hear(data):
-            self._answer(told, now_ns)
+        for message in self._monitor.hear(data):
+            self._answer(message, now_ns)
 
-    def _answer(self, told: Mapping[str, Any], now_ns: int) -> None:
+    def _answer(self, message: Mapping[str, Any], now_ns: int) -> None:
         """QMP: a greeting, the status that was asked for, and RESUME where the guest did not run yet by then."""
-        if "QMP" in told:
+        if "QMP" in message:
             self.greeted_ns = now_ns
             self._say("qmp_capabilities")
             self._say("query-status")
-        status = told.get("return")
+        status = message.get("return")
         state = status.get("status") if isinstance(status, dict) else ""
-        if not self.running_ns and (state == "running" or told.get("event") == "RESUME"):
+        if not self.running_ns and (state == "running" or message.get("event") == "RESUME"):
             self.running_ns = now_ns
-        if state == "internal-error" or told.get("event") == "GUEST_PANICKED":
+        if state == "internal-error" or message.get("event") == "GUEST_PANICKED":
             self.ended = "the guest cannot go on: internal error of the virtual processor"
 
     def _say(self, command: str) -> bool:
@@ -133,7 +135,7 @@ class Guest:
         return sum(procfs.cpu_times_ns(self.pid)) if self.pid else 0
 
     def stop(self, within_s: float) -> int:
-        """End it, by its monitor, or after so long by force; when that was."""
+        """End QEMU, by its monitor, or by force after `within_s`; returns the moment, CLOCK_MONOTONIC ns."""
         if not self.pid:
             return time.monotonic_ns()
         with self._lock:
@@ -148,7 +150,7 @@ class Guest:
         return time.monotonic_ns()
 
     def close(self) -> None:
-        """Idempotent, after `stop`."""
+        """Close the sockets and files, after `stop`. Idempotent."""
         for mine in self.sockets:
             mine.close()
         if self._err >= 0:
@@ -158,12 +160,12 @@ class Guest:
     @property
     def last_words(self) -> str:
         """Last line of QEMU, or else of the guest's kernel."""
-        said = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
-        return said.splitlines()[-1] if said else self.console.last
+        output = os.pread(self._err, 4096, 0).decode(errors="replace").strip() if self._err >= 0 else ""
+        return output.splitlines()[-1] if output else self.console.last
 
 
 def boots(machine: Machine, within_s: float = 15.0) -> str:
-    """Why a guest does not come to serve; "" where one did. That KVM opens proves nothing of it."""
+    """Boot a guest: why it does not come to serve, "" where it does. That KVM opens proves nothing of it."""
     guest = Guest(0, f"contend-trial-{os.getpid()}")
     poll = select.poll()
     began = time.monotonic()
@@ -187,11 +189,11 @@ def boots(machine: Machine, within_s: float = 15.0) -> str:
 
 
 def machine(accel: str, kernel: Path, initramfs: Path, memory_mib: int, init: str = "") -> Machine:
-    """Under emulation QEMU's microvm hangs now and then; q35 does not."""
+    """QEMU's machine type for that acceleration. Under emulation microvm hangs now and then; q35 does not."""
     model = "microvm" if accel == "kvm" else "q35"
     return Machine(str(kernel), str(initramfs), accel, model, memory_mib, init)
 
 
 def kvm_problem(kernel: Path, initramfs: Path, memory_mib: int) -> str:
-    """Why KVM does not boot a guest here; "" where it does. Tries it, which takes up to 15 s."""
+    """Boot a guest with KVM: why that fails here, "" where it works. Takes up to 15 s."""
     return accel.cannot_open() or boots(machine("kvm", kernel, initramfs, memory_mib))

@@ -27,7 +27,7 @@ SHARED = Path("/var/tmp")
 
 
 def let_calls_end(rows: Sequence[Row], within_s: float = 20.0) -> None:
-    """End the storms that the rows are of, and wait for the calls of an engine that they have left going on.
+    """End the storms of these rows, and wait for the calls of an engine that they have left going on.
 
     An engine that is killed while it attaches a container to its network leaves a namespace, a link and an address
     that it does not know any more, and that carry no name of ours. libvirt goes on with what its client asked for.
@@ -43,16 +43,16 @@ def let_calls_end(rows: Sequence[Row], within_s: float = 20.0) -> None:
 
 def _storms(run: str) -> set[int]:
     """Processes of a run that make machines: this module's callers, by their command line."""
-    found = set()
+    pids = set()
     for pid in kin.of_run(run) - procfs.marked(run, member=calls.MEMBER):
         with contextlib.suppress(OSError):  # it has ended
             if b"boot-storm-local" in (procfs.PROC / str(pid) / "cmdline").read_bytes():
-                found.add(pid)
-    return found
+                pids.add(pid)
+    return pids
 
 
 def remove(rows: Sequence[Row]) -> list[Removed]:
-    """Remove what the rows announce."""
+    """Remove the machines that the rows announce."""
     # Listed once: after the run's processes have gone nobody makes any more.
     standing = engines.containers() if any(row["kind"] == CONTAINER for row in rows) else []
     done = []
@@ -63,7 +63,7 @@ def remove(rows: Sequence[Row]) -> list[Removed]:
 
 
 def new_files(run: str) -> Path:
-    """A directory of a run in SHARED, not made yet."""
+    """The path of a run's directory in SHARED, not made yet."""
     return SHARED / f"{names.PREFIX}-{names.short_hash(run)}-{secrets.token_hex(3)}"
 
 

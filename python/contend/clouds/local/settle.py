@@ -22,7 +22,7 @@ MEMORY_MIB = 128
 
 
 def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
-    """Everything that can be known without starting anything. Raises BadInput, CannotHonour."""
+    """Check everything that can be known without starting anything. Raises BadInput, CannotHonour."""
     engine = str(parameters.get("engine") or "")
     if engine and engine not in ENGINES:
         raise BadInput(f"'{engine}' makes no machines on this host", hint=f"known: {', '.join(ENGINES)}")
@@ -50,27 +50,27 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
 
 def vm_lacks(kernel: str = "") -> list[CannotHonour]:
     """List what a micro-VM lacks here, each with the package that has it."""
-    found = []
+    lacks = []
     for need in (qemu.need_program, lambda: kernels.find(kernel), guest.need_init):
         try:
             need()
         except CannotHonour as error:
-            found.append(error)
-    return found
+            lacks.append(error)
+    return lacks
 
 
 def settle(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> dict[str, Any]:
-    """`parameters` with the engine that works, and for micro-VMs whether KVM boots a guest: by trying.
+    """Fill in `parameters`: the engine that works, and for micro-VMs whether KVM boots a guest, by trying.
 
     Raises CannotHonour with what is missing.
     """
     check(parameters, networks)
     engine = str(parameters.get("engine") or "")
     if engine not in VM_ENGINES:
-        found = engines.detect(engine)
+        detected = engines.detect(engine)
         for network in networks:
-            check_network(found.name, network)
-        return {**parameters, "engine": found.name}
+            check_network(detected.name, network)
+        return {**parameters, "engine": detected.name}
     accel, _ = accelerator(parameters)
     settled = {**parameters, "accel": accel}
     if engine == "libvirt":
@@ -81,12 +81,13 @@ def settle(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> dict[str
 
 
 def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
-    """kvm, or tcg and why: as asked, else by booting a guest. What KVM did is remembered until the next boot.
+    """Choose kvm, or tcg and why: as the parameters say, else by booting a guest. The outcome is kept until the next
+    boot.
 
     Raises CannotHonour where KVM was asked for and boots none.
     """
-    asked = str(parameters.get("accel") or "auto")
-    if asked == "tcg":
+    wanted = str(parameters.get("accel") or "auto")
+    if wanted == "tcg":
         return "tcg", "as asked"
     kernel = kernels.find(str(parameters.get("kernel") or ""))
     memory = int(parameters.get("memory_mib") or MEMORY_MIB)
@@ -98,13 +99,13 @@ def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
             guest.make_initramfs(initramfs, Path(folder))
             why = qemu.kvm_problem(kernel, initramfs, memory)
         kvm.remember(what, why)
-    if why and asked == "kvm":
+    if why and wanted == "kvm":
         raise CannotHonour(f"KVM boots no guest here: {why}", hint="--set parameters.accel=tcg emulates it")
     return ("tcg", why) if why else ("kvm", "")
 
 
 def platform_of(parameters: Mapping[str, Any]) -> str:
-    """In a word, as it stands with every row: what is emulated says so.
+    """Name the platform, as it stands in every row; it says so where it is emulated.
 
     >>> platform_of({"engine": "qemu", "accel": "tcg"}), platform_of({"engine": "podman"})
     ('micro-VM (emulated)', 'container (podman)')
@@ -113,8 +114,8 @@ def platform_of(parameters: Mapping[str, Any]) -> str:
     """
     engine, made = str(parameters.get("engine") or ""), machine_of(parameters)
     how = {"kvm": "KVM", "tcg": "emulated"}.get(str(parameters.get("accel")), "")
-    told = {"container": (engine,), "VM": (engine, how), "micro-VM": (how,)}[made]
-    return f"{made} ({', '.join(filter(None, told))})" if any(told) else made
+    details = {"container": (engine,), "VM": (engine, how), "micro-VM": (how,)}[made]
+    return f"{made} ({', '.join(filter(None, details))})" if any(details) else made
 
 
 def machine_of(parameters: Mapping[str, Any]) -> Literal["container", "micro-VM", "VM"]:

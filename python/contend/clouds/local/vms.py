@@ -28,7 +28,8 @@ _WITHIN_S = 60.0
 
 
 class MicroVms:
-    """See `clouds.base.Machines`. network: none, user (QEMU's own), or auto: a tap device each."""
+    """Micro-VMs as the machines of a storm (see `clouds.base.Machines`). network: none, user (QEMU's own), or auto: a
+    tap device each."""
 
     awaited = "served"
 
@@ -65,7 +66,7 @@ class MicroVms:
         return used
 
     def create(self, track: Track) -> None:
-        """A request is accepted when its process is started; what it can do by then is for it to say."""
+        """Start QEMU. A request is accepted when its process is started."""
         guest, tap = self._guests[track.name], ""
         with self._lock:
             self.counts["requests"] += 1
@@ -110,7 +111,7 @@ class MicroVms:
                         track.problem = f"{guest.ended}: {guest.last_words}"
 
     def ask(self, happened: Happened) -> None:
-        """The moments of each on its way, from what QEMU and the guest have said."""
+        """Add each guest's moments, from what QEMU and the guest have said."""
         for track in happened.tracks:
             guest = self._guests[track.name]
             track.running_ns = guest.running_ns
@@ -125,14 +126,14 @@ class MicroVms:
             track.entries = on_the_way + [entry for entry in track.entries if entry[0] == ACTIVE]
 
     def delete(self, track: Track) -> None:
-        """Ended by its monitor, and waited for; then its tap goes."""
+        """End a guest by its monitor and wait for it; then remove its tap."""
         ended_ns = self._guests[track.name].stop(5.0)
         if track.name in self._taps:
             ended_ns = call(("ip", "link", "delete", self._taps[track.name][0]), _WITHIN_S).ended_ns
         track.gone = Interval(ended_ns, ended_ns)
 
     def watch_gone(self, tracks: Sequence[Track], until_ns: int) -> None:
-        """`delete` has waited."""
+        """Do nothing: `delete` has waited."""
 
     def clear(self, tracks: Sequence[Track], within_s: float) -> dict[str, str]:
         left: dict[str, str] = {}

@@ -46,8 +46,8 @@ def creation(api: Api, server: str, request: str = "") -> tuple[Event, ...]:
             return ()
         raise
     begun = Event("create", seconds(action["start_time"]), None, "")
-    told = [_event(e) for e in action.get("events") or ()]
-    return (begun, *sorted(told, key=lambda event: event.start))
+    events = [_event(e) for e in action.get("events") or ()]
+    return (begun, *sorted(events, key=lambda event: event.start))
 
 
 def _event(data: Mapping[str, Any]) -> Event:
@@ -64,5 +64,5 @@ def seconds(stamp: str) -> float:
     >>> seconds("2026-01-02T10:15:00.000000"), seconds("2026-01-02T10:15:00Z") == seconds("2026-01-02T10:15:00")
     (1767348900.0, True)
     """
-    found = datetime.datetime.fromisoformat(stamp)
-    return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
+    moment = datetime.datetime.fromisoformat(stamp)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()

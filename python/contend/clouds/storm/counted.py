@@ -17,7 +17,7 @@ POLLS = 10
 
 @dataclass
 class Counting:
-    """Counting of one storm: `begin`, then `end` once its servers are ACTIVE."""
+    """Counts the statements and messages of one storm: `begin`, then `end` once its servers are ACTIVE."""
 
     counters: Counters
     background: Background
@@ -27,7 +27,8 @@ class Counting:
         self._before = self.counters.read()
 
     def end(self, boots: int, polls: int, poll: Callable[[int], None]) -> dict[str, Any]:
-        """Counts of one boot. polls: how many there were meanwhile; `poll` makes so many more, to see what one takes."""
+        """Counts for one boot. polls: how many there were meanwhile; `poll` makes that many more, to see what one
+        takes."""
         time.sleep(TAIL_S)
         after = self.counters.read()
         poll(POLLS)

@@ -18,8 +18,9 @@ SCHEMA_VERSION = 1
 
 
 def write(happened: Happened, out: Path, tolerate: float) -> None:
-    """The storm's document. Raises TrialFailed where more than that share failed, or where one cannot be deleted."""
-    n = happened.asked.n
+    """Write a storm's document. Raises TrialFailed where more than `tolerate` (0–1) failed, or where one cannot be
+    deleted."""
+    n = happened.options.n
     problems = {t.problem for t in happened.tracks if t.problem}
     failed = sum(bool(t.problem) for t in happened.tracks)
     if failed > tolerate * n or failed == n:
@@ -29,12 +30,13 @@ def write(happened: Happened, out: Path, tolerate: float) -> None:
     if happened.left:
         name, why = next(iter(happened.left.items()))
         raise TrialFailed(f"{len(happened.left)} machines cannot be deleted: {name}: {why}")
-    told = document(happened)
-    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    content = document(happened)
+    out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def document(happened: Happened) -> dict[str, Any]:
-    """Seconds, since the storm's begin where it is a moment. Raises ValueError where none came to what is awaited."""
+    """Make a storm's document. Times in seconds, moments since the storm's begin. Raises ValueError where no machine
+    succeeded."""
     served = [t for t in happened.tracks if t.name in happened.active]
     if not served:
         raise ValueError(f"no machine became {happened.awaited}")
@@ -48,11 +50,11 @@ def document(happened: Happened) -> dict[str, Any]:
     client_s = happened.client_cpu_ns / NS
     return {
         "schema_version": SCHEMA_VERSION,
-        "n": happened.asked.n,
-        "rate": happened.asked.rate,
+        "n": happened.options.n,
+        "rate": happened.options.rate,
         "awaited": happened.awaited,
         "served": len(served),
-        "failed": happened.asked.n - len(served),
+        "failed": happened.options.n - len(served),
         "problems": dict(Counter(t.problem for t in happened.tracks if t.problem)),
         "min_s": times[0],
         "median_s": interpolated(times, 0.5),

@@ -43,15 +43,15 @@ class Notices:
     _failure: list[str]
 
     def of(self, server: str) -> dict[str, Notice]:
-        """The first of each kind about that server, by kind."""
-        found: dict[str, Notice] = {}
+        """The first notice of each kind about that server, by kind."""
+        by_kind: dict[str, Notice] = {}
         for notice in self.heard:
             if notice.server == server:
-                found.setdefault(notice.what, notice)
-        return found
+                by_kind.setdefault(notice.what, notice)
+        return by_kind
 
     def wait_for_ends(self, servers: list[str], seconds: float) -> None:
-        """Until each has one of its end, or for that long."""
+        """Wait until each server has a notice of its end, or for that long."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self._thread.is_alive():
             if set(servers) <= {notice.server for notice in self.heard if notice.what == "end"}:
@@ -60,17 +60,17 @@ class Notices:
 
     @property
     def failure(self) -> str:
-        """Why nothing is heard any more; "" while it is."""
+        """The reason why nothing is heard any more; "" while notices come."""
         return self._failure[0] if self._failure else ""
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stop listening. Idempotent."""
         self._stop.set()
         self._thread.join()
 
 
 def where(given: str, environ: Mapping[str, str] = os.environ) -> SplitResult | None:
-    """The bus, by the option or CONTEND_NOTIFICATIONS_URL; see `find_url`. Raises BadInput."""
+    """URL of the message bus, from the option or CONTEND_NOTIFICATIONS_URL; see `find_url`. Raises BadInput."""
     url = find_url(given, NOTIFICATIONS, environ)
     if url is not None and url.scheme not in ("rabbit", "amqp", "amqps"):
         raise BadInput(
@@ -81,7 +81,7 @@ def where(given: str, environ: Mapping[str, str] = os.environ) -> SplitResult | 
 
 
 def listen(url: SplitResult) -> Notices:
-    """From now on, in a thread. `?exchange=NAME`: what nova publishes to, `nova` as it comes.
+    """Listen from now on, in a thread. `?exchange=NAME`: what nova publishes to, `nova` as it comes.
 
     Raises HostFailed where the bus does not let us in or has no such exchange, CannotHonour without py-amqp.
     """
@@ -155,14 +155,14 @@ def parse(body: str | bytes, received_ns: int) -> Notice | None:
     Notice(server='7', what='end', stamp_ns=1500000000, received_ns=9)
     """
     try:
-        told = json.loads(body)
-        if "oslo.message" in told:
-            told = json.loads(told["oslo.message"])
-        kind, payload = str(told["event_type"]), told["payload"]
+        message = json.loads(body)
+        if "oslo.message" in message:
+            message = json.loads(message["oslo.message"])
+        kind, payload = str(message["event_type"]), message["payload"]
         data = payload.get("nova_object.data", payload)
         server = str(data.get("uuid") or data["instance_id"])
         what = _what(kind, data)
-        return Notice(server, what, _ns(str(told["timestamp"])), received_ns) if what else None
+        return Notice(server, what, _ns(str(message["timestamp"])), received_ns) if what else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -179,8 +179,8 @@ def _what(kind: str, data: Mapping[str, Any]) -> str:
 
 
 def _ns(stamp: str) -> int:
-    found = datetime.datetime.fromisoformat(stamp)
-    found = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
-    since = found - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    moment = datetime.datetime.fromisoformat(stamp)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    since = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     # Floats of seconds would be 0.2 µs off.
     return (since.days * 86400 + since.seconds) * NS + since.microseconds * 1000

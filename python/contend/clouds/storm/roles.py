@@ -55,7 +55,7 @@ _OF_TYPE: Mapping[str, str] = {
 
 
 def role_of(command: str) -> str:
-    """The role of a process by its command line; "" for none of the cloud's.
+    """The role of a process by its command line; "" for one that is no part of a cloud.
 
     >>> role_of("uwsgi --module nova.wsgi.osapi_compute:application"), role_of("/usr/sbin/mariadbd --port=1")
     ('API', 'database')
@@ -72,13 +72,13 @@ class Used(NamedTuple):
 
 def ports(catalogue: Mapping[str, str]) -> dict[int, str]:
     """Roles by port of those endpoints of a catalogue that are on this host and have a port to themselves."""
-    found: dict[int, set[str]] = {}
+    by_port: dict[int, set[str]] = {}
     for type_, url in catalogue.items():
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         if type_ in _OF_TYPE and _is_here(parts.hostname or ""):
-            found.setdefault(port, set()).add(_OF_TYPE[type_])
-    return {port: min(roles) for port, roles in found.items() if len(roles) == 1}
+            by_port.setdefault(port, set()).add(_OF_TYPE[type_])
+    return {port: min(roles) for port, roles in by_port.items() if len(roles) == 1}
 
 
 def is_here(url: str) -> bool:
@@ -98,7 +98,7 @@ def _is_here(host: str) -> bool:
 
 
 def pids(proc: Path = Path("/proc")) -> frozenset[int]:
-    """All that there are."""
+    """The pids of all processes."""
     with os.scandir(proc) as entries:
         return frozenset(int(entry.name) for entry in entries if entry.name.isdigit())
 
@@ -107,23 +107,23 @@ def read(
     roles_by_port: Mapping[int, str], proc: Path = Path("/proc"), *, but: Collection[int] = ()
 ) -> dict[tuple[int, int], Used]:
     """Each process that has a role, by pid and start, with its CPU time so far. but: pids not to look at."""
-    found = {}
+    by_process = {}
     sockets = _listening(roles_by_port, proc)
     for pid in pids(proc).difference(but):
-        place = f"{proc}/{pid}"
+        folder = f"{proc}/{pid}"
         try:
-            command = _file(f"{place}/cmdline").replace(b"\0", b" ").decode(errors="replace")
+            command = _file(f"{folder}/cmdline").replace(b"\0", b" ").decode(errors="replace")
             if not command:  # a thread of the kernel's
                 continue
-            role = role_of(command) or (_by_socket(Path(place), sockets) if _WEB.search(command) else "")
+            role = role_of(command) or (_by_socket(Path(folder), sockets) if _WEB.search(command) else "")
             if not role or "contend.workloads.generators" in command:
                 continue
             # proc(5): the name, field 2, may hold blanks and parentheses; utime and stime are fields 14 and 15.
-            fields = _file(f"{place}/stat").rpartition(b")")[2].split()
+            fields = _file(f"{folder}/stat").rpartition(b")")[2].split()
         except OSError:  # it has ended
             continue
-        found[pid, int(fields[19])] = Used(role, (int(fields[11]) + int(fields[12])) * _NS_PER_TICK)
-    return found
+        by_process[pid, int(fields[19])] = Used(role, (int(fields[11]) + int(fields[12])) * _NS_PER_TICK)
+    return by_process
 
 
 def _file(path: str) -> bytes:
@@ -140,7 +140,7 @@ def _file(path: str) -> bytes:
 
 def _listening(roles_by_port: Mapping[int, str], proc: Path) -> dict[str, str]:
     """Roles by the link that a descriptor of a listening socket is: `socket:[INODE]`."""
-    found = {}
+    by_link = {}
     for table in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / table).read_text(encoding="ascii").splitlines()[1:]
@@ -150,8 +150,8 @@ def _listening(roles_by_port: Mapping[int, str], proc: Path) -> dict[str, str]:
             fields = line.split()
             port = int(fields[1].rpartition(":")[2], 16)
             if fields[3] == "0A" and port in roles_by_port:  # TCP_LISTEN
-                found[f"socket:[{fields[9]}]"] = roles_by_port[port]
-    return found
+                by_link[f"socket:[{fields[9]}]"] = roles_by_port[port]
+    return by_link
 
 
 def _by_socket(entry: Path, sockets: Mapping[str, str]) -> str:
@@ -170,7 +170,7 @@ def _by_socket(entry: Path, sockets: Mapping[str, str]) -> str:
 def between(
     before: Mapping[tuple[int, int], Used], after: Mapping[tuple[int, int], Used]
 ) -> dict[str, float]:
-    """CPU seconds by role, the largest first; empty where the cloud does not run on this host."""
+    """CPU seconds by role between two readings, the largest first; empty where the cloud does not run on this host."""
     sums: dict[str, int] = {}
     for key, used in after.items():
         earlier = before[key].cpu_ns if key in before else 0

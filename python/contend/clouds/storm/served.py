@@ -28,34 +28,35 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? ([1-4])\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The request to a guest: a TCP connection, or `path` by HTTP where it is not empty. Any answer below 500 is one."""
+    """How a guest is probed: a TCP connection, or `path` by HTTP where it is not empty. Any answer below 500 counts."""
 
     port: int
     path: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Service:
-        """Raises BadInput.
+        """Parse `tcp:PORT` or `http:PORT/PATH`. Raises BadInput.
 
         >>> Service.parse("tcp:22"), Service.parse("http:80/health")
         (Service(port=22, path=''), Service(port=80, path='/health'))
         """
-        found = re.fullmatch(r"tcp:(\d{1,5})|http:(\d{1,5})(/[!-~]*)", text)
-        port = int(found[1] or found[2]) if found else 0
-        if found is None or not 0 < port < 65536:
+        match = re.fullmatch(r"tcp:(\d{1,5})|http:(\d{1,5})(/[!-~]*)", text)
+        port = int(match[1] or match[2]) if match else 0
+        if match is None or not 0 < port < 65536:
             raise BadInput(f"served: '{text}' is no service", hint="tcp:22, or http:80/path")
-        return cls(port, found[3] or "")
+        return cls(port, match[3] or "")
 
 
 def address_of(server: Mapping[str, Any]) -> str:
-    """Where to reach a server of a detailed listing: a floating address before a fixed one, IPv4 before IPv6; "" none yet.
+    """The address at which to reach a server of a detailed listing: floating before fixed, IPv4 before IPv6; "" none
+    yet.
 
     >>> address_of({"addresses": {"net": [{"addr": "10.0.0.3", "version": 4, "OS-EXT-IPS:type": "fixed"}]}})
     '10.0.0.3'
     """
-    told = [one for of in (server.get("addresses") or {}).values() for one in of]
+    addresses = [one for of in (server.get("addresses") or {}).values() for one in of]
     best: Mapping[str, Any] = min(
-        told, key=lambda a: (a.get("OS-EXT-IPS:type") != "floating", a.get("version") != 4), default={}
+        addresses, key=lambda a: (a.get("OS-EXT-IPS:type") != "floating", a.get("version") != 4), default={}
     )
     return str(best.get("addr", ""))
 
@@ -74,12 +75,12 @@ class _Attempt:
     guest: _Guest
     socket: socket.socket
     began_ns: int
-    asked: bool = False  # the request has been sent
-    said: bytes = b""
+    requested: bool = False  # the request has been sent
+    received: bytes = b""
 
 
 class Prober:
-    """Probes those it is told of in a thread of its own. `served` has those that answered, by name, CLOCK_MONOTONIC.
+    """Probes guests in a thread of its own. `served` has those that answered, by name, CLOCK_MONOTONIC ns.
 
     `at_once` are those whose first attempt was answered: when they began to cannot be told, nor whether it was the guest
     at all. A proxy or gateway may answer for any address.
@@ -110,7 +111,7 @@ class Prober:
         self._thread.start()
 
     def watch(self, name: str, address: str) -> None:
-        """From now on; one that is watched already is not watched twice."""
+        """Probe a guest from now on; one that is watched already is not watched twice."""
         if name in self._known:
             return
         self._known.add(name)
@@ -120,13 +121,13 @@ class Prober:
         self._nudge()
 
     def wait(self, until_ns: int) -> None:
-        """Until all that are watched have answered, or until that moment."""
+        """Wait until all watched guests have answered, or until that moment."""
         self._done.wait(max(0.0, (until_ns - time.monotonic_ns()) / NS))
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
-        """Give up on the rest. Idempotent."""
+        """Give up on guests that have not answered. Idempotent."""
         self._stopped = True
         if self._thread.is_alive():
             self._nudge()
@@ -208,10 +209,10 @@ class Prober:
     def _go_on(self, attempt: _Attempt) -> bool:
         """True if it has been answered. Raises OSError where it has failed."""
         connection, path = attempt.socket, self.service.path
-        if not attempt.asked:
+        if not attempt.requested:
             if error := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(error, os.strerror(error))
-            attempt.asked = True
+            attempt.requested = True
             if not path:
                 return True
             host = attempt.guest.address[1][0]
@@ -223,10 +224,10 @@ class Prober:
             self._selector.modify(connection, selectors.EVENT_READ)
             return False
         data = connection.recv(4096)
-        attempt.said += data
-        if _STATUS.match(attempt.said):
+        attempt.received += data
+        if _STATUS.match(attempt.received):
             return True
-        if not data or len(attempt.said) > 64:
+        if not data or len(attempt.received) > 64:
             raise OSError("no answer")
         return False
 

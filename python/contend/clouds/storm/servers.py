@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Servers:
-    """See `clouds.base.Machines`. `wanted`: what every request wants besides the name: image, flavour, networks.
+    """Nova's servers as the machines of a storm (see `clouds.base.Machines`). `wanted`: what every request wants
+    besides the name: image, flavour, networks.
 
     prefix: how the names of its servers begin, unlike any other's. poll_share: part of one API worker's time, at most.
     states: those on the way to ACTIVE are watched too; without them there are no phases but the API's. beside: what
@@ -77,7 +78,8 @@ class Servers:
         self._poller.until_settled(tracks, until_ns, sending)
 
     def ask(self, happened: Happened) -> None:
-        """A server is launched before any listing can show it ACTIVE; the compute's build ends after it is."""
+        """Add what nova knows: a server is launched before any listing can show it ACTIVE; the compute's build ends
+        after it is."""
         self._record.created(SERVER, {track.name: track.id for track in happened.tracks if track.id})
         happened.polls, happened.asking_ns = self._poller.polls, self._poller.asking_ns
         happened.widest_ns = self._poller.widest_ns

@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 
 class Stamped(Interval):
-    """One whose end is a fine stamp of just after the moment."""
+    """An Interval whose end is a fine stamp of just after the moment."""
 
     __slots__ = ()
 
@@ -121,7 +121,7 @@ class Track:
 
 
 def phases(track: Track, active: Interval, order: Sequence[str] = PHASES) -> dict[str, int]:
-    """How long a server was in each phase, ns; they add up to the time from due to ACTIVE.
+    """Time of a server in each phase, ns; they add up to the time from due to ACTIVE.
 
     order: of the phases; the first ends when the request is accepted, the second when a state is seen. Moments are the
     middles of their intervals; a state that no poll showed took no time as far as this can tell.
@@ -133,14 +133,14 @@ def phases(track: Track, active: Interval, order: Sequence[str] = PHASES) -> dic
     beyond = [at for state, at in moments if state != second]
     # The answer may come back later than the work it answers has gone on to the next service.
     accepted = min([track.accepted_ns, active.estimate, *beyond])
-    found = {first: accepted - track.due_ns}
+    spent = {first: accepted - track.due_ns}
     # A server that was never seen before it was ACTIVE may have been anywhere.
     state, since = second if moments else "all the rest", accepted
     for following, at in [*moments, (ACTIVE, active.estimate)]:
         at = max(at, since)
-        found[state] = found.get(state, 0) + at - since
+        spent[state] = spent.get(state, 0) + at - since
         state, since = following, at
-    return found
+    return spent
 
 
 class Clocks(NamedTuple):
@@ -151,7 +151,8 @@ class Clocks(NamedTuple):
 
 
 def clocks(dates: Iterable[tuple[int, int, int]]) -> Clocks | None:
-    """From answers' Date headers: (seconds since the epoch, our wall clock at sending and at receiving, ns).
+    """Bound the server's clock from answers' Date headers: (seconds since the epoch, our wall clock at sending and at
+    receiving, ns).
 
     A Date is a whole second, cut off. None without any, and where they contradict one another: several clocks.
 
@@ -161,13 +162,13 @@ def clocks(dates: Iterable[tuple[int, int, int]]) -> Clocks | None:
     bounds = [(second * NS - received, (second + 1) * NS - sent) for second, sent, received in dates]
     if not bounds:
         return None
-    found = Clocks(max(low for low, _ in bounds), min(high for _, high in bounds))
-    return found if found.low <= found.high else None
+    agreed = Clocks(max(low for low, _ in bounds), min(high for _, high in bounds))
+    return agreed if agreed.low <= agreed.high else None
 
 
 def of_server(second: float, clock: Clocks, wall_minus_monotonic_ns: int) -> Interval:
-    """A stamp of the server in our time. MariaDB cuts the fraction off, MySQL rounds: it may be half a second early
-    or a whole one late; one that has a fraction is taken as it is."""
+    """A stamp of the server in our time. MariaDB cuts the fraction off, MySQL rounds: it may be half a second early or
+    a whole one late; one that has a fraction is taken as it is."""
     ns = round(second * NS)
     early, late = (NS // 2, NS) if second == int(second) else (0, 0)
     offset = wall_minus_monotonic_ns
@@ -175,7 +176,7 @@ def of_server(second: float, clock: Clocks, wall_minus_monotonic_ns: int) -> Int
 
 
 def merge(seen: Interval, after: Sequence[Interval], before: Sequence[Interval]) -> tuple[Interval, bool]:
-    """`seen`, narrowed by moments that came before it (`after`) and after it (`before`); whether all agree.
+    """Narrow `seen` by moments that came before it (`after`) and after it (`before`); also returns whether all agree.
 
     Where they contradict, clocks differ by more than was thought, and what the client saw stands.
 

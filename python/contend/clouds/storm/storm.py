@@ -37,7 +37,7 @@ class Sending(Generic[T]):
         return any(thread.is_alive() for thread in self._threads)
 
     def join(self) -> None:
-        """Wait for all; raises the first error that `send` let through."""
+        """Wait until all were sent; raises the first error that `send` let through."""
         for thread in self._threads:
             thread.join()
         if self._errors:
@@ -74,16 +74,16 @@ class StormOptions(NamedTuple):
 
 
 class Happened:
-    """One storm. Times are CLOCK_MONOTONIC ns; `active` by name, merged of what both sides saw."""
+    """The course of one storm. Times are CLOCK_MONOTONIC ns; `active` by name, merged of what both sides saw."""
 
     def __init__(
         self,
-        asked: StormOptions,
+        options: StormOptions,
         tracks: list[Track],
         awaited: str = "ACTIVE",
         order: tuple[str, ...] = PHASES,
     ) -> None:
-        self.asked = asked
+        self.options = options
         self.tracks = tracks
         self.awaited = awaited
         self.order = order  # of the phases on the way there
@@ -111,16 +111,16 @@ class Happened:
         self.left: dict[str, str] = {}  # names that could not be deleted, and why
 
 
-def storm(machines: Machines, prefix: str, asked: StormOptions) -> Happened:
-    """Run one. `prefix`: how the names of its machines begin, unlike any other's. Raises HostFailed.
+def storm(machines: Machines, prefix: str, options: StormOptions) -> Happened:
+    """Run one storm. `prefix`: how the names of its machines begin, unlike any other's. Raises HostFailed.
 
     Whatever happens, they are deleted as far as they can be.
     """
-    tracks = [Track(f"{prefix}-{number}") for number in range(asked.n)]
-    happened = Happened(asked, tracks, machines.awaited, machines.phases)
+    tracks = [Track(f"{prefix}-{number}") for number in range(options.n)]
+    happened = Happened(options, tracks, machines.awaited, machines.phases)
     machines.announce(tracks)
     try:
-        _boot(machines, asked, happened)
+        _boot(machines, options, happened)
         machines.ask(happened)
     finally:
         _delete(machines, happened)
@@ -128,12 +128,12 @@ def storm(machines: Machines, prefix: str, asked: StormOptions) -> Happened:
     return happened
 
 
-def _boot(machines: Machines, asked: StormOptions, happened: Happened) -> None:
+def _boot(machines: Machines, options: StormOptions, happened: Happened) -> None:
     cpu = machines.count_cpu()
     happened.begin_ns = begin = time.monotonic_ns() + round(_LEAD_S * NS)
     happened.wall_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()
-    step = NS / asked.rate if asked.rate else 0.0
-    due = [begin + round(number * step) for number in range(asked.n)]
+    step = NS / options.rate if options.rate else 0.0
+    due = [begin + round(number * step) for number in range(options.n)]
     for track, at in zip(happened.tracks, due, strict=True):
         track.due_ns = at
 
@@ -144,7 +144,7 @@ def _boot(machines: Machines, asked: StormOptions, happened: Happened) -> None:
     sending = Sending(happened.tracks, due, send)
     began_cpu_ns = time.process_time_ns()
     sending.start()
-    until = due[-1] + round(asked.within_s * NS)
+    until = due[-1] + round(options.within_s * NS)
     time.sleep(max(0.0, (begin - time.monotonic_ns()) / NS))
     machines.watch(happened.tracks, until, sending.alive)
     happened.watched_ns = time.monotonic_ns() - begin
@@ -153,7 +153,7 @@ def _boot(machines: Machines, asked: StormOptions, happened: Happened) -> None:
     happened.roles = cpu()
     for track in happened.tracks:
         if not track.problem and track.active is None:
-            within = f"not {machines.awaited} within {asked.within_s:g} s"
+            within = f"not {machines.awaited} within {options.within_s:g} s"
             track.problem = f"{within}, last seen: {track.state or 'never'}"
         elif track.active is not None:
             happened.active[track.name] = track.active
@@ -162,7 +162,7 @@ def _boot(machines: Machines, asked: StormOptions, happened: Happened) -> None:
 def _delete(machines: Machines, happened: Happened) -> None:
     """All at once, timed; then whatever else is there by name, so that nothing is left to the following storm."""
     known = [track for track in happened.tracks if track.id]
-    within_s = happened.asked.within_s
+    within_s = happened.options.within_s
 
     def send(track: Track) -> None:
         track.delete_ns = time.monotonic_ns()

@@ -88,7 +88,7 @@ class Poller:
             self._pause()
 
     def again(self, times: int) -> None:
-        """Ask so often once more, in turn as while servers boot."""
+        """Send that many more polls, in turn as while servers boot."""
         share = self.wholes / max(1, self.polls)
         for number in range(times):
             if int((number + 1) * share) > int(number * share):
@@ -136,13 +136,13 @@ class Poller:
         """Servers by name; from when the first page was asked for until the last was there."""
         only = f"&status={status}" if status else ""
         following, first = f"{path}?limit={PAGE}&name={quote(self._prefix)}{only}", 0
-        found: dict[str, Mapping[str, object]] = {}
+        servers: dict[str, Mapping[str, object]] = {}
         while following:
             answer = self._api.request("GET", SERVER.service, following, version=SERVER.version)
             first = first or answer.sent_ns
             self._count(answer)
             page = answer.json()
-            found |= {str(server["name"]): server for server in page["servers"]}
+            servers |= {str(server["name"]): server for server in page["servers"]}
             links = page.get("servers_links") or ()
             href = next((link["href"] for link in links if link.get("rel") == "next"), "")
             following = f"{path}?{urlsplit(href).query}" if href else ""
@@ -152,7 +152,7 @@ class Poller:
         self._began_ns, took = first, received - first
         pause = min(round(took / self._share) - took, round(_PAUSE_MOST_S * 1e9))
         self._due_ns = max(first + round(self._interval_s * 1e9), received + pause)
-        return found, Poll(first, received)
+        return servers, Poll(first, received)
 
     def _count(self, answer: Answer) -> None:
         self.polls += 1
@@ -176,7 +176,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def date_s(text: str) -> int | None:
-    """A Date header as seconds since the epoch; None for other forms than that which servers must send (RFC 9110, 5.6.7).
+    """Seconds since the epoch of a Date header; None for other forms than that which servers must send (RFC 9110,
+    5.6.7).
 
     >>> date_s("Fri, 02 Jan 2026 10:15:00 GMT"), date_s("yesterday")
     (1767348900, None)

@@ -20,7 +20,7 @@ _NOTICES_S = 2.0  # after the last server that was ACTIVE, for the notifications
 
 
 class Beside(NamedTuple):
-    """Watchers of one storm; None where it was not asked for, or cannot.
+    """Watchers of one storm; each is None where it was not wanted, or cannot work.
 
     served_s: how long guests may take to serve, from the last server that was due.
     """
@@ -31,7 +31,7 @@ class Beside(NamedTuple):
     served_s: float = 0.0
 
     def listed(self, track: Track, server: Mapping[str, Any]) -> None:
-        """A poll has shown it."""
+        """Note that a poll has listed a server."""
         if self.prober is None:
             return
         from contend.clouds.storm.served import address_of
@@ -40,7 +40,7 @@ class Beside(NamedTuple):
             self.prober.watch(track.name, address)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stop all watchers. Idempotent."""
         if self.counting is not None:
             self.counting.counters.close()
         if self.notices is not None:
@@ -50,7 +50,7 @@ class Beside(NamedTuple):
 
 
 def wait_for_guests(happened: Happened, beside: Beside) -> None:
-    """Until all of those that are ACTIVE serve, or for as long as they may take."""
+    """Wait until all guests that are ACTIVE serve, or for as long as they may take."""
     prober = beside.prober
     if prober is None:
         return
@@ -75,9 +75,9 @@ def hear(api: Api, happened: Happened, notices: Notices) -> None:
         clock = Clocks(0, 0)  # one host, one clock
     offset = time.time_ns() - time.monotonic_ns()
     for track in tracks:
-        told = notices.of(track.id)
-        happened.stamps[track.name] = {what: notice.stamp_ns - offset for what, notice in told.items()}
-        ends = [told[what] for what in ("active", "end") if what in told]
+        of_server = notices.of(track.id)
+        happened.stamps[track.name] = {what: notice.stamp_ns - offset for what, notice in of_server.items()}
+        ends = [of_server[what] for what in ("active", "end") if what in of_server]
         if not ends:
             continue
         first = min(ends, key=lambda notice: notice.stamp_ns)
@@ -93,6 +93,6 @@ def hear(api: Api, happened: Happened, notices: Notices) -> None:
 def narrow(
     happened: Happened, name: str, *, after: Sequence[Interval] = (), before: Sequence[Interval] = ()
 ) -> None:
-    """Narrow by moments that came before ACTIVE (`after`) and after it (`before`)."""
+    """Narrow a server's ACTIVE by moments that came before it (`after`) and after it (`before`)."""
     happened.active[name], agree = merge(happened.active[name], after, before)
     happened.disagree += not agree

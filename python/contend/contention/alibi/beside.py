@@ -14,7 +14,8 @@ NONE = "no recording of the host beside the trace: `contend trace --sample` make
 
 
 def beside(trace: Path, begin_ns: int | None, end_ns: int | None) -> Alibi | None:
-    """The verdict on that time of CLOCK_MONOTONIC (None: all of the recording); None where the host was not recorded."""
+    """Judge the hardware in that span of CLOCK_MONOTONIC (None: the whole recording); None where the host was not
+    recorded."""
     for run in (*sample_of(trace), *run_of(trace)):
         return judge(Recording.of_run(run), begin_ns, end_ns)
     return None

@@ -19,11 +19,12 @@ _CELL = np.log1p(limits.FLAT) / 2
 
 
 def knees(
-    asked: Flags, rates: Sequence[Floats], depth_seen: Floats, rates_seen: Sequence[Floats], kept_busy: Flags
+    wanted: Flags, rates: Sequence[Floats], depth_seen: Floats, rates_seen: Sequence[Floats], kept_busy: Flags
 ) -> Floats:
-    """For each bin asked about, the depth at which the same throughput had been reached; NaN where none is known.
+    """Find, for each wanted bin, the queue depth at which the same throughput had been reached before; NaN where none
+    is known.
 
-    asked, rates: by bin; every rate (requests, bytes) has to be as in the bins it is compared with: at most limits.FLAT
+    wanted, rates: by bin; every rate (requests, bytes) has to be as in the bins it is compared with: at most limits.FLAT
     above, and at most limits.FALLEN below, for one that fell further tells of other requests. depth_seen, rates_seen,
     kept_busy: the same of all bins of the recording, and in which of them the server was never without work: one that
     had pauses was not at its ceiling. A knee is the limits.KNEE_BINS-th smallest depth: one odd bin makes none.
@@ -37,10 +38,10 @@ def knees(
         seen = np.log(np.array(rates_seen, dtype=np.float64))
     usable = kept_busy & np.isfinite(seen).all(axis=0) & np.isfinite(depth_seen)
     seen, depth = seen[:, usable], depth_seen[usable]
-    found: Floats = np.full(len(asked), np.nan)
-    at = np.flatnonzero(asked & np.isfinite(now).all(axis=0))
+    depths: Floats = np.full(len(wanted), np.nan)
+    at = np.flatnonzero(wanted & np.isfinite(now).all(axis=0))
     if not len(at) or len(depth) < limits.KNEE_BINS:
-        return found
+        return depths
     # One search a cell of throughputs, not a bin: a day has as many bins as pairs of them would not fit into memory.
     cells, cell_of = np.unique(np.round(now[:, at] / _CELL), axis=1, return_inverse=True)
     for number in range(cells.shape[1]):
@@ -49,5 +50,5 @@ def knees(
         same = depth[alike.all(axis=0)]
         if len(same) >= limits.KNEE_BINS:
             knee = np.partition(same, limits.KNEE_BINS - 1)[limits.KNEE_BINS - 1]
-            found[at[cell_of.ravel() == number]] = knee
-    return found
+            depths[at[cell_of.ravel() == number]] = knee
+    return depths

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from contend.contention.alibi.group import judge_group
 from contend.contention.alibi.judge import judge
-from contend.contention.alibi.party import judge_party
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.verdict import Alibi, CellAlibi, PhaseAlibi
 
@@ -21,7 +21,8 @@ LEAST_SAMPLES = 3
 def cell_alibis(
     rows: Iterable[Mapping[str, Any]], recording: Recording, own: Recording | None = None
 ) -> tuple[CellAlibi, ...]:
-    """One alibi a cell with counted trials that are long enough to hold samples, in the order of the cells' names.
+    """Judge each cell with counted trials that are long enough to hold samples. One alibi a cell, in the order of the
+    cells' names.
 
     rows: of trials.ndjson. own: the rows of what is measured (scope.VICTIM). Without samples there are no alibis.
     """
@@ -37,7 +38,7 @@ def cell_alibis(
 
 
 def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tuple[PhaseAlibi, ...]:
-    """One alibi of the run, from its first trial to its last, and one of each of its phases, in their order.
+    """Judge the run, from its first trial to its last, and each of its phases, in their order.
 
     rows: of trials.ndjson. What the hardware did between the trials of a phase is in it; without samples there is none.
     """
@@ -48,16 +49,16 @@ def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tup
         if row["status"] == "ok":
             phases.setdefault(row["phase"], []).append(row)
     phases["run"] = [row for of in phases.values() for row in of]
-    found = []
+    alibis = []
     for phase, of in phases.items():
         if not of:
             continue
         start, end = min(row["started_ns"] for row in of), max(row["ended_ns"] for row in of)
         alibi = judge(recording, int(start), int(end))
-        found.append(
+        alibis.append(
             PhaseAlibi(phase, alibi.verdict, alibi.subject, alibi.text, alibi.start_ns, alibi.end_ns)
         )
-    return tuple(found)
+    return tuple(alibis)
 
 
 def _seen(row: Mapping[str, Any], recording: Recording) -> bool:
@@ -70,32 +71,34 @@ def _of_cell(
     cell: str, trials: list[Mapping[str, Any]], recording: Recording, own: Recording | None
 ) -> CellAlibi:
     spans = [(int(t["started_ns"]), int(t["ended_ns"])) for t in trials]
-    found = [judge(recording, *span) for span in spans]
-    typical, agreeing = _typical(found)
+    alibis = [judge(recording, *span) for span in spans]
+    typical, agreeing = _typical(alibis)
     # Every trial has processes of its own: their numbers say nothing of the cell.
     subject = typical.program or typical.subject
-    told = CellAlibi(
-        cell, dict(trials[0]["factors"]), typical.verdict, subject, len(found), agreeing, typical.text
+    of_host = CellAlibi(
+        cell, dict(trials[0]["factors"]), typical.verdict, subject, len(alibis), agreeing, typical.text
     )
     each = (
         [
-            judge_party("the measured party", recording, own, *span, trial.get("quotas", ()))
+            judge_group("the measured party", recording, own, *span, trial.get("quotas", ()))
             for trial, span in zip(trials, spans, strict=True)
         ]
         if own
         else []
     )
-    parties = [party for party in each if party is not None]
-    if not parties:
-        return told
-    party, agreeing = _typical(parties)
-    return replace(told, party_verdict=party.verdict, party_agreeing=agreeing, party_text=party.text)
+    of_workload = [own_alibi for own_alibi in each if own_alibi is not None]
+    if not of_workload:
+        return of_host
+    own_alibi, agreeing = _typical(of_workload)
+    return replace(
+        of_host, workload_verdict=own_alibi.verdict, workload_agreeing=agreeing, workload_text=own_alibi.text
+    )
 
 
-def _typical(found: list[Alibi]) -> tuple[Alibi, int]:
+def _typical(alibis: list[Alibi]) -> tuple[Alibi, int]:
     """The alibi in the middle of those with the most frequent verdict, and how many they are."""
-    verdict, agreeing = Counter(a.verdict for a in found).most_common(1)[0]
-    same = sorted((a for a in found if a.verdict == verdict), key=_weight)
+    verdict, agreeing = Counter(a.verdict for a in alibis).most_common(1)[0]
+    same = sorted((a for a in alibis if a.verdict == verdict), key=_weight)
     return same[len(same) // 2], agreeing
 
 

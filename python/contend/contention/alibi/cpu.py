@@ -41,14 +41,14 @@ class Cores:
 
     @property
     def all_full(self) -> Flags:
-        """Bins in which no core had time left."""
+        """Bins in which every core was busy."""
         full = self.full
         all_full: Flags = np.all(full | np.isnan(self.busy), axis=0) & np.any(full, axis=0)
         return all_full
 
 
 def cores(recording: Recording, grid: Grid) -> Cores | None:
-    """The CPUs' shares; None where they were not recorded."""
+    """Read each CPU's shares of every bin; None where CPUs were not recorded."""
     table = recording.get("cpu")
     if table is None or not len(table["t_ns"]):
         return None
@@ -98,18 +98,19 @@ def _waited(recording: Recording, grid: Grid, cpus: int) -> tuple[Floats, str]:
 
 
 def judge_cores(seen: Cores, recording: Recording, grid: Grid, throttled: Floats) -> Judged:
-    """Cores at their limit, and stolen ones. throttled: share of each bin in which a cgroup was kept from its CPUs.
+    """Judge whether cores were at their limit, or stolen. throttled: share of each bin in which a cgroup was kept from
+    its CPUs.
 
     The kernel counts a throttled task as waiting for a CPU (PSI and run delay both), so that much is taken off.
     """
-    found = Judged(idle={"cpu": _idle(seen, grid)})
+    judged = Judged(idle={"cpu": _idle(seen, grid)})
     robbed = np.nan_to_num(seen.stolen).max(axis=0)
     waited = np.maximum(np.nan_to_num(seen.waited) - throttled, 0.0)
     part = seen.full.any(axis=0) & (waited >= limits.CPU_WAIT)
     saturated = seen.all_full | part
     if saturated.any():
         subject = _subject(seen, saturated)
-        found.tracks.append(
+        judged.tracks.append(
             # While a core is stolen the tasks in its queue wait for the hypervisor.
             Track("cpu", subject, saturated, waited * (1 - robbed), _core_measures(seen, recording, grid))
         )
@@ -130,25 +131,27 @@ def judge_cores(seen: Cores, recording: Recording, grid: Grid, throttled: Floats
             ),
         )
         waiting = robbed + waited * robbed
-        found.tracks.append(Track("steal", _cpus(which, seen), taken, waiting, measures))
+        judged.tracks.append(Track("steal", _cpus(which, seen), taken, waiting, measures))
     if not seen.source:
-        found.unknown.append("whether tasks waited for a CPU: no pressure, run delay or run queue recorded")
-    _waited_beside_room(seen, recording, grid, np.where(saturated, 0.0, waited), found)
-    return found
+        judged.unknown.append("whether tasks waited for a CPU: no pressure, run delay or run queue recorded")
+    _waited_beside_room(seen, recording, grid, np.where(saturated, 0.0, waited), judged)
+    return judged
 
 
-def _waited_beside_room(seen: Cores, recording: Recording, grid: Grid, waited: Floats, found: Judged) -> None:
+def _waited_beside_room(
+    seen: Cores, recording: Recording, grid: Grid, waited: Floats, judged: Judged
+) -> None:
     """Tasks that wait although cores have time left: bursts, affinity, or a quota that was not recorded."""
     share = mean(grid, waited)
     if share < limits.CPU_WAIT:
         return
     if recording.get("cgroups") is None and mean(grid, seen.used) < 0.5 * len(seen.numbers):
-        found.blind = True
-        found.unknown.append(
+        judged.blind = True
+        judged.unknown.append(
             f"why tasks waited for a CPU {share:.0%} of the time beside idle cores (a quota?): no cgroup table"
         )
     else:
-        found.notes.append(
+        judged.notes.append(
             f"tasks waited for a CPU {share:.0%} of the time although no core was full: bursts, or tasks kept to few CPUs"
         )
 
@@ -190,25 +193,25 @@ def _cpus(numbers: list[int], seen: Cores) -> str:
 
 
 def judge_threads(seen: Cores, recording: Recording, grid: Grid, throttled: Floats) -> Judged:
-    """Single threads that leave themselves no time, although cores are idle: of a program, a VM, or of interrupts."""
-    found = Judged()
+    """Judge whether single threads (of a program, a VM, or interrupts) were busy all the time while cores were idle."""
+    judged = Judged()
     room = ~seen.all_full
-    _softirq(seen, room, found)
+    _softirq(seen, room, judged)
     table = recording.get("busy")
     if table is None:
-        _without_processes(seen, room, grid, found)
-        return found
+        _without_processes(seen, room, grid, judged)
+        return judged
     if THREAD not in table:
         table = {**table, **coded(table)}
     which, inside = grid.locate(table["t_ns"])
     for rows in _worth_a_look(table, which, inside, grid, room):
-        _process(table, rows, grid, room, throttled, found)
-    _one_after_the_other(table, which, inside, grid, room, found)
-    return found
+        _process(table, rows, grid, room, throttled, judged)
+    _one_after_the_other(table, which, inside, grid, room, judged)
+    return judged
 
 
 def _one_after_the_other(
-    table: Mapping[str, Array], which: Array, inside: Flags, grid: Grid, room: Flags, found: Judged
+    table: Mapping[str, Array], which: Array, inside: Flags, grid: Grid, room: Flags, judged: Judged
 ) -> None:
     """Programs of which no process is full for long, but now this one and now that: the trials of a run, a compiler."""
     threads = table[THREAD] * (int(table[PROGRAM].max(initial=0)) + 1) + table[PROGRAM]
@@ -231,7 +234,7 @@ def _one_after_the_other(
         ))  # fmt: skip
         alone = count.max() / grid.bins
         if len(longest) > 1 and alone < limits.MAIN_SHARE <= track.share(grid):
-            found.tracks.append(track)
+            judged.tracks.append(track)
 
 
 def _worth_a_look(
@@ -257,7 +260,7 @@ def _worth_a_look(
 
 
 def _process(
-    table: Mapping[str, Array], rows: Array, grid: Grid, room: Flags, throttled: Floats, found: Judged
+    table: Mapping[str, Array], rows: Array, grid: Grid, room: Flags, throttled: Floats, judged: Judged
 ) -> None:
     t, tid = table["t_ns"][rows], table["busiest_tid"][rows]
     name, pid = str(table["name"][rows[-1]]), int(table["pid"][rows[-1]])
@@ -268,7 +271,7 @@ def _process(
         if saturated.any():
             measure = Measure("time on a CPU of that thread", busy, "fraction", where)
             program, subject = _thread(name, pid, int(thread))
-            found.tracks.append(Track("thread", subject, saturated, busy, (measure,), program=program))
+            judged.tracks.append(Track("thread", subject, saturated, busy, (measure,), program=program))
     together = grid.summed(t, table["cpu_ns"][rows]) / grid.widths
     single = grid.summed(t, table["busiest_thread_ns"][rows]) / grid.widths
     threads = grid.mean(t, table["threads"][rows])
@@ -284,7 +287,7 @@ def _process(
         )  # fmt: skip
         doing = "its threads take turns on one CPU"
         subject, program = f"{name} (pid {pid}): {doing}", f"{name}: {doing}"
-        found.tracks.append(Track("thread", subject, turns, together, measures, program=program))
+        judged.tracks.append(Track("thread", subject, turns, together, measures, program=program))
 
 
 def _thread(name: str, pid: int, tid: int) -> tuple[str, str]:
@@ -298,29 +301,29 @@ def _thread(name: str, pid: int, tid: int) -> tuple[str, str]:
     return name, f"{name} (pid {pid})" if tid in (pid, 0) else f"{name} (pid {pid}, thread {tid})"
 
 
-def _softirq(seen: Cores, room: Flags, found: Judged) -> None:
+def _softirq(seen: Cores, room: Flags, judged: Judged) -> None:
     for number, busy, interrupts in zip(seen.numbers, seen.full, seen.interrupts, strict=True):
         saturated = busy & (interrupts >= limits.SOFTIRQ) & room
         if saturated.any():
             measure = Measure(
                 "time of that core in interrupts", interrupts, "fraction", "table cpu, irq_ns + softirq_ns"
             )
-            found.tracks.append(
+            judged.tracks.append(
                 Track("thread", f"softirq on CPU {number}", saturated, interrupts, (measure,))
             )
 
 
-def _without_processes(seen: Cores, room: Flags, grid: Grid, found: Judged) -> None:
+def _without_processes(seen: Cores, room: Flags, grid: Grid, judged: Judged) -> None:
     """No thread can use more than all CPUs together did; a core that is full without a queue is one thread's."""
     missing = "no process table"
     for number, busy, full in zip(seen.numbers, seen.busy, seen.full, strict=True):
         saturated = full & room & (np.nan_to_num(seen.waited) < limits.CPU_WAIT)
         if saturated.any():
             measure = Measure("time that core was busy", busy, "fraction", "table cpu, idle_ns")
-            found.tracks.append(
+            judged.tracks.append(
                 Track("thread", f"one thread on CPU {number} ({missing})", saturated, busy, (measure,))
             )
     hidden = (seen.used >= limits.BUSY) & room & ~seen.full.any(axis=0)
     if np.average(hidden, weights=grid.widths) >= limits.MAIN_SHARE:
-        found.blind = True
-        found.unknown.append(f"whether one thread was the limit: {missing}")
+        judged.blind = True
+        judged.unknown.append(f"whether one thread was the limit: {missing}")

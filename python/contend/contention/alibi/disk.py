@@ -65,8 +65,8 @@ class _Seen:
 
 
 def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
-    """Devices with a queue. whole: the recording's own bins, in which unloaded times are looked for."""
-    table, found = recording.get("disk"), Judged()
+    """Judge each disk by its queue. whole: the recording's own bins, in which unloaded times are looked for."""
+    table, judged = recording.get("disk"), Judged()
     if table is None:
         return Judged(unknown=["disks: no disk table"], blind=True)
     host = recording.get("host") or {}
@@ -80,22 +80,22 @@ def judge_disks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
         busiest = max(busiest, np.nan_to_num(mean(grid, busy)))
         track = _device(device, own, grid, seen, busy, stalled)
         if track is not None:
-            found.tracks.append(track)
-    found.idle["disk"] = round(1 - busiest, 4)
-    if stalled is not None and not found.tracks:
+            judged.tracks.append(track)
+    judged.idle["disk"] = round(1 - busiest, 4)
+    if stalled is not None and not judged.tracks:
         share = mean(grid, stalled)
         if share >= 0.5 and busiest < 0.5 * share:
             # Requests that a limit holds back wait before the device counts them (block/blk-throttle.c).
-            found.notes.append(
+            judged.notes.append(
                 f"tasks waited for I/O {share:.0%} of the time while every disk was idle at least {1 - busiest:.0%} of it:"
                 " an I/O limit of their cgroup (io.max, blkio.throttle), or a file system that is elsewhere"
             )
         elif share >= 0.5:
-            found.notes.append(
+            judged.notes.append(
                 f"tasks waited for disk requests {share:.0%} of the time, without a queue: the time of one request after"
                 " the other, not the device's capacity"
             )
-    return found
+    return judged
 
 
 def _device(

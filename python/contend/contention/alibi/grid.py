@@ -63,7 +63,7 @@ class Grid:
         return mean
 
     def locate(self, t: Array) -> tuple[Array, Flags]:
-        """The bin of each time, and whether it is in one. A sample belongs to the bin that it ends."""
+        """The index of the bin of each time, and whether it lies in one. A sample belongs to the bin that it ends."""
         which = np.searchsorted(self.edges, t, "left") - 1
         return which, (which >= 0) & (which < self.bins)
 
@@ -104,7 +104,7 @@ def make_grid(times: Array, start_ns: int, end_ns: int, least_ns: int) -> Grid |
 
 
 def by_key(keys: Array) -> Iterator[tuple[Any, Array]]:
-    """Each distinct key and the positions of its rows, in order."""
+    """Group rows by key: each distinct key and the positions of its rows, in order."""
     if not len(keys):
         return
     if keys.dtype == object:
@@ -135,8 +135,8 @@ def distinct(keys: Array) -> tuple[Array, Array]:
         return keys, np.zeros(0, np.int64)
     low, high = int(keys.min()), int(keys.max())
     if high - low > 4 * len(keys):
-        found, inverse = np.unique(keys, return_inverse=True)
-        return found, inverse
+        values, inverse = np.unique(keys, return_inverse=True)
+        return values, inverse
     at = keys - low
     there = np.zeros(high - low + 1, np.bool_)
     there[at] = True
@@ -144,15 +144,15 @@ def distinct(keys: Array) -> tuple[Array, Array]:
 
 
 def first_of_each(keys: Array) -> tuple[Array, Array, Array]:
-    """As `distinct`, with the position at which each stands first between the two.
+    """As `distinct`; between its two results the position at which each value comes first.
 
     >>> [a.tolist() for a in first_of_each(np.array([7, 5, 7]))]
     [[5, 7], [1, 0], [1, 0, 1]]
     """
-    found, at = distinct(keys)
-    first = np.zeros(len(found), np.int64)
+    values, at = distinct(keys)
+    first = np.zeros(len(values), np.int64)
     first[at[::-1]] = np.arange(len(at))[::-1]
-    return found, first, at
+    return values, first, at
 
 
 def ranges(grid: Grid, saturated: Flags) -> tuple[tuple[int, int], ...]:

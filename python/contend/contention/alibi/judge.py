@@ -19,7 +19,8 @@ from contend.contention.alibi.verdict import RESOURCES, Alibi
 
 
 def judge(recording: Recording, start_ns: int | None = None, end_ns: int | None = None) -> Alibi:
-    """The verdict on one phase, [start_ns, end_ns) of CLOCK_MONOTONIC; None: from the first, to the last sample.
+    """Judge the hardware in one phase, [start_ns, end_ns) of CLOCK_MONOTONIC; None: from the first sample, to the last
+    one.
 
     What disks and network queues do unloaded, and at most, is taken from the whole recording, everything else from the
     phase alone. A phase that
@@ -44,7 +45,7 @@ def judge(recording: Recording, start_ns: int | None = None, end_ns: int | None 
 
 
 def phases(recording: Recording) -> tuple[Alibi, ...]:
-    """The recording cut where its verdict changes, each phase judged by itself; none without two samples.
+    """Cut the recording where its verdict changes and judge each phase; empty with fewer than two samples.
 
     Phases shorter than limits.PHASE_BINS bins are joined to the longer of their neighbours.
     """
@@ -92,32 +93,33 @@ def _all(recording: Recording, grid: Grid) -> list[Judged]:
     throttling, throttled = judge_throttling(recording, grid)
     disks = judge_disks(recording, grid, whole)
     blame_for_paging(memory, disks, recording, grid)
-    found = [memory, throttling, disks, judge_networks(recording, grid, whole)]
+    judgements = [memory, throttling, disks, judge_networks(recording, grid, whole)]
     seen = cores(recording, grid)
     if seen is None:
-        found.append(Judged(unknown=["CPUs and threads: no cpu table"], blind=True))
+        judgements.append(Judged(unknown=["CPUs and threads: no cpu table"], blind=True))
     else:
-        found.append(judge_cores(seen, recording, grid, throttled))
-        found.append(judge_threads(seen, recording, grid, throttled))
-    return found
+        judgements.append(judge_cores(seen, recording, grid, throttled))
+        judgements.append(judge_threads(seen, recording, grid, throttled))
+    return judgements
 
 
-def verdict_of(found: list[Judged], grid: Grid) -> Alibi:
-    """The one verdict on what the judges found: the resource with most waiting, if it was at its limit for long."""
-    tracks = [t for j in found for t in j.tracks]
-    told = sorted(tracks, key=lambda t: _rank(t, grid))
-    main = next((t for t in told if not t.cause and t.share(grid) >= limits.MAIN_SHARE), None)
+def verdict_of(judgements: list[Judged], grid: Grid) -> Alibi:
+    """Combine all judgements into one verdict: the resource that was waited for most, if it was at its limit for
+    long."""
+    tracks = [t for j in judgements for t in j.tracks]
+    ranked = sorted(tracks, key=lambda t: _rank(t, grid))
+    main = next((t for t in ranked if not t.cause and t.share(grid) >= limits.MAIN_SHARE), None)
     idle: dict[str, float] = {}
-    for judged in found:
+    for judged in judgements:
         idle |= judged.idle
-    blind = any(j.blind for j in found)
+    blind = any(j.blind for j in judgements)
     return Alibi(
         verdict=main.resource if main is not None else "unknown" if blind else "idle",
         subject=main.subject if main is not None else "",
-        saturated=tuple(t.result(grid) for t in told),
+        saturated=tuple(t.result(grid) for t in ranked),
         idle=idle,
-        unknown=tuple(u for j in found for u in j.unknown),
-        notes=tuple(n for j in found for n in j.notes),
+        unknown=tuple(u for j in judgements for u in j.unknown),
+        notes=tuple(n for j in judgements for n in j.notes),
         start_ns=int(grid.edges[0]),
         end_ns=int(grid.edges[-1]),
         program=main.program if main is not None else "",

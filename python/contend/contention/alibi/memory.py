@@ -23,8 +23,9 @@ _SIGNS = {
 
 
 def judge_memory(recording: Recording, grid: Grid) -> Judged:
-    """Stalls by PSI, or by direct reclaim and swapping where the kernel keeps none; and the cgroup at its limit."""
-    host, found = recording.get("host"), Judged()
+    """Judge memory by stalls (PSI), or by direct reclaim and swapping where the kernel keeps none; names the cgroup at
+    its limit."""
+    host, judged = recording.get("host"), Judged()
     if host is None:
         return Judged(unknown=["memory: no host table"], blind=True)
     rates = {
@@ -49,19 +50,19 @@ def judge_memory(recording: Recording, grid: Grid) -> Judged:
         )
         saturated = ((np.nan_to_num(rates["direct_scans"]) > 0) & (moved > 0)) | killed
         stalled = np.where(saturated, limits.MEMORY_STALL, 0.0)
-        found.unknown.append("how long tasks waited for memory: no pressure recorded (PSI)")
+        judged.unknown.append("how long tasks waited for memory: no pressure recorded (PSI)")
     else:
-        found.unknown.append("memory: neither pressure (PSI) nor reclaim recorded")
-        found.blind = True
-        return found
+        judged.unknown.append("memory: neither pressure (PSI) nor reclaim recorded")
+        judged.blind = True
+        return judged
     if saturated.any():
         group = _shortest(recording.get("cgroups"), grid, saturated)
         subject, more = ("the host", ()) if group is None else (group.subject, group.measures)
-        found.tracks.append(Track("memory", subject, saturated, stalled, measures + more))
+        judged.tracks.append(Track("memory", subject, saturated, stalled, measures + more))
     if "mem_available_bytes" in host and "mem_total_bytes" in host:
         free = mean(grid, grid.mean(host["t_ns"], host["mem_available_bytes"] / host["mem_total_bytes"]))
-        found.idle["memory"] = round(free, 4)
-    return found
+        judged.idle["memory"] = round(free, 4)
+    return judged
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -
 
 
 def short_group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Flags) -> Group:
-    """A cgroup's own rows while memory is short."""
+    """Describe a cgroup that is short of memory, from its own rows."""
     t, none = own["t_ns"], np.zeros(len(own["t_ns"]))
     stalled: Floats = grid.summed(t, np.nan_to_num(own.get("psi_memory_some_ns", none))) / grid.widths
     reads = grid.summed(t, np.nan_to_num(own.get("read_bytes", none)))
@@ -115,7 +116,7 @@ def short_group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Fl
 
 
 def blame_for_paging(memory: Judged, disks: Judged, recording: Recording, grid: Grid) -> None:
-    """A disk that is busy with pages that memory had no room for is memory's doing: its tracks get that cause.
+    """Mark disk tracks as caused by memory where the disk is busy with pages that memory had no room for.
 
     Three signs of it, any of them while memory is short. Most of the time that tasks wait for I/O they stand still for
     memory: the kernel counts a refault or a swap-in as both (mm/filemap.c, mm/page_io.c: psi_memstall_enter around

@@ -18,30 +18,31 @@ _REFUSALS = ("overlimits", "drops", "requeues")
 
 
 def judge_networks(recording: Recording, grid: Grid, whole: Grid) -> Judged:
-    """Interfaces whose queue stands while the link refuses more, and those at their known speed in one direction.
+    """Judge interfaces: those with a standing queue while the link refuses more, and those at their known speed in one
+    direction.
 
     whole: the recording's own bins, in which a queue's ceiling is looked for.
     """
-    found, net = Judged(), recording.get("net")
+    judged, net = Judged(), recording.get("net")
     if recording.get("qdisc") is None:
-        found.unknown.append("network queues: no qdisc table")
+        judged.unknown.append("network queues: no qdisc table")
     for interface, own in recording.devices("qdisc").items():
         queues = recording.once(("queues", interface), partial(_queues, own, whole))
         track = _fullest(interface, queues, grid)
         if track is not None:
-            found.tracks.append(track)
+            judged.tracks.append(track)
     used = 0.0
     if net is not None:
         for interface, rows in by_key(net["interface"]) if recording.link_bytes_per_s else ():
             speed = recording.link_bytes_per_s.get(str(interface))
             if speed:
                 used = max(
-                    used, _link(str(interface), {k: v[rows] for k, v in net.items()}, grid, speed, found)
+                    used, _link(str(interface), {k: v[rows] for k, v in net.items()}, grid, speed, judged)
                 )
-                found.idle["network"] = round(1 - min(1.0, used), 4)
+                judged.idle["network"] = round(1 - min(1.0, used), 4)
     elif recording.get("qdisc") is None:
-        found.unknown[:] = ["networks: no net and no qdisc table"]
-    return found
+        judged.unknown[:] = ["networks: no net and no qdisc table"]
+    return judged
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class _Queue:
 
 def _queues(own: Mapping[str, Array], whole: Grid) -> list[_Queue]:
     """The queues of one interface, by discipline."""
-    found = []
+    queues = []
     for kind, rows in by_key(own["kind"]):
         times, at = np.unique(own["t_ns"][rows], return_inverse=True)
         columns = {
@@ -84,8 +85,8 @@ def _queues(own: Mapping[str, Array], whole: Grid) -> list[_Queue]:
             for name in ("backlog_packets", "backlog_bytes", "sent_bytes", *_REFUSALS)
             if name in own
         }
-        found.append(_Queue(str(kind), times, columns, whole))
-    return found
+        queues.append(_Queue(str(kind), times, columns, whole))
+    return queues
 
 
 def _fullest(interface: str, queues: Sequence[_Queue], grid: Grid) -> Track | None:
@@ -134,7 +135,7 @@ def _knees(queue: _Queue, grid: Grid, depth: Floats, standing: Floats) -> Floats
     return knees(deep, [queue.sent(grid)], depth_seen, [rate_seen], never_empty)
 
 
-def _link(interface: str, own: Mapping[str, Array], grid: Grid, speed: float, found: Judged) -> float:
+def _link(interface: str, own: Mapping[str, Array], grid: Grid, speed: float, judged: Judged) -> float:
     """Compare both directions with the link's speed (B/s); the part of it in use."""
     used = 0.0
     for direction, column in (("sending", "tx_bytes"), ("receiving", "rx_bytes")):
@@ -143,5 +144,5 @@ def _link(interface: str, own: Mapping[str, Array], grid: Grid, speed: float, fo
         saturated = np.nan_to_num(part) >= limits.LINK
         if saturated.any():
             measures = (Measure("of the link's speed", part, "fraction", f"table net, {column}"),)
-            found.tracks.append(Track("network", f"{interface}, {direction}", saturated, part, measures))
+            judged.tracks.append(Track("network", f"{interface}, {direction}", saturated, part, measures))
     return used

@@ -13,7 +13,8 @@ _PIDS = 2**22  # the kernel's most
 
 
 def coded(table: Mapping[str, Array]) -> dict[str, Array]:
-    """Columns that number the processes, threads and programs of the rows of "busy": equal numbers, equal ones.
+    """Number the processes, threads and programs of the rows of "busy": three integer columns, equal numbers for equal
+    ones.
 
     Processes are in the order in which they were started, programs in that of their names.
     """
@@ -21,6 +22,6 @@ def coded(table: Mapping[str, Array]) -> dict[str, Array]:
     process = distinct((table["start_ns"] // 1_000_000) * _PIDS + table["pid"].astype(np.int64))[1]
     thread = distinct(process * _PIDS + table["busiest_tid"].astype(np.int64))[1]
     names = table["name"].tolist()
-    places = {name: place for place, name in enumerate(sorted(set(names), key=str))}
-    program = np.fromiter(map(places.__getitem__, names), np.int64, len(names))
+    numbers = {name: number for number, name in enumerate(sorted(set(names), key=str))}
+    program = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
     return {PROCESS: process, THREAD: thread, PROGRAM: program}

@@ -58,7 +58,7 @@ _SOURCE = {"busy": "process_use", "delays": "process_use", "cgroups": "cgroup_us
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording, by table; a table that was not recorded is absent, one without rows of note is empty.
+    """The tables of a recording. A table that was not recorded is absent, one without rows of note is empty.
 
     Tables: host, cpu, disk, net and qdisc as the probe writes them; busy (rows of process_use with half a CPU or
     more), delays (run delay of all processes by sample), cgroups (rows of cgroup_use that say something).
@@ -71,17 +71,18 @@ class Recording:
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Recording:
-        """The series of a run or a sample, and the link speeds in its environment. Raises BadInput as `of_directory`."""
+        """Read the series of a run or a sample, and the link speeds in its environment. Raises BadInput as
+        `of_directory`."""
         links = run.environment().get("links_mbit_per_s", {})
         return cls.of_directory(run.series, {name: mbit * 1e6 / 8 for name, mbit in links.items()})
 
     @classmethod
     def of_directory(cls, directory: Path, link_bytes_per_s: Mapping[str, float] | None = None) -> Recording:
-        """The series of a run: files TABLE-NUMBER.parquet. Raises BadInput for files that cannot be read."""
-        found = series_files(directory)
+        """Read the series of a run: files TABLE-NUMBER.parquet. Raises BadInput for files that cannot be read."""
+        files_of = series_files(directory)
 
         def prepare(connection: duckdb.DuckDBPyConnection) -> Sequence[str]:
-            for table, files in found.items():
+            for table, files in files_of.items():
                 connection.read_parquet([pattern(path) for path in files], union_by_name=True).create_view(
                     table
                 )
@@ -91,13 +92,13 @@ class Recording:
         queries = (
             QUERIES if link_bytes_per_s else QUERIES | {"net": "SELECT t_ns, interface FROM net LIMIT 0"}
         )
-        return cls(read_tables(prepare, list(found), str(directory), queries), link_bytes_per_s or {})
+        return cls(read_tables(prepare, list(files_of), str(directory), queries), link_bytes_per_s or {})
 
     @classmethod
     def of_tables(
         cls, tables: Mapping[str, Table], link_bytes_per_s: Mapping[str, float] | None = None
     ) -> Recording:
-        """Tables as ProbeProcess hands them out (all drains put together).
+        """Take tables as ProbeProcess hands them out (all drains put together).
 
         >>> from contend.probes.client import ProbeProcess
         >>> recording = Recording.of_tables(ProbeProcess({"interval_ms": 5, "host": True}).stop().tables)
@@ -116,7 +117,8 @@ class Recording:
         return self.tables.get(table)
 
     def between(self, start_ns: int, end_ns: int) -> Recording:
-        """The part recorded in [start_ns, end_ns]; disks and network queues stay whole, for what they do else."""
+        """The part recorded in [start_ns, end_ns]. Disks and network queues stay whole, for the search for unloaded
+        times."""
         _ = self.grid  # of the whole, before a part may be asked for it
         tables = dict(self.tables)
         for name, table in tables.items():
@@ -131,20 +133,20 @@ class Recording:
         leaves whole."""
         if key not in self._kept:
             self._kept[key] = make()
-        found: T = self._kept[key]
-        return found
+        kept: T = self._kept[key]
+        return kept
 
     def devices(self, table: str) -> Mapping[str, Mapping[str, Array]]:
         """The rows of each disk ("disk"), or of each interface's queues ("qdisc"); none without that table."""
         column = {"disk": "device", "qdisc": "interface"}[table]
 
         def split() -> dict[str, dict[str, Array]]:
-            found = self.tables.get(table)
-            if not found:
+            columns = self.tables.get(table)
+            if not columns:
                 return {}
             return {
-                str(name): {key: values[rows] for key, values in found.items() if key != column}
-                for name, rows in by_key(found[column])
+                str(name): {key: values[rows] for key, values in columns.items() if key != column}
+                for name, rows in by_key(columns[column])
             }
 
         return self.once((table, column), split)
@@ -181,7 +183,7 @@ def read_tables(
     where: str,
     queries: Mapping[str, str],
 ) -> dict[str, dict[str, Array]]:
-    """The results of the queries whose tables are `present`. Raises BadInput.
+    """Run the queries whose tables are `present`. Raises BadInput.
 
     prepare: makes the tables known to a connection, and says which of the queries may be read a column at a time, in less
     memory: those of no join and no group, whose order may change.
@@ -190,7 +192,7 @@ def read_tables(
     with duckdb.connect(config={"threads": 1}) as connection:
         try:
             scans = prepare(connection)
-            found = {
+            tables = {
                 name: _columns(connection, query, at_once=name not in scans)
                 for name, query in queries.items()
                 if _SOURCE.get(name, name) in present
@@ -200,9 +202,9 @@ def read_tables(
                 f"cannot read the series of {where}: {str(error).splitlines()[0]}",
                 hint="were they written by this version of contend? `contend sql` shows their columns",
             ) from error
-    if "busy" in found:
-        found["busy"] |= coded(found["busy"])
-    return found
+    if "busy" in tables:
+        tables["busy"] |= coded(tables["busy"])
+    return tables
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, query: str, *, at_once: bool) -> dict[str, Array]:
@@ -220,18 +222,18 @@ def _columns(connection: duckdb.DuckDBPyConnection, query: str, *, at_once: bool
     }
     if at_once:
         raw = relation.project(", ".join(shown.values())).fetchnumpy()
-        found = {column: _plain(raw.pop(column)) for column in shown}
+        columns = {column: _plain(raw.pop(column)) for column in shown}
     else:
-        found = {}
+        columns = {}
         for column, text in shown.items():
             (values,) = relation.project(text).fetchnumpy().values()
-            found[column] = _plain(values)
+            columns[column] = _plain(values)
     # Files are sorted by device and then by time: what was read is in order for each, and stays so.
-    if "t_ns" in found and (np.diff(found["t_ns"]) < 0).any():
-        order = np.argsort(found["t_ns"], kind="stable")
-        for column in found:
-            found[column] = found[column][order]
-    return found
+    if "t_ns" in columns and (np.diff(columns["t_ns"]) < 0).any():
+        order = np.argsort(columns["t_ns"], kind="stable")
+        for column in columns:
+            columns[column] = columns[column][order]
+    return columns
 
 
 def _cast(column: str) -> str:
@@ -245,5 +247,5 @@ def _plain(values: Any) -> Array:
     if values.dtype == object:  # the same few names over and over
         names: dict[str, str] = {}
         values = np.array([names.setdefault(name, name) for name in values], dtype=object)
-    found: Array = values
-    return found
+    plain: Array = values
+    return plain

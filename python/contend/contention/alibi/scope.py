@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A command and all that it started. since_ns: before it began, CLOCK_MONOTONIC; pids are used again.
+    """A command and all processes that it started. since_ns: before it began, CLOCK_MONOTONIC; pids are used again.
 
     Whose parent had ended before it was first seen is not known to be of it.
     """
@@ -48,7 +48,7 @@ class Tree:
 
     @property
     def strangers(self) -> str:
-        """Who else is in its cgroups, without whoever started it and the probe beside it: contend."""
+        """SQL for other processes in the same cgroups, without contend's own."""
         return f"""
             pid NOT IN (SELECT ppid FROM process WHERE pid = {self.pid})
             AND pid NOT IN (
@@ -58,7 +58,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The processes in cgroups whose path the regular expression is found in, and the other is not."""
+    """Processes in cgroups whose path one regular expression matches and the other does not."""
 
     pattern: str
     but: str = "a^"
@@ -82,7 +82,7 @@ VICTIM = Groups(r"/contend\.[^/]+/victim-[^/]+$", r"-load$")
 
 
 def victims(rows: Iterable[Mapping[str, Any]]) -> Groups:
-    """The groups of a run's victims, by its trials: VICTIM, and the groups that an engine may have chosen.
+    """The cgroups of a run's victims, by its trials: VICTIM, and those that a container engine may have chosen.
 
     rows: of trials.ndjson. A group is known there by its whole path, in the series by the part below where it is mounted.
 
@@ -90,8 +90,8 @@ def victims(rows: Iterable[Mapping[str, Any]]) -> Groups:
     >>> [bool(re.search(victims([row]).pattern, path)) for path in ("/libpod_parent/libpod-1", "/libpod_parent/libpod-12")]
     [True, False]
     """
-    told = {group for row in rows for group in row.get("honoured", {}).get("groups", ())}
-    ends = {"/".join(("", *steps)) for group in told for steps in _ends(group.strip("/").split("/"))}
+    paths = {group for row in rows for group in row.get("honoured", {}).get("groups", ())}
+    ends = {"/".join(("", *steps)) for group in paths for steps in _ends(group.strip("/").split("/"))}
     own = "|".join(re.escape(end) for end in sorted(ends))
     return Groups(f"{VICTIM.pattern}|^({own})(/|$)" if own else VICTIM.pattern, VICTIM.but)
 
@@ -101,7 +101,7 @@ def _ends(steps: list[str]) -> Iterator[list[str]]:
 
 
 # The host's tables are the host's: who asks for a party has them already.
-_PARTY = {
+_OF_GROUP = {
     "busy": QUERIES["busy"],
     "delays": """
         SELECT t_ns, sum(run_delay_ns) AS run_delay_ns, sum(user_ns::DOUBLE + system_ns) AS cpu_ns
@@ -129,9 +129,10 @@ _PARTY = {
 
 
 def read_group(directory: Path, scope: Scope) -> Recording | None:
-    """The rows of a party in a run's series; None where no process of it was recorded. Raises BadInput.
+    """Read the rows of a group of processes from a run's series; None where no process of it was recorded. Raises
+    BadInput.
 
-    Tables as in Recording, those of processes and cgroups of the party alone; delays has cpu_ns too; own: by cgroup that
+    Tables as in Recording, those of processes and cgroups of the group alone; delays has cpu_ns too; own: by cgroup that
     it was in, the part of what was done there that was its own (share), and its CPU time there (cpu_ns).
     """
     files = series_files(directory)
@@ -148,8 +149,8 @@ def read_group(directory: Path, scope: Scope) -> Recording | None:
         connection.execute(
             "CREATE VIEW process_use AS SELECT * FROM all_use SEMI JOIN members USING (pid, start_ns)"
         )
-        found = connection.execute("SELECT DISTINCT cgroup FROM process_use").fetchall()
-        groups = _with_ancestors(g for (g,) in found)
+        cgroups = connection.execute("SELECT DISTINCT cgroup FROM process_use").fetchall()
+        groups = _with_ancestors(g for (g,) in cgroups)
         if len(groups) <= FEW_GROUPS:
             listed = ", ".join(quoted(group) for group in groups)
             connection.execute(
@@ -163,7 +164,7 @@ def read_group(directory: Path, scope: Scope) -> Recording | None:
         )
         return ()
 
-    queries = _PARTY | {"own": _PARTY["own"].format(strangers=scope.strangers)}
+    queries = _OF_GROUP | {"own": _OF_GROUP["own"].format(strangers=scope.strangers)}
     tables = read_tables(prepare, list(files), str(directory), queries)
     return Recording(tables) if len(tables["delays"]["t_ns"]) else None
 
@@ -173,8 +174,8 @@ def _with_ancestors(cgroups: Iterable[str]) -> list[str]:
     >>> _with_ancestors(["/a/b", "/a"])
     ['/', '/a', '/a/b']
     """
-    found = {"/"}
+    paths = {"/"}
     for path in cgroups:
         parts = path.strip("/").split("/")
-        found |= {"/" + "/".join(parts[: n + 1]) for n in range(len(parts))}
-    return sorted(found)
+        paths |= {"/" + "/".join(parts[: n + 1]) for n in range(len(parts))}
+    return sorted(paths)

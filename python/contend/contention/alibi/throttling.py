@@ -13,11 +13,11 @@ MOST_CGROUPS = 20
 
 
 def judge_throttling(recording: Recording, grid: Grid) -> tuple[Judged, Floats]:
-    """Throttled cgroups, and the share of each bin in which the most throttled one was kept waiting."""
-    table, found, most = recording.get("cgroups"), Judged(), np.zeros(grid.bins)
+    """Judge throttled cgroups; with the share of each bin in which the most throttled one was kept waiting."""
+    table, judged, most = recording.get("cgroups"), Judged(), np.zeros(grid.bins)
     if table is None:
-        found.unknown.append("throttling by a CPU quota: no cgroup table")
-        return found, most
+        judged.unknown.append("throttling by a CPU quota: no cgroup table")
+        return judged, most
     for cgroup, rows in by_key(table["cgroup"]):
         t = table["t_ns"][rows]
         # The kernel adds up the CPUs that it keeps a group from: more than a bin fits into one.
@@ -41,13 +41,13 @@ def judge_throttling(recording: Recording, grid: Grid) -> tuple[Judged, Floats]:
                     "table cgroup_use, throttled_periods of periods",
                 ),
             )
-            found.tracks.append(Track("throttling", f"cgroup {cgroup}", saturated, waited, measures))
-        if len(found.tracks) > 2 * MOST_CGROUPS:
-            _cut(found, grid)
-    _cut(found, grid)
-    return found, most
+            judged.tracks.append(Track("throttling", f"cgroup {cgroup}", saturated, waited, measures))
+        if len(judged.tracks) > 2 * MOST_CGROUPS:
+            _cut(judged, grid)
+    _cut(judged, grid)
+    return judged, most
 
 
-def _cut(found: Judged, grid: Grid) -> None:
+def _cut(judged: Judged, grid: Grid) -> None:
     """Keep the groups that waited most: under a parent's quota every group below it did."""
-    found.tracks = sorted(found.tracks, key=lambda track: -track.waiting(grid))[:MOST_CGROUPS]
+    judged.tracks = sorted(judged.tracks, key=lambda track: -track.waiting(grid))[:MOST_CGROUPS]

@@ -40,15 +40,15 @@ class Track:
         self.waited = np.clip(np.nan_to_num(self.waited), 0.0, 1.0)
 
     def waiting(self, grid: Grid) -> float:
-        """Part of the phase in which something waited for it while it was at its limit."""
+        """Share of the phase (0–1) in which something waited for the resource while it was at its limit."""
         return _part(grid, np.where(self.saturated, self.waited, 0.0))
 
     def share(self, grid: Grid) -> float:
-        """Part of the phase in which it was at its limit."""
+        """Share of the phase (0–1) in which the resource was at its limit."""
         return _part(grid, self.saturated.astype(np.float64))
 
     def result(self, grid: Grid) -> Saturation:
-        """As it is told: evidence is the mean over the bins in which it was at its limit."""
+        """Make the document's entry: each measure is its mean over the bins in which the resource was at its limit."""
         evidence = []
         for measure in self.measures:
             value = mean(grid, np.where(self.saturated, measure.values, np.nan))
@@ -80,7 +80,7 @@ class Judged:
 
 
 def mean(grid: Grid, values: Floats) -> float:
-    """Mean over time of a value a bin, bins without one left out; NaN where none has one."""
+    """Mean over time of one value a bin; bins without one are left out, NaN where none has one."""
     known = ~np.isnan(values)
     if not known.any():
         return float("nan")

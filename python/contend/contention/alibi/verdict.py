@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from contend.advice.finding import Evidence
 from contend.contention.alibi.words import paragraph
-from contend.text.shape import HIDDEN, Count, Limits, Shape, computed
+from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, computed
 
 # In the order in which equal waiting is decided.
 RESOURCES = ("memory", "throttling", "steal", "disk", "network", "cpu", "thread")
@@ -47,13 +47,14 @@ class CellAlibi(Shape):
     trials: Annotated[Count, "counted trials that hold samples, the first thirty"]
     agreeing: Annotated[Count, "of them, those with this verdict"]
     text: str
-    party_verdict: Annotated[
+    workload_verdict: Annotated[
         str,
         Limits(enum=["", *VERDICTS]),
+        Named("party_verdict"),
         "what held the measured party up; empty: its processes were not told apart",
     ] = ""
-    party_agreeing: Count = 0
-    party_text: str = ""
+    workload_agreeing: Annotated[Count, Named("party_agreeing")] = 0
+    workload_text: Annotated[str, Named("party_text")] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ _SHORT = {
 
 
 def short(alibi: Alibi | CellAlibi | PhaseAlibi) -> str:
-    """The verdict in a few words.
+    """Describe a verdict in a few words.
 
     >>> from contend.contention.alibi.verdict import CellAlibi
     >>> short(CellAlibi("a", {}, "disk", "vda", 10, 9, ""))
@@ -79,7 +79,7 @@ def phase_name(alibi: PhaseAlibi) -> str:
 
 
 def cell_line(alibi: CellAlibi) -> str:
-    """The verdict on a cell, and how many of its trials agree.
+    """Describe the verdict on a cell, and how many of its trials agree.
 
     >>> from contend.contention.alibi.verdict import CellAlibi
     >>> cell_line(CellAlibi("a", {}, "idle", "", 10, 9, ""))
@@ -88,26 +88,26 @@ def cell_line(alibi: CellAlibi) -> str:
     return f"{short(alibi)}, in {alibi.agreeing} of {alibi.trials} trials"
 
 
-def party_line(alibi: CellAlibi) -> str:
-    """A line on what held the measured workload up in a cell, and in how many of its trials; "" where that is not known.
+def workload_line(alibi: CellAlibi) -> str:
+    """Say what held the measured workload up in a cell, and in how many of its trials; "" where that is not known.
 
     >>> from contend.contention.alibi.verdict import CellAlibi
-    >>> party_line(CellAlibi("a", {}, "cpu", "", 10, 9, "", "throttling", 8, ""))
+    >>> workload_line(CellAlibi("a", {}, "cpu", "", 10, 9, "", "throttling", 8, ""))
     'a CPU quota was the limit, in 8 of 10 trials'
     """
-    if not alibi.party_verdict:
+    if not alibi.workload_verdict:
         return ""
-    of_party = {
+    wordings = {
         "cpu": "it waited for a CPU",
         "disk": "it waited for a disk",
         "idle": "not held up by the hardware",
     }
-    words = of_party.get(alibi.party_verdict) or _SHORT[alibi.party_verdict]
-    return f"{words}, in {alibi.party_agreeing} of {alibi.trials} trials"
+    words = wordings.get(alibi.workload_verdict) or _SHORT[alibi.workload_verdict]
+    return f"{words}, in {alibi.workload_agreeing} of {alibi.trials} trials"
 
 
 def paragraph(alibi: Alibi) -> str:
-    """One paragraph, most important first."""
+    """Explain an alibi in one paragraph, most important first."""
     if alibi.scope:
         return _group_words(alibi)
     parts = []
@@ -134,7 +134,7 @@ def paragraph(alibi: Alibi) -> str:
 def _group_words(alibi: Alibi) -> str:
     """Words for what held a workload up, or that the hardware did not."""
     name = f"{alibi.scope[0].upper()}{alibi.scope[1:]}"
-    told = [s for s in alibi.saturated if s.share >= limits.MAIN_SHARE]
+    main_limits = [s for s in alibi.saturated if s.share >= limits.MAIN_SHARE]
     if alibi.verdict == "idle":
         parts = [f"{name}: not held up by the hardware, look at the software: {', '.join(_GROUP_CALM)}."]
     elif alibi.verdict == "unknown":
@@ -143,7 +143,7 @@ def _group_words(alibi: Alibi) -> str:
         main = next(s for s in alibi.saturated if (s.resource, s.subject) == (alibi.verdict, alibi.subject))
         sentence = _GROUP_LIMIT[main.resource].format(subject=main.subject)
         parts = [f"{name}: {sentence}, {_share(main)} of the phase{_figures(main)}."]
-    others = [s for s in told if (s.resource, s.subject) != (alibi.verdict, alibi.subject)]
+    others = [s for s in main_limits if (s.resource, s.subject) != (alibi.verdict, alibi.subject)]
     parts += [_other(s) for s in others[:3]]
     parts += [f"{note[0].upper()}{note[1:]}." for note in alibi.notes]
     if alibi.unknown and alibi.verdict != "unknown":

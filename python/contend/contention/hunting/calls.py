@@ -20,11 +20,11 @@ _COALESCE = 8  # calls that what-if is asked to make one of
 
 
 def calls(charges: Charges) -> list[Candidate]:
-    """Candidates for each name of a call: those made again, and those that could be one."""
+    """Find calls that were repeated or could be one: candidates for each name of a call."""
     by_name: dict[str, list[Call]] = {}
     for row in charges.tables.calls:
         by_name.setdefault(row.name, []).append(row)
-    found = []
+    candidates = []
     for name, rows in by_name.items():
         made_ns = _sum(rows, "ns")
         own, behind_locks = _on_paths(charges, name, made_ns)
@@ -33,8 +33,8 @@ def calls(charges: Charges) -> list[Candidate]:
             # across them the lock's. A call that says nothing new costs all of that.
             once = own * (1 - _queued(charges, name, made_ns))
             both = _again(charges, name, rows, own + behind_locks), _chatty(charges, name, rows, once)
-            found += [one for one in both if one is not None]
-    return found
+            candidates += [one for one in both if one is not None]
+    return candidates
 
 
 def says_nothing_new(rows: Iterable[Call]) -> bool:
@@ -84,12 +84,12 @@ def _again(charges: Charges, name: str, rows: list[Call], cost: float) -> Candid
     if _sum(rows, "digests") < _LEAST_DIGESTS or not max(seen, unchanged):
         return None
     where = _where(charges, name)
-    said = []
+    parts = []
     if seen:
         inside = f", {repeated:,} of them by the same piece of work" if repeated else ""
-        said.append(f"{seen:,} of {made:,} calls {name} had arguments that were sent before{inside}")
+        parts.append(f"{seen:,} of {made:,} calls {name} had arguments that were sent before{inside}")
     if unchanged:
-        said.append(f"{unchanged:,} of {made:,} calls {name} changed no row")
+        parts.append(f"{unchanged:,} of {made:,} calls {name} changed no row")
     reads = name.startswith(_READS)
     advice = (
         "Keep the answer for as long as it holds, or ask once for all." if reads
@@ -99,7 +99,7 @@ def _again(charges: Charges, name: str, rows: list[Call], cost: float) -> Candid
         kind="repeated-call" if reads or not (repeated or unchanged) else "no-op-call",
         resource=name,
         ns=round(cost * min(1.0, again_ns / ns)),
-        sentence="; ".join(said) + f": {format_duration(again_ns)} of {format_duration(ns)} in that call.",
+        sentence="; ".join(parts) + f": {format_duration(again_ns)} of {format_duration(ns)} in that call.",
         evidence=(
             count("calls", made, "", where),
             count("with arguments that anybody sent before", seen, "", where),

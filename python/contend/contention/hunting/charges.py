@@ -25,7 +25,8 @@ _CALL, _SERVE = "rpc call ", "rpc serve "
 
 
 class Did(NamedTuple):
-    """A deed of a lock's holders while it was waited for: `doing` as in the table blame; share of all that was waited."""
+    """A share of what a lock's holders did while it was waited for: `doing` as in the table blame; 0–1 of all that was
+    waited."""
 
     doing: str
     culprit: str
@@ -42,25 +43,25 @@ class Charges:
     @cached_property
     def waited(self) -> Mapping[Resource, int]:
         """Waiting time by what the jobs waited for, before anything is handed on."""
-        found: dict[Resource, int] = {}
+        waits: dict[Resource, int] = {}
         for row in self.tables.time:
             # Of time that ran it is of no matter what led there.
             key = (row.kind, row.part if row.kind in RUNS else row.resource)
-            found[key] = found.get(key, 0) + row.ns
-        if not found:  # no jobs are on record: what anybody waited for
-            found |= {("lock", lock.name): lock.wait_ns for lock in self.locks.values()}
-            found |= {("pool", pool.name): pool.queued_ns for pool in self.pools.values()}
-        return found
+            waits[key] = waits.get(key, 0) + row.ns
+        if not waits:  # no jobs are on record: what anybody waited for
+            waits |= {("lock", lock.name): lock.wait_ns for lock in self.locks.values()}
+            waits |= {("pool", pool.name): pool.queued_ns for pool in self.pools.values()}
+        return waits
 
     @cached_property
     def locks(self) -> Mapping[str, Lock]:
-        """Locks by name that somebody can hold; of several of one name the one that was waited for longest."""
+        """Locks by name that somebody can hold; where several have one name, the one that was waited for longest."""
         ranked = sorted(self.tables.locks, key=lambda lock: lock.wait_ns)
         return {lock.name: lock for lock in ranked if lock.kind not in NOT_HELD}
 
     @cached_property
     def meanwhile(self) -> Mapping[str, tuple[Did, ...]]:
-        """Deeds of each lock's holders while it was waited for, most first."""
+        """Deeds of the holders of each lock while it was waited for, most first."""
         sums: dict[str, dict[tuple[str, str], int]] = {}
         for row in self.tables.blame:
             of = sums.setdefault(self.tables.lock_names.get(row.lock, ""), {})
@@ -75,7 +76,7 @@ class Charges:
 
     @cached_property
     def pools(self) -> Mapping[str, Pool]:
-        """Pools by name; of several of one name the one whose items waited longest."""
+        """Pools by name; where several have one name, the one whose items waited longest."""
         ranked = sorted(self.tables.pools, key=lambda pool: pool.queued_ns)
         return {pool.name: pool for pool in ranked}
 
@@ -96,40 +97,40 @@ class Charges:
     @cached_property
     def reached(self) -> Mapping[str, int]:
         """Waiting time of jobs for a worker of each pool, also while what they waited for waited there."""
-        found: dict[str, int] = {}
+        waits: dict[str, int] = {}
         for row in self.tables.critical:
             if row.job != BATCH and row.kind == "pool":
-                found[row.resource] = found.get(row.resource, 0) + row.ns
-        return found
+                waits[row.resource] = waits.get(row.resource, 0) + row.ns
+        return waits
 
     @cached_property
     def charged(self) -> Mapping[Resource, int]:
         """Charges by root: locks and pools with what was handed on to them, and without what they handed on."""
-        found: dict[Resource, float] = {}
+        charges: dict[Resource, float] = {}
         for (kind, name), ns in self.waited.items():
             if kind == "lock" and name in self.locks:
-                self._to_locks(name, ns, found, 0)
+                self._to_locks(name, ns, charges, 0)
             else:
-                found[kind, name] = found.get((kind, name), 0) + ns
+                charges[kind, name] = charges.get((kind, name), 0) + ns
         for name, ns in self.reached.items():
-            self._to_pool(name, ns, found)
-        return {key: round(ns) for key, ns in found.items()}
+            self._to_pool(name, ns, charges)
+        return {key: round(ns) for key, ns in charges.items()}
 
-    def _to_locks(self, name: str, ns: float, found: dict[Resource, float], depth: int) -> None:
+    def _to_locks(self, name: str, ns: float, charges: dict[Resource, float], depth: int) -> None:
         """Waits for a lock whose holders wait for another lock are that one's."""
         own = ns
         for did in self.meanwhile.get(name, ()) if depth < _DEEPEST else ():
             if did.doing == "waiting" and did.culprit in self.locks and did.culprit != name:
-                self._to_locks(did.culprit, ns * did.share, found, depth + 1)
+                self._to_locks(did.culprit, ns * did.share, charges, depth + 1)
                 own -= ns * did.share
-        found["lock", name] = found.get(("lock", name), 0) + max(own, 0.0)
+        charges["lock", name] = charges.get(("lock", name), 0) + max(own, 0.0)
 
-    def _to_pool(self, name: str, ns: int, found: dict[Resource, float]) -> None:
+    def _to_pool(self, name: str, ns: int, charges: dict[Resource, float]) -> None:
         """Charge what is more than the jobs waited for a worker themselves to locks, by the calls these are held across."""
-        more = max(0.0, ns - found.get(("pool", name), 0))
+        more = max(0.0, ns - charges.get(("pool", name), 0))
         from_lock = {
             lock: min(
-                found.get(("lock", lock), 0.0),
+                charges.get(("lock", lock), 0.0),
                 self.waited.get(("lock", lock), 0)
                 * sum(d.share for d in did if d.doing == "remote" and self._is_behind(name, d.culprit)),
             )
@@ -141,8 +142,8 @@ class Charges:
             return
         for lock, ns_of in from_lock.items():
             if ns_of:
-                found["lock", lock] -= more * ns_of / whole
-        found["pool", name] = found.get(("pool", name), 0) + more
+                charges["lock", lock] -= more * ns_of / whole
+        charges["pool", name] = charges.get(("pool", name), 0) + more
 
     def _is_behind(self, pool: str, call: str) -> bool:
         return any(other.name == pool for other in self.behind(call))

@@ -11,18 +11,18 @@ from contend.units import format_duration, of_time
 
 def interpreter(charges: Charges) -> list[Candidate]:
     """The GIL and the CPU where jobs waited for them; pauses and blocked loops by the time in which all stood still."""
-    found = []
+    candidates = []
     gil, cpu = (sum(ns for (of, _), ns in charges.charged.items() if of == kind) for kind in ("gil", "cpu"))
     # The kernel counts a throttled thread as waiting for a CPU.
     held = min(cpu, charges.tables.throttled.ns or 0)
     for ns, make in ((gil, _gil), (held, _held), (cpu - held, _cpu)):
         if ns > 0:
-            found.append(make(charges, ns))
+            candidates.append(make(charges, ns))
     for kind, tell in (("gc", _gc), ("blocked", _blocked)):
         rows = [row for row in charges.tables.interpreter if row.kind == kind]
         if rows:
-            found.append(tell(charges, rows))
-    return found
+            candidates.append(tell(charges, rows))
+    return candidates
 
 
 def _where(charges: Charges, kind: str) -> str:

@@ -27,11 +27,11 @@ _MANY = 5  # takings of a lock by each job are many
 
 def locks(charges: Charges) -> list[Candidate]:
     """A candidate for each lock that is on the jobs' critical paths."""
-    found = []
+    candidates = []
     for (kind, name), ns in charges.charged.items():
         if kind == "lock" and name in charges.locks and ns > 0:
-            found.append(_lock(charges, charges.locks[name], ns))
-    return found
+            candidates.append(_lock(charges, charges.locks[name], ns))
+    return candidates
 
 
 def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:

@@ -14,12 +14,12 @@ _WASTED = 0.1  # of the time that items waited: a fixed map of work to workers, 
 
 def pools(charges: Charges) -> list[Candidate]:
     """A candidate for each pool in whose queue jobs waited for a worker."""
-    found = []
+    candidates = []
     for (kind, name), ns in charges.charged.items():
         pool = charges.pools.get(name)
         if kind == "pool" and pool is not None and ns > 0:
-            found.append(_pool(charges, pool, ns))
-    return found
+            candidates.append(_pool(charges, pool, ns))
+    return candidates
 
 
 def _pool(charges: Charges, pool: Pool, ns: int) -> Candidate:

@@ -165,7 +165,7 @@ class Interpreter(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of one trace."""
+    """The tables of one trace, as rows."""
 
     source: str
     chosen: str = ""
@@ -198,12 +198,12 @@ class Tables:
 
     @property
     def who(self) -> str:
-        """Who waited, as a sentence begins."""
+        """Subject of a sentence: who waited."""
         return "Jobs" if self.jobs else "Threads"
 
     @property
     def whole(self) -> str:
-        """The whole that shares are of, in words.
+        """Words for the whole that shares are of.
 
         >>> Tables("t", length_ns=12_300_000_000).whole
         "the trace's 12.3 s, all threads together"
@@ -214,7 +214,7 @@ class Tables:
         return f"the {traces} {format_duration(self.length_ns)}, all threads together"
 
     def part(self, ns: float) -> str:
-        """A time as a share, in parentheses of a sentence about those who waited.
+        """A time as a share in parentheses, for a sentence about those who waited.
 
         >>> Tables("t", length_ns=4_000).part(6_000)
         "150 % of the trace's 4 µs, all threads together"
@@ -232,14 +232,14 @@ class Tables:
 
     @property
     def p90_ns(self) -> int:
-        """90th percentile, by linear interpolation between the two nearest."""
+        """90th percentile of the jobs' times, by linear interpolation between the two nearest."""
         if len(self.durations) < 2:
             return self.median_ns
         return round(statistics.quantiles(self.durations, n=10, method="inclusive")[-1])
 
     @property
     def makespan_ns(self) -> int:
-        """From the begin of the first to the end of the last; of several traces the median of theirs."""
+        """Time from the begin of the first job to the end of the last; of several traces the median of theirs."""
         if self.makespans:
             return round(statistics.median(self.makespans))
         if not self.jobs:
@@ -252,17 +252,17 @@ class Tables:
 
     @property
     def time(self) -> Sequence[Part]:
-        """Where the jobs' time went, as far as it can be followed."""
+        """Time of the jobs by what it went to, as far as it can be followed, ns."""
         return self.along or self.parts
 
     def longest_of(self, name: str, *, wait: bool) -> Longest | None:
-        found = [row for row in self.longest if row.name == name and bool(row.wait) == wait]
-        return max(found, key=lambda row: row.ns, default=None)
+        rows = [row for row in self.longest if row.name == name and bool(row.wait) == wait]
+        return max(rows, key=lambda row: row.ns, default=None)
 
 
-def calls_of(found: Mapping[str, Any]) -> list[Call]:
-    """Rows of what `_native.ctrace_calls` returns."""
-    return _native_rows(Call, found["calls"])
+def calls_of(answer: Mapping[str, Any]) -> list[Call]:
+    """Rows of the table that `_native.ctrace_calls` returns."""
+    return _native_rows(Call, answer["calls"])
 
 
 def read(source: Path, jobs: str | None) -> Tables:
@@ -270,9 +270,9 @@ def read(source: Path, jobs: str | None) -> Tables:
 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read.
     """
-    found = events.read(source, jobs=jobs, calls=LEAST_RUN)
-    beside = found.beside or {}
-    processes = _processes([found.spans.to_pydict(), found.pools.to_pydict()])
+    events_read = events.read(source, jobs=jobs, calls=LEAST_RUN)
+    beside = events_read.beside or {}
+    processes = _processes([events_read.spans.to_pydict(), events_read.pools.to_pydict()])
     of_gc = [
         Interpreter("gc", f"generation {row.generation}", "", row.count, row.total_ns, row.max_ns)
         for row in (Collections(**row) for row in rows_of(beside["collections"]))
@@ -281,27 +281,27 @@ def read(source: Path, jobs: str | None) -> Tables:
         Interpreter("blocked", row.name, row.site, row.count, row.total_ns, row.max_ns)
         for row in (Blocked(**row) for row in rows_of(beside["blocked"]))
     ]
-    jobs_found = _rows(Job, found.jobs)
-    begin_ns = min((job.begin_ns for job in jobs_found), default=found.begin_ns)
-    end_ns = max((job.end_ns for job in jobs_found), default=found.end_ns)
+    job_rows = _rows(Job, events_read.jobs)
+    begin_ns = min((job.begin_ns for job in job_rows), default=events_read.begin_ns)
+    end_ns = max((job.end_ns for job in job_rows), default=events_read.end_ns)
     return Tables(
         source=str(source),
-        chosen=found.chosen,
+        chosen=events_read.chosen,
         throttled=between(source, begin_ns, end_ns),
-        jobs=jobs_found,
-        parts=_rows(Part, found.parts),
-        along=_rows(Part, found.along),
-        critical=_rows(Critical, found.critical),
-        locks=_rows(Lock, found.locks),
-        blame=_rows(Blame, found.blame),
-        spans=_rows(Span, found.spans, processes),
-        pools=_rows(Pool, found.pools, processes),
+        jobs=job_rows,
+        parts=_rows(Part, events_read.parts),
+        along=_rows(Part, events_read.along),
+        critical=_rows(Critical, events_read.critical),
+        locks=_rows(Lock, events_read.locks),
+        blame=_rows(Blame, events_read.blame),
+        spans=_rows(Span, events_read.spans, processes),
+        pools=_rows(Pool, events_read.pools, processes),
         calls=calls_of(beside),
         held=_native_rows(Held, beside["held"]),
         longest=_native_rows(Longest, beside["longest"]),
         interpreter=(*of_gc, *blocked),
-        notes=notes(found.told),
-        length_ns=max(0, found.end_ns - found.begin_ns),
+        notes=notes(events_read.counts),
+        length_ns=max(0, events_read.end_ns - events_read.begin_ns),
     )
 
 

@@ -14,7 +14,7 @@ from contend.units import NS_PER_S, format_duration
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A finding to be. `ns`: time of the jobs, in sum, that it explains; by it they are ranked."""
+    """A finding before it is ranked. `ns`: time of the jobs, in sum, that it explains."""
 
     kind: str
     resource: str
@@ -37,12 +37,12 @@ def count(what: str, number: float, unit: str, where: str) -> Evidence:
 
 
 def sql(source: str, query: str) -> str:
-    """How to see rows of a table again."""
+    """The command that shows the rows of a table again."""
     return f"contend sql {shlex.quote(source)} {shlex.quote(query)}"
 
 
 def text(value: str) -> str:
-    """As a string of SQL.
+    """A string as a literal of SQL.
 
     >>> text("it's")
     "'it''s'"
@@ -50,12 +50,12 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def slice_at(source: str, found: Longest, name: str) -> str:
+def slice_at(source: str, longest: Longest, name: str) -> str:
     """One slice of the exported trace: its name, when and where, and how trace_processor finds it."""
-    query = f"select * from slice where ts = {found.begin_ns} and name = {text(name)}"
+    query = f"select * from slice where ts = {longest.begin_ns} and name = {text(name)}"
     return (
-        f"contend export {shlex.quote(source)} --to perfetto: slice '{name}' of {format_duration(found.ns)} at"
-        f" {found.begin_ns} ns on '{found.track}' of {found.process} ({found.pid}); {query}"
+        f"contend export {shlex.quote(source)} --to perfetto: slice '{name}' of {format_duration(longest.ns)} at"
+        f" {longest.begin_ns} ns on '{longest.track}' of {longest.process} ({longest.pid}); {query}"
     )
 
 

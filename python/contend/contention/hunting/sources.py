@@ -24,23 +24,23 @@ class Group(NamedTuple):
 
 
 def groups(sources: Sequence[str]) -> list[Group]:
-    """Groups of each source, in their order; a run gives one a cell, in the order of its plan. Raises BadInput."""
-    found: list[Group] = []
+    """Read which traces belong together, for each source in order; a run gives a group a cell. Raises BadInput."""
+    read_groups: list[Group] = []
     for source in sources:
         path = Path(source)
         if is_trace(path):
-            found.append(Group(source, (path,)))
+            read_groups.append(Group(source, (path,)))
         else:
-            found += _of_run(source)
-    return found
+            read_groups += _of_run(source)
+    return read_groups
 
 
 def run_of(trace: Path) -> list[RunDirectory]:
-    """The run in which that is the trace of a trial; none otherwise."""
-    place = trace.resolve().parent
-    if place.name != TRACES or not (place.parent / PLAN_FILE).is_file():
+    """The run that this trace is a trial of, in a list; empty where there is none."""
+    folder = trace.resolve().parent
+    if folder.name != TRACES or not (folder.parent / PLAN_FILE).is_file():
         return []
-    return [RunDirectory.open(str(place.parent))]
+    return [RunDirectory.open(str(folder.parent))]
 
 
 def _of_run(source: str) -> list[Group]:
@@ -59,9 +59,9 @@ def _of_run(source: str) -> list[Group]:
     cells: dict[str, list[Path]] = {}
     rows = run.rows()
     for row in rows:
-        place = run.path / str(row.get("trace") or f"{TRACES}/{row.get('trial', '')}")
-        if row.get("status") == "ok" and row.get("phase") == "counted" and is_trace_of(run.path, place):
-            cells.setdefault(str(row.get("cell", "")), []).append(place)
+        trace = run.path / str(row.get("trace") or f"{TRACES}/{row.get('trial', '')}")
+        if row.get("status") == "ok" and row.get("phase") == "counted" and is_trace_of(run.path, trace):
+            cells.setdefault(str(row.get("cell", "")), []).append(trace)
     if not cells:
         raise BadInput(
             f"no trial of '{source}' was traced",
@@ -75,15 +75,15 @@ def _of_run(source: str) -> list[Group]:
         planned = []
     order = {str(cell.get("id", "")): at for at, cell in enumerate(planned)}
     ordered = sorted(cells.items(), key=lambda item: order.get(item[0], len(order)))
-    return [Group(f"{source}: {cell}", tuple(places), cell) for cell, places in ordered]
+    return [Group(f"{source}: {cell}", tuple(traces), cell) for cell, traces in ordered]
 
 
-def ordered(found: Sequence[Group], cell: str | None) -> list[Group]:
-    """With the cells that match first. Raises BadInput where none does."""
+def ordered(all_groups: Sequence[Group], cell: str | None) -> list[Group]:
+    """Put the groups of cells that match `cell` first. Raises BadInput where none does."""
     if cell is None:
-        return list(found)
-    first = [group for group in found if fnmatch.fnmatchcase(group.cell, cell)]
+        return list(all_groups)
+    first = [group for group in all_groups if fnmatch.fnmatchcase(group.cell, cell)]
     if not first:
-        names = ", ".join(group.cell or group.name for group in found)
+        names = ", ".join(group.cell or group.name for group in all_groups)
         raise BadInput(f"no cell is called '{cell}'", hint=f"there are: {names}")
-    return [*first, *(group for group in found if group not in first)]
+    return [*first, *(group for group in all_groups if group not in first)]

@@ -10,7 +10,7 @@ from contend.platforms.quota_log import Throttled
 
 
 def together(traces: Sequence[Tables]) -> Tables:
-    """Jobs one after the other, all else added up by name. Of one it is that one."""
+    """Join traces: jobs one after the other, everything else added up by name. A single trace is returned as it is."""
     if len(traces) == 1:
         return traces[0]
     jobs: list[Job] = []
@@ -22,13 +22,13 @@ def together(traces: Sequence[Tables]) -> Tables:
         parts += [part._replace(job=part.job + first) for part in trace.parts]
         along += [part._replace(job=part.job + first) for part in trace.along]
         critical += [row if row.job == BATCH else row._replace(job=row.job + first) for row in trace.critical]
-        places = {}
+        number_of = {}
         for lock in trace.locks:
             key = lock.name, lock.site, lock.kind
             known = locks.get(key)
             locks[key] = _locks(known, lock) if known else lock._replace(lock=len(locks))
-            places[lock.lock] = locks[key].lock
-        blame += [row._replace(lock=places[row.lock]) for row in trace.blame]
+            number_of[lock.lock] = locks[key].lock
+        blame += [row._replace(lock=number_of[row.lock]) for row in trace.blame]
     return Tables(
         source=traces[0].source,
         chosen=f"{traces[0].chosen}; {len(traces)} traces together",
@@ -82,13 +82,13 @@ def _added(
     most: tuple[str, ...],
 ) -> list[Any]:
     """Rows of equal `key` as one: columns of `most` have the largest, all others the sum."""
-    found: dict[tuple[Any, ...], Any] = {}
+    sums: dict[tuple[Any, ...], Any] = {}
     for trace in traces:
         for row in of(trace):
             at = tuple(getattr(row, name) for name in key)
-            known = found.get(at)
+            known = sums.get(at)
             if known is None:
-                found[at] = row
+                sums[at] = row
                 continue
             values = {
                 name: max(getattr(known, name), getattr(row, name)) if name in most
@@ -96,8 +96,8 @@ def _added(
                 for name in row._fields
                 if name not in key
             }  # fmt: skip
-            found[at] = known._replace(**values)
-    return list(found.values())
+            sums[at] = known._replace(**values)
+    return list(sums.values())
 
 
 def _calls(traces: Sequence[Tables]) -> list[Any]:

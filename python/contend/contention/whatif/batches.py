@@ -34,13 +34,14 @@ Document = Mapping[str, Any]
 
 
 def has_storms(path: Path) -> bool:
-    """True if that is a run whose trials were storms on a cloud, without traces."""
+    """True if the run's trials were storms on a cloud, without traces."""
     return (path / "plan.json").is_file() and any(path.glob(f"outputs/*/{FILE}"))
 
 
 def measured(run: Path) -> dict[int, list[Document]]:
-    """Counted storms by their number of servers. Raises BadInput for those of which nothing larger can be said."""
-    found: dict[int, list[Document]] = {}
+    """Read counted storms, by their number of servers. Raises BadInput for those that allow no prediction of a larger
+    one."""
+    by_servers: dict[int, list[Document]] = {}
     networks: set[str] = set()
     opened = RunDirectory.open(str(run))
     for row, document in documents(run, latest(opened.rows(opened.plan())), FILE, wrong_storm):
@@ -50,31 +51,31 @@ def measured(run: Path) -> dict[int, list[Document]]:
                 hint="the batch law is for storms: rate=0",
             )
         networks.add(str(row["factors"].get("network", "")))
-        found.setdefault(int(document["served"]), []).append(document)
+        by_servers.setdefault(int(document["served"]), []).append(document)
     if len(networks) > 1:
         raise BadInput(
             f"{run}: its storms differ in more than their size",
             hint="a run of one network, with --set n=[1,2,5]",
         )
-    return found
+    return by_servers
 
 
 def times(document: Document) -> Times:
-    """Times of one storm, ns."""
+    """Read the times of one storm, ns."""
     return Times(*(float(document[key.replace("_ns", "_s")]) * 1e9 for key in KEYS))
 
 
 def predict(run: Path, jobs: int) -> Whatif:
-    """Predict a storm of so many servers. Raises BadInput where sizes or storms are too few for a line."""
+    """Forecast a storm of that many servers. Raises BadInput where sizes or storms are too few for a line."""
     storms = measured(run)
     of = [(n, times(document)) for n, documents in sorted(storms.items()) for document in documents]
     lines = {key: line([(n, getattr(one, key)) for n, one in of], "ns") for key in KEYS}
     predicted = {}
     for key, fitted in lines.items():
-        told = fitted.at(jobs)
-        known = told.verdict == "level"
+        forecast = fitted.at(jobs)
+        known = forecast.verdict == "level"
         predicted[key] = Predicted(
-            told.value, max(0.0, told.low) if known else None, told.high if known else None
+            forecast.value, max(0.0, forecast.low) if known else None, forecast.high if known else None
         )
     largest = max(storms)
     alibis = _alibis(run)
@@ -108,17 +109,17 @@ def _alibis(run: Path) -> Sequence[CellAlibi]:
     directory = RunDirectory.open(str(run))
     plan = directory.plan()
     planned = by_id(plan)
-    found = cell_alibis(latest(directory.rows(plan)), Recording.of_run(directory))
-    return [alibi for alibi in found if not planned[alibi.cell].control]
+    alibis = cell_alibis(latest(directory.rows(plan)), Recording.of_run(directory))
+    return [alibi for alibi in alibis if not planned[alibi.cell].control]
 
 
 def _regime(alibis: Sequence[CellAlibi]) -> Regime:
     """The regime of all sizes: one in which the hardware was at its limit is enough."""
     limits = [alibi for alibi in alibis if alibi.verdict not in ("idle", "unknown")]
     if limits:
-        told = "; ".join(f"{short(alibi)} in {alibi.cell}" for alibi in limits)
+        reason = "; ".join(f"{short(alibi)} in {alibi.cell}" for alibi in limits)
         return Regime(
-            "CPU-bound" if any(a.verdict in _CPU for a in limits) else "mixed", None, None, None, told
+            "CPU-bound" if any(a.verdict in _CPU for a in limits) else "mixed", None, None, None, reason
         )
     if alibis and all(alibi.verdict == "idle" for alibi in alibis):
         return Regime("blocked", None, None, None, "the hardware was idle in storms of every size")
@@ -154,9 +155,9 @@ def _law(lines: Mapping[str, Line], jobs: int) -> str | None:
     """Its own doubts."""
     for name in ("median", "makespan"):
         key = f"{name}_ns"
-        told = lines[key].at(jobs)
-        if told.verdict != "level":
-            return "; ".join(told.warnings)
+        forecast = lines[key].at(jobs)
+        if forecast.verdict != "level":
+            return "; ".join(forecast.warnings)
         check = lines[key].check
         if check is not None and not check.inside and abs(check.error) > STRAIGHT:
             return (

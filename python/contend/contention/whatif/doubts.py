@@ -35,7 +35,7 @@ def computing_after(
 
 
 def computes_then(share: float) -> str | None:
-    """Why that is too much; None if it is not."""
+    """The reason why that much computing makes the replay wrong; None if it does not."""
     if share < BUSY:
         return None
     return (
@@ -45,15 +45,15 @@ def computes_then(share: float) -> str | None:
 
 
 def between(one: Mapping[str, Predicted], other: Mapping[str, Predicted]) -> dict[str, Predicted]:
-    """The first one's values, with intervals that hold both."""
-    found = {}
+    """The first one's values, with intervals that cover both predictions'."""
+    widened = {}
     for key, of in one.items():
         low, high = of.low, of.high
         if low is not None and high is not None:
             low = min(low, other[key].low or 0.0)
             high = max(high, other[key].high or 0.0)
-        found[key] = Predicted(of.value, low, high)
-    return found
+        widened[key] = Predicted(of.value, low, high)
+    return widened
 
 
 def unlearnt(

@@ -40,7 +40,7 @@ class Gate(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A storm, and its replay without edits."""
+    """A recorded storm, and its replay without edits."""
 
     path: str
     parts: Mapping[str, Any]
@@ -49,19 +49,19 @@ class Replayed:
 
 
 def gate(storms: Sequence[Replayed], regime: Regime) -> Gate:
-    """The gate of all storms: the worst one counts."""
+    """Check the replay of all storms: the worst one counts."""
     error, reason = 0.0, None
     for storm in storms:
         was, now = Times.of(storm.recorded), Times.of(storm.outcome)
         if storm.outcome["stuck"]:
-            found, why = 1.0, f"{storm.outcome['stuck']} jobs never end in the replay"
+            worst, why = 1.0, f"{storm.outcome['stuck']} jobs never end in the replay"
         else:
             pairs = (("median", was.median_ns, now.median_ns), ("makespan", was.makespan_ns, now.makespan_ns))
-            found, what = max((abs(n / max(1, w) - 1), what) for what, w, n in pairs)
-            why = f"the replay's {what} is {found:.1%} off: {_worst(storm)}"
-        if found > error:
-            error = found
-            reason = f"{storm.path}: {why}" if found > LIMIT else None
+            worst, what = max((abs(n / max(1, w) - 1), what) for what, w, n in pairs)
+            why = f"the replay's {what} is {worst:.1%} off: {_worst(storm)}"
+        if worst > error:
+            error = worst
+            reason = f"{storm.path}: {why}" if worst > LIMIT else None
     latency = max(storm.recorded["latency_ns"] / max(1, storm.recorded["jobs_ns"]) for storm in storms)
     unexplained = max(s.recorded["unexplained_ns"] / max(1, s.recorded["jobs_ns"]) for s in storms)
     reason = reason or _doubt(storms, latency, unexplained, regime)

@@ -89,14 +89,14 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         for source, was in zip(sources, recorded, strict=True)
     ]
     processors = processors_of(max(row["boot_ns"] for row in recorded))
-    found = regime(recorded, processors, _alibis(sources, recorded), _loops(replayed))
-    passed = gate(replayed, found)
+    judged = regime(recorded, processors, _alibis(sources, recorded), _loops(replayed))
+    passed = gate(replayed, judged)
     notes = list(_notes(sources, recorded, edits))
     predicted, costs, outcomes = _run(sources, edits, DRAWS)
     notes.extend(_cost_note(cost) for cost in costs)
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
-        then = doubts.computing_after(found, [one.outcome for one in replayed], outcomes)
+        then = doubts.computing_after(judged, [one.outcome for one in replayed], outcomes)
         reasons = [doubts.computes_then(then)]
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
         if unknown:
@@ -120,7 +120,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         baseline,
         predicted,
         passed,
-        found,
+        judged,
         fixes,
         tuple(dict.fromkeys(notes)),
     )
@@ -128,11 +128,11 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
 
 def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
     """Alibis of the storms beside which the host was recorded."""
-    found = []
+    alibis = []
     for source, row in zip(sources, recorded, strict=True):
         begin, end = (np.frombuffer(row[key], "<u8") for key in ("begin_ns", "end_ns"))
-        found.append(beside(Path(source.path), int(begin.min()), int(end.max())) if len(begin) else None)
-    return [alibi for alibi in found if alibi is not None]
+        alibis.append(beside(Path(source.path), int(begin.min()), int(end.max())) if len(begin) else None)
+    return [alibi for alibi in alibis if alibi is not None]
 
 
 def _loops(replayed: Sequence[Replayed]) -> float:
@@ -147,8 +147,8 @@ def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
 ) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
     """Predict; the costs of coalesced calls, and the first draw of each storm."""
-    asked = [edit.native for edit in edits]
-    outcomes = [[source.storm.run(asked, seed) for seed in range(1, draws + 1)] for source in sources]
+    native_edits = [edit.native for edit in edits]
+    outcomes = [[source.storm.run(native_edits, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
     times = [[Times.of(draw) for draw in storm] for storm in outcomes]
     return predict(times, error=MEASURED.typical), costs, [storm[0] for storm in outcomes]
@@ -202,7 +202,7 @@ def _cost_note(cost: Mapping[str, Any]) -> str:
 
 
 def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed]) -> tuple[Fix, ...]:
-    """The candidates that gain most, and the best three of them together."""
+    """Rank the candidates that gain most, and the best three of them together."""
     before, _, _ = _run(sources, (), RANKING_DRAWS)
     tried = []
     for edit, assumes in candidates(replayed[0], needless(replayed[0].path)):
@@ -221,13 +221,13 @@ def _fix(
     sources: Sequence[Source], edits: tuple[Edit, ...], before: Mapping[str, Predicted], assumes: str
 ) -> Fix:
     predicted, costs, _ = _run(sources, edits, RANKING_DRAWS)
-    said = dict.fromkeys(_cost_note(c) for c in costs if c["source"] in UNLEARNT)
+    notes = dict.fromkeys(_cost_note(c) for c in costs if c["source"] in UNLEARNT)
     gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)
-    return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *said])))
+    return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *notes])))
 
 
 def needless(path: str) -> set[str]:
-    """Calls of a trace that a hunt finds to say nothing new."""
+    """Names of calls in a trace that, by a hunt, say nothing new."""
     by_name: dict[str, list[Any]] = {}
     for row in calls_of(_native.ctrace_calls([path])):
         by_name.setdefault(row.name, []).append(row)
@@ -235,8 +235,8 @@ def needless(path: str) -> set[str]:
 
 
 def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tuple[Edit, str]]:
-    """Fixes that suggest themselves, from what one storm waited for, and what each takes for granted. `unneeded` are
-    calls that say nothing new."""
+    """List fixes that one storm's waits suggest, each with what it takes for granted. `unneeded`: calls that say
+    nothing new."""
     least = WORTH * storm.recorded["jobs_ns"]
     waits: dict[str, int] = {}
     for row, ns in zip(storm.parts["locks"], storm.recorded["lock_ns"], strict=True):

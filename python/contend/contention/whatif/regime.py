@@ -64,14 +64,14 @@ def regime(
     storms beside which the host was recorded; `loops`: part of a storm in which its busiest event loop or hub ran
     something.
     """
-    found = [row["regime"] for row in recorded]
-    makespan = [max(1, row["makespan_ns"]) for row in found]
-    cpu = [[ns for _, ns in row["cpu"]] for row in found if row["cpu"] is not None]
-    known = len(cpu) == len(found)
+    figures = [row["regime"] for row in recorded]
+    makespan = [max(1, row["makespan_ns"]) for row in figures]
+    cpu = [[ns for _, ns in row["cpu"]] for row in figures if row["cpu"] is not None]
+    known = len(cpu) == len(figures)
     busiest = max(max(of, default=0) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
     cores = max(sum(of) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
     waits: list[float] = []
-    for row in found:
+    for row in figures:
         gil = row["gil_ns"] / max(1, row["pieces_ns"]) if row["gil_ns"] is not None else None
         delay = row["run_delay_ns"] / row["seen_ns"] if row["seen_ns"] else None
         waits.extend(share for share in (gil, delay) if share is not None)
@@ -80,13 +80,13 @@ def regime(
     kind, why = _with_loops(kind, why, loops)
     full = max((_full(alibi) for alibi in alibis), default=None)
     if full is not None and kind != "CPU-bound":
-        told = f"the host's processors were at their limit for {full:.0%} of the storm"
+        reason = f"the host's processors were at their limit for {full:.0%} of the storm"
         if full >= FULL:
-            kind, why = "CPU-bound", told
+            kind, why = "CPU-bound", reason
         elif full >= LITTLE:
-            kind, why = "mixed", f"{told}; {why}"
+            kind, why = "mixed", f"{reason}; {why}"
         elif kind == "not known":
-            kind, why = "blocked", told
+            kind, why = "blocked", reason
     return Regime(kind, busiest, cores, waiting, why, full)
 
 
@@ -97,10 +97,10 @@ def _full(alibi: Alibi) -> float:
 def _with_loops(kind: Kind, why: str, loops: float) -> tuple[Kind, str]:
     if not loops or kind == "CPU-bound":
         return kind, why
-    told = f"the busiest event loop or hub ran something for {loops:.0%} of the storm, one at a time as in the replay"
+    reason = f"the busiest event loop or hub ran something for {loops:.0%} of the storm, one at a time as in the replay"
     if kind == "not known":
-        return ("blocked" if loops < IDLE else "mixed"), told
-    return kind, f"{told}; {why}"
+        return ("blocked" if loops < IDLE else "mixed"), reason
+    return kind, f"{reason}; {why}"
 
 
 def _judge(
@@ -122,14 +122,14 @@ def _judge(
             " of them at a time would be slower than predicted (contend trace --cpu-times --run-delay records it)"
         )
     if busiest is None:
-        told = f"jobs and workers waited {waiting:.1%} of their time for the interpreter's lock"
+        reason = f"jobs and workers waited {waiting:.1%} of their time for the interpreter's lock"
         return ("blocked" if waiting is not None and waiting < LITTLE else "mixed"), (
-            f"{told}; CPU time is not on record"
+            f"{reason}; CPU time is not on record"
         )
-    told = f"the busiest process computed for {busiest:.0%} of the storm"
+    reason = f"the busiest process computed for {busiest:.0%} of the storm"
     if busiest < IDLE and (waiting is None or waiting < LITTLE):
-        return "blocked", told
-    return "mixed", f"{told}: what runs at the same time may be slower than predicted"
+        return "blocked", reason
+    return "mixed", f"{reason}: what runs at the same time may be slower than predicted"
 
 
 def processors_of(boot_ns: int) -> int | None:

@@ -37,12 +37,12 @@ class Edit:
 
     @property
     def other(self) -> Edit:
-        """At the other extreme of what a call may cost, where that is not known."""
+        """The same edit at the other extreme of a call's cost, where that is not known."""
         return replace(self, kind="coalesce_other") if self.kind == "coalesce" else self
 
     @property
     def native(self) -> NativeEdit:
-        """As the native code has it."""
+        """The edit as the native module takes it."""
         return self.kind, self.name, self.number
 
 
@@ -57,21 +57,21 @@ class Source:
 def open_storms(
     paths: Sequence[str | Path], jobs: Sequence[str] = (), cell: str | None = None
 ) -> list[Source]:
-    """The storms of traces (each a file or a directory of one storm) and of runs (each trial with traces one).
+    """Open the storms of traces (each a file or a directory of one storm) and of runs (each trial with traces one).
 
     Raises BadInput where there is none, where no job is in one, or where a run has several cells and none is chosen.
     """
-    found = [place for path in paths for place in _trace_paths(Path(path), cell)]
-    return [Source(str(place), Storm([str(place)], list(jobs))) for place in found]
+    traces = [trace for path in paths for trace in _trace_paths(Path(path), cell)]
+    return [Source(str(trace), Storm([str(trace)], list(jobs))) for trace in traces]
 
 
 def cells_of(path: str | Path) -> list[str]:
-    """The cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
+    """Cells of a run whose trials have traces, in the order of their first trials; none of a trace."""
     if is_trace(Path(path)):
         return []
     cells = _cells(Path(path))
     traced = (
-        place.name for place in sorted((Path(path) / "traces").glob("*")) if is_trace_of(Path(path), place)
+        trace.name for trace in sorted((Path(path) / "traces").glob("*")) if is_trace_of(Path(path), trace)
     )
     return list(dict.fromkeys(cells[name] for name in traced if name in cells))
 
@@ -79,19 +79,19 @@ def cells_of(path: str | Path) -> list[str]:
 def _trace_paths(path: Path, cell: str | None) -> list[Path]:
     if is_trace(path):
         return [path]
-    trials = [place for place in sorted((path / "traces").glob("*")) if is_trace_of(path, place)]
+    trials = [trace for trace in sorted((path / "traces").glob("*")) if is_trace_of(path, trace)]
     if not trials:
         missing = (
             "no such file or directory" if not path.exists() else "neither a trace nor a run with traces"
         )
         raise BadInput(f"{path}: {missing}", hint="contend trace -o DIRECTORY -- COMMAND… records one")
     cells = _cells(path)
-    of = {place: cells.get(place.name, "") for place in trials}
+    of = {trace: cells.get(trace.name, "") for trace in trials}
     known = sorted(set(of.values()))
     if cell is not None:
         if cell not in known:
             raise BadInput(f"{path} has no cell '{cell}'", hint=suggest(cell, known))
-        return [place for place in trials if of[place] == cell]
+        return [trace for trace in trials if of[trace] == cell]
     if len(known) > 1:
         raise BadInput(
             f"{path} has traces of {len(known)} cells: what differs on purpose is no repetition",
@@ -107,14 +107,14 @@ def _cells(path: Path) -> dict[str, str]:
 
 
 def names(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Names that edits can use, over all storms: `locks`, `pools`, `spans`."""
-    found: dict[str, dict[str, None]] = {"locks": {}, "pools": {}, "spans": {}}
+    """Names that edits can use, over all storms, by kind: `locks`, `pools`, `spans`."""
+    by_kind: dict[str, dict[str, None]] = {"locks": {}, "pools": {}, "spans": {}}
     for source in sources:
         parts = source.storm.parts()
-        found["locks"].update(dict.fromkeys(row["name"] for row in parts["locks"]))
-        found["pools"].update(dict.fromkeys(row["name"] for row in parts["pools"]))
-        found["spans"].update(dict.fromkeys(row[0] for row in parts["spans"]))
-    return {kind: sorted(known) for kind, known in found.items()}
+        by_kind["locks"].update(dict.fromkeys(row["name"] for row in parts["locks"]))
+        by_kind["pools"].update(dict.fromkeys(row["name"] for row in parts["pools"]))
+        by_kind["spans"].update(dict.fromkeys(row[0] for row in parts["spans"]))
+    return {kind: sorted(known) for kind, known in by_kind.items()}
 
 
 _NAMES = {
@@ -127,7 +127,7 @@ _NAMES = {
 
 
 def check(edits: Iterable[Edit], sources: Sequence[Source]) -> None:
-    """Every name is one of the storms'; raises BadInput with the nearest one else."""
+    """Check that every edit's name is in a storm; raises BadInput with the nearest name."""
     known = names(sources)
     for edit in edits:
         if edit.kind not in _NAMES:
@@ -139,7 +139,7 @@ def check(edits: Iterable[Edit], sources: Sequence[Source]) -> None:
 
 
 def listing(sources: Sequence[Source]) -> dict[str, Any]:
-    """Locks, pools and spans of the first storm, with what is known of each."""
+    """List the locks, pools and spans of the first storm, with what is known of each."""
     storm = sources[0].storm
     parts, recorded = storm.parts(), storm.recorded()
     locks: dict[tuple[str, str], dict[str, Any]] = {}

@@ -41,7 +41,7 @@ class Times(Shape):
 
     @classmethod
     def of(cls, outcome: Mapping[str, Any]) -> Times:
-        """Make times of `begin_ns` and `end_ns` as the native code gives them."""
+        """Make times of `begin_ns` and `end_ns`, as the native module gives them."""
         begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
         if not len(begin):
             return cls(0, 0, 0, 0)
@@ -88,7 +88,7 @@ def predicted_times(by_key: Mapping[str, Predicted]) -> PredictedTimes:
 def predict(
     storms: Sequence[Sequence[Times]], level: float = LEVEL, error: float = 0.0
 ) -> dict[str, Predicted]:
-    """For a storm to come, by key of Times, from the draws of each recorded storm.
+    """Predict the times of the next storm, by key of Times, from the draws of each recorded storm.
 
     A prediction interval over whole storms: the storms' spread (their mean is known from as many), and the spread over
     the orders in which jobs of one storm may come; and `error`, by which part of itself a replay is off, root mean

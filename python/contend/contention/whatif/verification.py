@@ -100,7 +100,7 @@ class Verification(Shape):
 
 
 def stored(path: Path) -> dict[str, Any]:
-    """A prediction that `contend whatif -o FILE` kept."""
+    """Read a prediction that `contend whatif -o FILE` kept."""
     hint = "contend whatif TRACE… EDITS -o FILE writes one"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -120,7 +120,7 @@ def stored(path: Path) -> dict[str, Any]:
 
 
 def verify(prediction: Mapping[str, Any], after: Sequence[Source]) -> Verification:
-    """Compare with the storms that were recorded after the change."""
+    """Compare a prediction with the storms that were recorded after the change."""
     measured = [Times.of(source.storm.recorded()) for source in after]
     return verify_times(prediction, tuple(source.path for source in after), measured)
 
@@ -128,7 +128,7 @@ def verify(prediction: Mapping[str, Any], after: Sequence[Source]) -> Verificati
 def verify_times(
     prediction: Mapping[str, Any], sources: tuple[str, ...], measured: Sequence[Times]
 ) -> Verification:
-    """Compare with what storms took. `sources`: where these are from."""
+    """Compare a prediction with what storms took. `sources`: the names of their files."""
     compared = tuple(
         Compared(
             key,
@@ -148,11 +148,11 @@ def _verdict(
 ) -> tuple[bool | None, str | None, str]:
     if not prediction["gate"]["passed"]:
         return None, f"the prediction was refused: {prediction['gate']['reason']}", ""
-    found = [one.inside for one in compared if one.key in JUDGED]
-    if None in found:
+    inside = [one.inside for one in compared if one.key in JUDGED]
+    if None in inside:
         return (
             None,
             "the prediction has no interval",
             f"predict from {LEAST_STORMS} or more storms of one kind, and verify that",
         )
-    return all(found), None, ""
+    return all(inside), None, ""

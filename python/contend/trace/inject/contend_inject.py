@@ -36,7 +36,7 @@ def load(root: str) -> None:
 
 
 def start_thread(function: Callable[..., object], *arguments: object) -> None:
-    """A thread of the operating system, also where the program has greenlets for threads."""
+    """Start a thread of the operating system, also where the program has greenlets for threads."""
     threads: Any = _thread
     if not isinstance(threads.start_new_thread, BuiltinFunctionType):
         import _imp
@@ -46,26 +46,26 @@ def start_thread(function: Callable[..., object], *arguments: object) -> None:
     threads.start_new_thread(function, arguments)
 
 
-def say(place: str, told: Mapping[str, object]) -> None:
-    """Tell `contend trace --pid` in its file, whole or not at all."""
-    target = os.path.join(place, "status.json")  # noqa: PTH118
+def say(directory: str, message: Mapping[str, object]) -> None:
+    """Write a message for `contend trace --pid` into its file, whole or not at all."""
+    target = os.path.join(directory, "status.json")  # noqa: PTH118
     with open(target + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123
-        json.dump(told, file)
+        json.dump(message, file)
     os.replace(target + ".part", target)  # noqa: PTH105
 
 
-def attach(place: str, root: str, main: bool) -> None:
+def attach(directory: str, root: str, main: bool) -> None:
     """Record until contend lets go. Runs in a thread of its own; `main`: the main thread has started it.
 
-    `place` is a directory of `contend trace --pid`, with a FIFO called ticket. Who takes it records: a call that comes
+    `directory` is made by `contend trace --pid`, with a FIFO called ticket. Who takes it records: a call that comes
     too late finds none. While contend is there it holds the other end open, so that its end, however it comes, is the
     end of the recording too.
     """
     if not main and "threading" not in sys.modules:
         # The thread that imports it first is taken for the main thread (up to 3.12).
-        say(place, {"state": "main"})
+        say(directory, {"state": "main"})
         return
-    control = _take(place)
+    control = _take(directory)
     if control is None:
         return
     known = "contend.trace" in sys.modules
@@ -75,20 +75,20 @@ def attach(place: str, root: str, main: bool) -> None:
             from contend.trace import attached
         except BaseException as error:
             raise RuntimeError(f"contend cannot be loaded there: {type(error).__name__}: {error}") from error
-        attached.record(place, control, known, say=say, start_thread=start_thread)
+        attached.record(directory, control, known, say=say, start_thread=start_thread)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not see it
         with contextlib.suppress(OSError):  # nobody is there to be told
-            say(place, {"state": "failed", "error": str(error), "hint": getattr(error, "hint", "")})
+            say(directory, {"state": "failed", "error": str(error), "hint": getattr(error, "hint", "")})
     finally:
         with contextlib.suppress(OSError):  # the program has closed all its files
             os.close(control)
 
 
-def _take(place: str) -> int | None:
+def _take(directory: str) -> int | None:
     """The FIFO, opened, if nobody else took it and contend holds its other end."""
-    mine = os.path.join(place, "control")  # noqa: PTH118
+    mine = os.path.join(directory, "control")  # noqa: PTH118
     try:
-        os.rename(os.path.join(place, "ticket"), mine)  # noqa: PTH104, PTH118
+        os.rename(os.path.join(directory, "ticket"), mine)  # noqa: PTH104, PTH118
         control = os.open(mine, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None

@@ -18,7 +18,7 @@ def _begin() -> None:
 
 def _program_own() -> None:
     """Run what Python would have imported in this file's place."""
-    ours = sys.modules["sitecustomize"]
+    own = sys.modules["sitecustomize"]
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
     sys.path_importer_cache.pop(here, None)
@@ -30,7 +30,7 @@ def _program_own() -> None:
         if error.name != "sitecustomize":
             raise
     finally:
-        sys.modules.setdefault("sitecustomize", ours)
+        sys.modules.setdefault("sitecustomize", own)
 
 
 if "CONTEND_TRACE" in os.environ and "CONTEND_TRACE_PACKAGE" in os.environ:

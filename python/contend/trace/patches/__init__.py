@@ -41,13 +41,14 @@ _FROM_THE_BEGINNING = (
 )
 
 
-def use_digests(asked: Mapping[str, Any]) -> None:
-    """Digest arguments of calls by the recording's key; or none, if it was asked for none."""
-    trace_digest_key(bytes.fromhex(asked["key"]) if asked["digests"] else None)
+def use_digests(options: Mapping[str, Any]) -> None:
+    """Digest arguments of calls by the recording's key, or switch digests off."""
+    trace_digest_key(bytes.fromhex(options["key"]) if options["digests"] else None)
 
 
 def apply(*, running: bool = False) -> None:
-    """All of them, now or as soon as their library is imported; `running`: the program has begun without us."""
+    """Patch all libraries, now or as soon as each is imported; `running`: the program began before contend was
+    there."""
     when: Callable[[str, Hook], None] = _when_unused if running else when_imported
     if not running:
         locks.follow_monkey_patches()

@@ -49,8 +49,8 @@ def _name(pool: Any) -> None:
         # Only the first work starts a worker, which then keeps the queue.
         if site is None or type(queue) is not queues.Queue or pool._workers or queue.qsize():
             return
-        told = getattr(pool, "name", None)
-        name = told if isinstance(told, str) and told else f"{type(pool).__name__} ({site})"
+        given = getattr(pool, "name", None)
+        name = given if isinstance(given, str) and given else f"{type(pool).__name__} ({site})"
         pool._work_queue = queues.Queue(name=name)
 
 

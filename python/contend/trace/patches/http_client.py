@@ -15,41 +15,41 @@ from contend.trace.patches.http_names import flow as known_by
 from contend.trace.patches.http_names import requested, requested_whole
 
 # A library above http.client has a span open that tells of the request.
-_told: ContextVar[bool] = ContextVar("contend_http_told", default=False)
+_inside: ContextVar[bool] = ContextVar("contend_http_told", default=False)
 
 
 def _request(
-    name: str, asked: tuple[Any, ...], body: object, call: Callable[..., Any], *args: Any, **options: Any
+    name: str, to_digest: tuple[Any, ...], body: object, call: Callable[..., Any], *args: Any, **options: Any
 ) -> Any:
     """A call that is one request, `requested` by method and address, from its connection to the answer's head or more."""
-    told = {"sent_bytes": len(body)} if isinstance(body, (bytes, bytearray, str)) else {}
-    told |= _digest(*asked, body)
-    before = _told.set(True)
+    attributes = {"sent_bytes": len(body)} if isinstance(body, (bytes, bytearray, str)) else {}
+    attributes |= _digest(*to_digest, body)
+    before = _inside.set(True)
     try:
-        with Span(name, kind="remote", **told) as span:
+        with Span(name, kind="remote", **attributes) as span:
             response = call(*args, **options)
             span.end(**_answer(response))
             return response
     finally:
-        _told.reset(before)
+        _inside.reset(before)
 
 
-def _digest(*asked: object) -> dict[str, int]:
-    digest = trace_digest(*asked)
+def _digest(*parts: object) -> dict[str, int]:
+    digest = trace_digest(*parts)
     return {} if digest is None else {"arguments": digest}
 
 
 def _answer(response: Any) -> dict[str, int]:
     """Status, and how much follows where the head says so."""
-    told = {}
+    attributes = {}
     status = getattr(response, "status", None) or getattr(response, "status_code", None)
     if isinstance(status, int):
-        told["status"] = status
+        attributes["status"] = status
     headers = getattr(response, "headers", None)
     size = headers.get("Content-Length") if headers is not None else None
     if isinstance(size, str) and size.isascii() and size.isdigit():
-        told["received_bytes"] = int(size)
-    return told
+        attributes["received_bytes"] = int(size)
+    return attributes
 
 
 def patch_urllib3(module: ModuleType) -> None:
@@ -105,8 +105,8 @@ def patch_urllib(module: ModuleType) -> None:
         if not trace_on():
             return original(self, http_class, req, **options)
         name = f"HTTP {requested_whole(req.get_method(), req.full_url)}"
-        asked_for = (req.get_method(), req.full_url)
-        return _request(name, asked_for, req.data, original, self, http_class, req, **options)
+        method_and_url = (req.get_method(), req.full_url)
+        return _request(name, method_and_url, req.data, original, self, http_class, req, **options)
 
     handler.do_open = do_open
 
@@ -116,11 +116,11 @@ def patch_standard(module: ModuleType) -> None:
     connection = module.HTTPConnection
     ask, send, answer = connection.putrequest, connection.send, connection.getresponse
     # In the class, for those that nobody has asked yet: see sql.patch_pool.
-    connection._contend_asked, connection._contend_unsent = None, False
+    connection._contend_request, connection._contend_unsent = None, False
 
     @functools.wraps(ask)
     def putrequest(self: Any, method: str, url: str, *args: Any, **options: Any) -> Any:
-        self._contend_asked = (method, url)
+        self._contend_request = (method, url)
         self._contend_unsent = True
         return ask(self, method, url, *args, **options)
 
@@ -135,12 +135,12 @@ def patch_standard(module: ModuleType) -> None:
 
     @functools.wraps(answer)
     def getresponse(self: Any, *args: Any, **options: Any) -> Any:
-        told = self._contend_asked
-        if told is None or _told.get() or not trace_on():
+        request = self._contend_request
+        if request is None or _inside.get() or not trace_on():
             return answer(self, *args, **options)
         # A body went out before, in parts: of a request that may have one it is not known.
-        same = _digest(*told) if told[0] in ("GET", "HEAD") else {}
-        with Span(requested(told[0], self.host, self.port, told[1]), kind="remote", **same) as span:
+        same = _digest(*request) if request[0] in ("GET", "HEAD") else {}
+        with Span(requested(request[0], self.host, self.port, request[1]), kind="remote", **same) as span:
             response = answer(self, *args, **options)
             span.end(**_answer(response))
             return response

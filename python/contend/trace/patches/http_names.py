@@ -17,7 +17,7 @@ known: dict[tuple[object, object], str] = {}
 
 
 def folded(path: str) -> str:
-    """A path with * where an id, a token or a number is.
+    """A path with * in place of ids, tokens and numbers.
 
     >>> folded("/v2.1/servers/6a0f3c1e-0c1b-4b62-b1ce-2f8a33a1c2d4/os-volume_attachments?x=secret")
     '/v2.1/servers/*/os-volume_attachments'
@@ -61,7 +61,7 @@ def requested(method: object, host: object, port: object, url: object) -> str:
 
 
 def requested_whole(method: object, url: object) -> str:
-    """Method, host and path.
+    """Name of a request by method, host and path of a whole URL.
 
     >>> requested_whole("GET", "http://me:secret@db.example:8080/items/3?key=secret")
     'GET db.example:8080/items/*'

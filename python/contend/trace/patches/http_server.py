@@ -140,8 +140,8 @@ def _handler(
     handle: Callable[..., Any], *, method: Way, path: Way, client: Way, port: Way, status: Way
 ) -> Callable[..., Any]:
     """Each way leads from an argument of `handle`, 0 its object."""
-    told = (known, served, method, path, client, port, status)
-    return functools.update_wrapper(trace_wrap(handle, "", _HANDLER, told), handle)
+    context = (known, served, method, path, client, port, status)
+    return functools.update_wrapper(trace_wrap(handle, "", _HANDLER, context), handle)
 
 
 def _port(socket: Any) -> int | None:
@@ -168,11 +168,11 @@ def patch_eventlet(module: ModuleType) -> None:
     def on_record(self: Any) -> Any:
         if not trace_on():
             return handle(self)
-        application, said = self.application, [None]
+        application, statuses = self.application, [None]
 
         def listening(environ: Any, start_response: Any) -> Any:
             def start(status: Any, *args: Any, **options: Any) -> Any:
-                said[0] = status
+                statuses[0] = status
                 return start_response(status, *args, **options)
 
             return application(environ, start)
@@ -183,7 +183,7 @@ def patch_eventlet(module: ModuleType) -> None:
             method, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
             with _request(method, path, self.client_address, environ.get("SERVER_PORT")) as begun:
                 result = handle(self)
-                begun.end(said[0])
+                begun.end(statuses[0])
                 return result
         finally:
             self.application = application

@@ -40,11 +40,11 @@ def _calls(
         if not trace_on():
             return original(*args, **options)
         domain = _domain(args[0], name_of) if args and name_of is not None else None
-        told: dict[str, Any] = {} if domain is None else {"domain": domain}
+        attributes: dict[str, Any] = {} if domain is None else {"domain": domain}
         digest = trace_digest(domain or _connection(args), args[1:], options)
         if digest is not None:
-            told["arguments"] = digest
-        with Span(title, kind="remote", **told):
+            attributes["arguments"] = digest
+        with Span(title, kind="remote", **attributes):
             return original(*args, **options)
 
     return call
@@ -53,8 +53,8 @@ def _calls(
 def _connection(args: tuple[Any, ...]) -> object:
     """A connection is what its address says as long as it is there; other handles say nothing of what they are of."""
     if args and type(args[0]).__name__ == "PyCapsule":
-        said = repr(args[0])
-        return said if '"virConnectPtr"' in said else args[0]
+        text = repr(args[0])
+        return text if '"virConnectPtr"' in text else args[0]
     return args[0] if args else None
 
 
@@ -62,5 +62,5 @@ def _domain(handle: object, name_of: Callable[[Any], Any]) -> str | None:
     """The name in a handle of a domain. The C module takes any handle for what it expects: ask which one it is."""
     if type(handle).__name__ != "PyCapsule" or '"virDomainPtr"' not in repr(handle):
         return None
-    found = name_of(handle)
-    return found if isinstance(found, str) else None
+    name = name_of(handle)
+    return name if isinstance(name, str) else None

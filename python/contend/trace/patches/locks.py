@@ -27,23 +27,23 @@ def patch_queue(queue: ModuleType) -> None:
         _replace(queue, name, getattr(queues, name))
 
 
-def _replace(module: ModuleType, name: str, ours: Any) -> None:
-    _replaced[module.__name__, name] = (module, getattr(module, name), ours)
-    setattr(module, name, ours)
+def _replace(module: ModuleType, name: str, own: Any) -> None:
+    _replaced[module.__name__, name] = (module, getattr(module, name), own)
+    setattr(module, name, own)
 
 
 def step_back() -> None:
     """Put the standard library's own back, for a monkey patch to find."""
-    for (_, name), (module, original, ours) in _replaced.items():
-        if getattr(module, name) is ours:
+    for (_, name), (module, original, own) in _replaced.items():
+        if getattr(module, name) is own:
             setattr(module, name, original)
 
 
 def go_on() -> None:
     """Take back what the monkey patch has left alone, but for locks that would not be green then."""
-    for (_, name), (module, original, ours) in _replaced.items():
+    for (_, name), (module, original, own) in _replaced.items():
         if getattr(module, name) is original and not (greens.active() and name in _LOCKS):
-            setattr(module, name, ours)
+            setattr(module, name, own)
 
 
 def follow_monkey_patches() -> None:

@@ -21,7 +21,7 @@ _made: ContextVar[list[int] | None] = ContextVar("contend_rpc_made", default=Non
 
 
 def patch_client(module: Any) -> None:
-    """Calls and casts by method, topic and exchange."""
+    """Trace calls and casts, by method, topic and exchange."""
     context = getattr(module, "_BaseCallContext", None) or module._CallContext
     context.call = _asks(context.call, "call")
     context.cast = _asks(context.cast, "cast")
@@ -46,17 +46,17 @@ def _asks(original: Callable[..., Any], what: str) -> Callable[..., Any]:
         if not trace_on():
             return original(self, ctxt, method, **options)
         target = self.target
-        told = {
+        attributes = {
             key: str(value)
             for key in ("topic", "exchange", "server")
             if (value := getattr(target, key, None)) is not None
         }
         if getattr(target, "fanout", None):
-            told["fanout"] = "True"
+            attributes["fanout"] = "True"
         made: list[int] = []
         before = _made.set(made)
         try:
-            with Span(f"rpc {what} {method}", kind="remote", **told) as span:
+            with Span(f"rpc {what} {method}", kind="remote", **attributes) as span:
                 result = original(self, ctxt, method, **options)
                 span.end(**({"arguments": made[0]} if made else {}))
                 return result
@@ -77,8 +77,8 @@ def patch_server(module: Any) -> None:
             return original(self, incoming)
         message = incoming[0]
         unique = getattr(message, "unique_id", None)
-        told = {} if unique is None else {"message": str(unique)}
-        with Span(f"rpc serve {message.message.get('method')}", topic=str(self._target.topic), **told):
+        attributes = {} if unique is None else {"message": str(unique)}
+        with Span(f"rpc serve {message.message.get('method')}", topic=str(self._target.topic), **attributes):
             if unique is not None:
                 flow.received("rpc", str(unique))
             return original(self, incoming)
@@ -87,7 +87,7 @@ def patch_server(module: Any) -> None:
 
 
 def patch_message_ids(module: Any) -> None:
-    """Every message gets its id when it is about to be sent."""
+    """Give every message an id when it is about to be sent."""
     original = module._add_unique_id
 
     @functools.wraps(original)
@@ -101,7 +101,7 @@ def patch_message_ids(module: Any) -> None:
 
 
 def patch_driver(module: Any) -> None:
-    """Replies: where they are sent, waited for and received."""
+    """Trace replies: where they are sent, waited for and received."""
     message, waiter = module.AMQPIncomingMessage, module.ReplyWaiter
     message._send_reply = _spanned(message._send_reply, "rpc send reply")
     waiter.wait = _spanned(waiter.wait, "rpc wait for the reply")
@@ -127,7 +127,7 @@ def _spanned(original: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def patch_envelope(module: Any) -> None:
-    """The first serialisation: the message as JSON, which becomes a text in the envelope."""
+    """Trace the first serialisation: the message as JSON, which becomes a text in the envelope."""
     write, read = module.serialize_msg, module.deserialize_msg
 
     @functools.wraps(write)
@@ -151,7 +151,7 @@ def _size(envelope: Any) -> dict[str, int]:
 
 
 def patch_kombu_sends(module: Any) -> None:
-    """The second: the envelope as JSON."""
+    """Trace the second serialisation: the envelope as JSON."""
     original = module.dumps
 
     @functools.wraps(original)
@@ -167,13 +167,13 @@ def patch_kombu_sends(module: Any) -> None:
 
 
 def patch_kombu_receives(module: Any) -> None:
-    """And back."""
+    """Trace parsing of a received envelope."""
     original = module.loads
 
     @functools.wraps(original)
     def loads(data: Any, *args: Any, **options: Any) -> Any:
-        told = {"bytes": len(data)} if isinstance(data, (str, bytes)) else {}
-        with Span("rpc deserialise envelope", **told):
+        attributes = {"bytes": len(data)} if isinstance(data, (str, bytes)) else {}
+        with Span("rpc deserialise envelope", **attributes):
             return original(data, *args, **options)
 
     module.loads = loads

@@ -38,6 +38,6 @@ _HOOKS: dict[str, Hook] = {
 
 
 def apply(when: Callable[[str, Hook], None] = when_imported) -> None:
-    """All of them, now or as soon as their library is imported, by `when`."""
+    """Patch all of these services' libraries, now or as soon as each is imported, by `when`."""
     for name, hook in _HOOKS.items():
         when(name, hook)

@@ -36,7 +36,7 @@ _INSERT = re.compile(r"((?:INSERT|REPLACE)\s[^(]*)\([^()]{41,}\)", re.IGNORECASE
 
 
 def without_values(statement: str, dialect: str = "") -> str:
-    """Numbers, strings and parameters as ?, lists of them as one; comments left out.
+    """A statement with numbers, strings and parameters as ?, lists of them as one; comments left out.
 
     Text in double quotes is a name, but may be a string in MySQL and SQLite: there it stays where only names can be.
 
@@ -45,15 +45,15 @@ def without_values(statement: str, dialect: str = "") -> str:
     """
     names_in_quotes = dialect not in ("", "mariadb", "mysql", "sqlite")
 
-    def put(found: re.Match[str]) -> str:
-        if found["value"] is not None:
+    def put(match: re.Match[str]) -> str:
+        if match["value"] is not None:
             return "?"
-        if found["quoted"] is not None:
-            before, after = statement[max(0, found.start() - 16) : found.start()], statement[found.end() :]
+        if match["quoted"] is not None:
+            before, after = statement[max(0, match.start() - 16) : match.start()], statement[match.end() :]
             if names_in_quotes or after.startswith(".") or _NAMED_BEFORE.search(before):
-                return found[0]
+                return match[0]
             return "?"
-        return " " if found[0].startswith(("--", "/*")) else found[0]
+        return " " if match[0].startswith(("--", "/*")) else match[0]
 
     unclear = _UNCLEAR.search(statement)
     if unclear:
@@ -67,7 +67,7 @@ def without_values(statement: str, dialect: str = "") -> str:
 
 
 def title(text: str) -> str:
-    """Title of such a text: long lists of columns as …, and no longer than a line.
+    """The name of a statement's span: long lists of columns as …, and no longer than a line.
 
     >>> title("SELECT " + ", ".join(f"t.column_{n}" for n in range(20)) + " FROM t WHERE t.id = ?")
     'SELECT … FROM t WHERE t.id = ?'
@@ -85,9 +85,9 @@ def title(text: str) -> str:
 def _end_of_columns(text: str, start: int) -> int:
     """Where the FROM is that is in no parentheses; the start if there is none."""
     depth = 0
-    for found in _FROM.finditer(text, start):
-        if found[0] in "()":
-            depth += 1 if found[0] == "(" else -1
+    for match in _FROM.finditer(text, start):
+        if match[0] in "()":
+            depth += 1 if match[0] == "(" else -1
         elif depth == 0:
-            return found.start()
+            return match.start()
     return start

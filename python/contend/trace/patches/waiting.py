@@ -23,27 +23,27 @@ def queue_waits(queue: Any) -> Waits:
 
 
 def waits_of(thing: Any) -> Waits | None:
-    """None for what was made without, or by a class that keeps nothing, and while nothing is recorded."""
+    """The waits on record of an object; None where it has none, and while nothing is recorded."""
     waits = getattr(thing, ATTRIBUTE, None)
     return waits if isinstance(waits, Waits) and waits.on() else None
 
 
 def let_go(thing: Any, times: int = 1) -> None:
-    """It is about to be released: also while nothing is recorded, so that nobody is said to hold it later."""
+    """Note that an object is about to be released, also while nothing is recorded: nobody holds it after that."""
     waits = getattr(thing, ATTRIBUTE, None)
     if isinstance(waits, Waits):
         waits.released(times)
 
 
 def held_by(thing: Any, track: int) -> None:
-    """Whoever waits for it from now on waits for that track, 0 for nobody known."""
+    """Note that those who wait for an object from now on wait for that track, 0 for nobody known."""
     waits = getattr(thing, ATTRIBUTE, None)
     if isinstance(waits, Waits):
         waits.hold(track)
 
 
 def made(owner: Any, waits: Callable[[Any], Waits | None]) -> None:
-    """Have each new object of that class carry what `waits` gives for it."""
+    """Make each new object of a class carry what `waits` gives for it."""
     original = owner.__init__
 
     @functools.wraps(original)
@@ -70,7 +70,7 @@ def method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def releases(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that releases what it is of."""
+    """Wrap a method that releases its object."""
 
     def release(self: Any, /, *args: Any, **options: Any) -> Any:
         let_go(self)
@@ -80,7 +80,7 @@ def releases(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def counted(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that moves an item, with the length after it."""
+    """Wrap a method that moves an item; the length after it is recorded."""
 
     def move(self: Any, /, *args: Any, **options: Any) -> Any:
         result = original(self, *args, **options)
@@ -93,7 +93,7 @@ def counted(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def passing(owner: Any, name: str, waits_now: Callable[..., bool]) -> None:
-    """A method that waits for something that is not held afterwards, where `waits_now(self, *args)` says so."""
+    """Wrap a method that waits for something that is not held afterwards, where `waits_now(self, *args)` says so."""
 
     @method(owner, name)
     def _replace(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +114,8 @@ def passing(owner: Any, name: str, waits_now: Callable[..., bool]) -> None:
 
 
 def name_of(function: Any) -> str:
-    """As people know it: of a partial, a bound context or a chunk of `map` the function inside."""
+    """The name of a callable as people know it: of a partial, a bound context or a chunk of `map` the function
+    inside."""
     inner = function
     for _ in range(4):
         if not isinstance(inner, functools.partial):

@@ -61,7 +61,7 @@ def run(
 
 def shares(summary: TraceSummary, ends_s: float) -> dict[str, Any]:
     """Shares of serialising in both ends' trace. ends_s: CPU seconds of a call. Counts every call served, the first too."""
-    if lost := summary.told.get("lost", 0):
+    if lost := summary.counts.get("lost", 0):
         raise HostFailed(f"the trace lost {lost} events", hint="is the disk full?")
     spans = {span.name: span for span in summary.spans}
     calls = sum(span.count for name, span in spans.items() if name.startswith(_SERVED))

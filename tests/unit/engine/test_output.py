@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contend.engine.said import last_words
+from contend.engine.output import last_words
 from contend.errors import BadInput, HostFailed
 from contend.workloads.generators.verbs import failed
 

@@ -1,7 +1,7 @@
-"""The alibi of one party beside that of the host: was it its own threads, a quota, memory or the disk that held it up.
+"""The alibi of a group of processes beside the host's: its own threads, a quota, memory or the disk held it up.
 
-The judges are those of the host, on the party's rows. What is only known of a cgroup (stalls for memory and for disk
-requests) is the party's where what was done in that cgroup was its own.
+The judges are those of the host, on the group's rows. What is only known of a cgroup (stalls for memory and for disk
+requests) is the group's where what was done in that cgroup was its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contend.contention.alibi.verdict import Alibi
 from contend.units import NS_PER_S
 
 
-def judge_party(
+def judge_group(
     name: str,
     host: Recording,
     own: Recording,
@@ -32,9 +32,9 @@ def judge_party(
     end_ns: int,
     quotas: Sequence[Mapping[str, Any]] = (),
 ) -> Alibi | None:
-    """The verdict on a party in [start_ns, end_ns) of CLOCK_MONOTONIC; None where it did nothing then.
+    """Judge what held up a group of processes in [start_ns, end_ns) of CLOCK_MONOTONIC; None where it did nothing then.
 
-    name: for the text, as "the command". host: of which `own` (scope.read_group) holds the party's rows. "idle": nothing
+    name: for the text, as "the command". host: of which `own` (scope.read_group) holds the group's rows. "idle": nothing
     of the hardware held it up. A "cpu" here says that its tasks waited for one, a "disk" that they waited for requests;
     whether those were at their limit is the host's verdict.
 
@@ -54,19 +54,21 @@ def judge_party(
     throttling, throttled = judge_throttling(own, grid)
     if quotas and not throttling.tracks:
         throttling, throttled = _known_throttling(quotas, grid, (end_ns - start_ns) / NS_PER_S)
-    found = [throttling, _cpu(own, grid, used, throttled), _stalls(host.between(start, end), own, grid)]
+    judgements = [throttling, _cpu(own, grid, used, throttled), _stalls(host.between(start, end), own, grid)]
     seen = cores(host.between(start, end), grid)
     if seen is not None:
         # Interrupts are nobody's.
-        found.append(judge_threads(replace(seen, interrupts=np.zeros_like(seen.busy)), own, grid, throttled))
-    return replace(verdict_of(found, grid), scope=name)
+        judgements.append(
+            judge_threads(replace(seen, interrupts=np.zeros_like(seen.busy)), own, grid, throttled)
+        )
+    return replace(verdict_of(judgements, grid), scope=name)
 
 
 def _known_throttling(
     quotas: Sequence[Mapping[str, Any]], grid: Grid, seconds: float
 ) -> tuple[Judged, Floats]:
     """As `judge_throttling`, of what is known of the whole phase."""
-    found, most = Judged(), np.zeros(grid.bins)
+    judged, most = Judged(), np.zeros(grid.bins)
     for quota in quotas:
         kept = np.full(grid.bins, float(quota["throttled_s"]) / seconds)
         waited = np.minimum(kept, 1.0)
@@ -75,8 +77,8 @@ def _known_throttling(
         most = np.maximum(most, waited)
         measure = Measure("CPU time it was kept from, CPUs", kept, "CPUs", "table trials, quotas")
         subject = f"cgroup {quota['group']}"
-        found.tracks.append(Track("throttling", subject, np.ones(grid.bins, dtype=bool), waited, (measure,)))
-    return found, most
+        judged.tracks.append(Track("throttling", subject, np.ones(grid.bins, dtype=bool), waited, (measure,)))
+    return judged, most
 
 
 def _cpu(own: Recording, grid: Grid, used: Floats, throttled: Floats) -> Judged:
@@ -93,24 +95,24 @@ def _cpu(own: Recording, grid: Grid, used: Floats, throttled: Floats) -> Judged:
         Measure("of its time wanted on a CPU it waited", part, "fraction", "table process_use, run_delay_ns"),
         Measure("its tasks waiting, mean", delay, "tasks", "table process_use, run_delay_ns"),
     )
-    found = Judged(notes=[f"it used {float(np.average(used, weights=grid.widths)):.2f} CPUs"])
+    judged = Judged(notes=[f"it used {float(np.average(used, weights=grid.widths)):.2f} CPUs"])
     if saturated.any():
-        found.tracks.append(Track("cpu", "its tasks waited for one", saturated, part, measures))
-    return found
+        judged.tracks.append(Track("cpu", "its tasks waited for one", saturated, part, measures))
+    return judged
 
 
 def _stalls(host: Recording, own: Recording, grid: Grid) -> Judged:
     """Its tasks stood still for memory or disk requests, by the pressure of the cgroups that are its own."""
-    found, table, share = Judged(), own.get("cgroups"), own.tables["own"]
+    judged, table, share = Judged(), own.get("cgroups"), own.tables["own"]
     # The root's pressure is the host's.
     alone = (share["share"] >= limits.OWN) & (share["cgroup"] != "/")
     if share["cpu_ns"][~alone].sum() > (1 - limits.OWN) * share["cpu_ns"].sum():
-        _without_pressure(host, grid, found)
-        return found
+        _without_pressure(host, grid, judged)
+        return judged
     mine = set(share["cgroup"][alone])
     if table is None or "psi_io_some_ns" not in table:
-        _without_pressure(host, grid, found)
-        return found
+        _without_pressure(host, grid, judged)
+        return judged
     for cgroup, rows in by_key(table["cgroup"]):
         if str(cgroup) not in mine:
             continue
@@ -122,7 +124,7 @@ def _stalls(host: Recording, own: Recording, grid: Grid) -> Judged:
         short = waits["memory"] >= limits.MEMORY_STALL
         if short.any():
             why = short_group(str(cgroup), group, grid, short)
-            found.tracks.append(Track("memory", why.subject, short, waits["memory"], why.measures))
+            judged.tracks.append(Track("memory", why.subject, short, waits["memory"], why.measures))
         # The kernel counts pages that come back as waits for both; where memory is short they are memory's.
         disk = np.where(short, np.maximum(waits["io"] - waits["memory"], 0), waits["io"])
         waiting = disk >= limits.IO_WAIT
@@ -131,12 +133,12 @@ def _stalls(host: Recording, own: Recording, grid: Grid) -> Judged:
                 "time in which some task of it waited for I/O", waits["io"], "fraction",
                 "table cgroup_use, psi_io_some_ns",
             )  # fmt: skip
-            found.tracks.append(Track("disk", f"cgroup {cgroup}", waiting, disk, (measure,)))
-    return found
+            judged.tracks.append(Track("disk", f"cgroup {cgroup}", waiting, disk, (measure,)))
+    return judged
 
 
-def _without_pressure(host: Recording, grid: Grid, found: Judged) -> None:
-    """Some task of the party waits at most as long as some task of the host does."""
+def _without_pressure(host: Recording, grid: Grid, judged: Judged) -> None:
+    """Some task of the group waits at most as long as some task of the host does."""
     table = host.get("host") or {}
     for what, column, least in (
         ("memory", "psi_memory_some_ns", limits.MEMORY_STALL),
@@ -146,5 +148,5 @@ def _without_pressure(host: Recording, grid: Grid, found: Judged) -> None:
             waits = np.nan_to_num(grid.grown(table["t_ns"], table[column]) / grid.widths)
             if np.average(waits >= least, weights=grid.widths) < limits.MAIN_SHARE:
                 continue
-        found.blind = True
-        found.unknown.append(f"its waits for {what}: it had no cgroup of its own")
+        judged.blind = True
+        judged.unknown.append(f"its waits for {what}: it had no cgroup of its own")

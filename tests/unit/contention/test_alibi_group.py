@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 from contend.contention.alibi.cells import cell_alibis
-from contend.contention.alibi.party import judge_party
+from contend.contention.alibi.group import judge_group
 from contend.contention.alibi.recording import Recording
 from contend.contention.alibi.scope import VICTIM, Groups, Scope, Tree, read_group, victims
 from contend.contention.alibi.verdict import Alibi, CellAlibi
-from contend.contention.alibi.words import party_line
+from contend.contention.alibi.words import workload_line
 from contend.text.shape import schema
 from support.alibi_series import Host, Thread
 
@@ -26,7 +26,7 @@ def told(host: Host, place: Path, scope: Scope = MINE, parents: dict[int, int] |
     own = read_group(place, scope)
     if own is None:
         return None
-    found = judge_party("the command", Recording.of_directory(place), own, *host.span(START, END))
+    found = judge_group("the command", Recording.of_directory(place), own, *host.span(START, END))
     assert found is not None
     jsonschema.validate(found.to_json(), schema(Alibi))
     return found
@@ -96,7 +96,7 @@ def test_a_quota_that_the_probe_did_not_see_is_known_of_the_trial(tmp_path: Path
         ([{**quota, "throttled_s": 6.0}], "throttling"),
     ):
         (cell,) = cell_alibis([{**row, "quotas": quotas}], recording, own)
-        assert cell.party_verdict == verdict, quotas
+        assert cell.workload_verdict == verdict, quotas
 
 
 def test_a_neighbours_quota_is_not_its_own(tmp_path: Path) -> None:
@@ -170,11 +170,11 @@ def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
     }
     whole = Recording.of_directory(tmp_path)
     (cell,) = cell_alibis([row], whole, read_group(tmp_path, VICTIM))
-    assert (cell.verdict, cell.party_verdict, cell.party_agreeing) == ("thread", "idle", 1)
-    assert party_line(cell) == "not held up by the hardware, in 1 of 1 trials"
+    assert (cell.verdict, cell.workload_verdict, cell.workload_agreeing) == ("thread", "idle", 1)
+    assert workload_line(cell) == "not held up by the hardware, in 1 of 1 trials"
     jsonschema.validate(cell.to_json(), schema(CellAlibi))
     (alone,) = cell_alibis([row], whole, read_group(tmp_path, Groups("nobody")))
-    assert (alone.party_verdict, party_line(alone)) == ("", "")
+    assert (alone.workload_verdict, workload_line(alone)) == ("", "")
 
 
 def test_the_measured_party_in_a_group_that_an_engine_chose(tmp_path: Path) -> None:
@@ -196,6 +196,6 @@ def test_the_measured_party_in_a_group_that_an_engine_chose(tmp_path: Path) -> N
     }
     whole = Recording.of_directory(tmp_path)
     (before,) = cell_alibis([row], whole, read_group(tmp_path, VICTIM))
-    assert before.party_verdict == "idle"
+    assert before.workload_verdict == "idle"
     (cell,) = cell_alibis([row], whole, read_group(tmp_path, victims([row])))
-    assert cell.party_verdict == "thread" and "ffmpeg" in cell.party_text
+    assert cell.workload_verdict == "thread" and "ffmpeg" in cell.workload_text

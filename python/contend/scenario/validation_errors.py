@@ -40,7 +40,7 @@ def describe_all(
     error: ValidationError,
     advise: Callable[[YamlFile, Loc], str] | None,
 ) -> list[tuple[int, str, str]]:
-    """(line, message, hint) of every mistake, by line; the branches of one union are one mistake."""
+    """Describe every error as (line, message, hint), by line; the branches of one union are one error."""
     grouped: dict[Loc, list[Mapping[str, Any]]] = {}
     for item in error.errors(include_url=False)[:MOST]:
         cause = item.get("ctx", {}).get("error")
@@ -50,7 +50,7 @@ def describe_all(
         if item["type"] == "missing":
             grouped.setdefault(loc, []).append(item)
         else:
-            grouped.setdefault(file.found(loc), []).append(item)
+            grouped.setdefault(file.nearest_known(loc), []).append(item)
     unknown = [loc for loc, items in grouped.items() if items[0]["type"] == "extra_forbidden"]
     misspelt = {
         loc
@@ -66,7 +66,7 @@ def describe_all(
         for loc, items in grouped.items()
         if not _follows(loc, items, grouped) and loc not in misspelt
     ]
-    return sorted(result, key=lambda mistake: mistake[0])
+    return sorted(result, key=lambda problem: problem[0])
 
 
 def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:
@@ -82,7 +82,7 @@ def _describe(
     items: list[Mapping[str, Any]],
     advise: Callable[[YamlFile, Loc], str] | None,
 ) -> tuple[str, str]:
-    """Message and hint of the mistakes at one place."""
+    """Message and hint of the errors at one location."""
     first = items[0]
     kind = first["type"]
     if kind == "missing":
@@ -146,10 +146,10 @@ def _below(annotation: Any, part: str | int) -> list[Any]:
 
 
 def _at(model: type[BaseModel], loc: Loc) -> list[Any]:
-    found: list[Any] = [model]
+    annotations: list[Any] = [model]
     for part in loc:
-        found = [below for annotation in found for below in _below(annotation, part)]
-    return [candidate for annotation in found for candidate in _models(annotation)]
+        annotations = [below for annotation in annotations for below in _below(annotation, part)]
+    return [candidate for annotation in annotations for candidate in _models(annotation)]
 
 
 def _keys(model: type[BaseModel], loc: Loc) -> list[str]:

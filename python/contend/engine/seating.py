@@ -1,8 +1,8 @@
-"""The parties of a trial in their places: each workload's host, its inputs, its commands.
+"""Seats of a trial's workloads: the host, the inputs and the commands of each.
 
-One party keeps one host for the whole run (a cgroup, a container), so a trial starts processes and nothing
-else. A victim and a neighbour that are the same workload are two parties with two hosts and two sets of inputs; where
-a study compares places, every place is one host, and what runs there takes turns.
+A participant keeps one host for the whole run (a cgroup, a container), so a trial starts processes and nothing
+else. A victim and a neighbour of the same workload are two participants with two hosts and two sets of inputs;
+where a study compares platforms, each of them is one host, and what runs there takes turns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from contend import names
-from contend.engine.said import last_words, refusal, shown
+from contend.engine.output import last_words, refusal, shown
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.platforms import standing
 from contend.platforms.base import (
@@ -50,7 +50,7 @@ FETCH_TIMEOUT_S = 3600.0  # it may build what it has downloaded
 
 @dataclass
 class Seat:
-    """One party in its place. `load` is where its load generator runs, when it is a server."""
+    """One participant on its host. `load` is where its load generator runs, when it is a server."""
 
     participant: CellWorkload
     role: Role
@@ -74,7 +74,7 @@ class Seat:
         return self.participant.instance.commands(values)
 
 
-class Parties:
+class Seating:
     """Makes and keeps the seats of a run; closes them all. Knows nothing of trials' results."""
 
     def __init__(
@@ -110,17 +110,17 @@ class Parties:
         self._again: dict[str, Host] = {}  # and what was made in their stead
         self.limits: dict[str, str] = {}  # of the hosts' control groups, by file, as each was made
 
-    def seat(self, party: CellWorkload, role: Role) -> Seat:
-        """The party's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
-        known = self._seats.get((role, party.label))
+    def seat(self, participant: CellWorkload, role: Role) -> Seat:
+        """The participant's seat, made and its inputs prepared on first use. Raises CannotHonour, TrialFailed."""
+        known = self._seats.get((role, participant.label))
         if known is None:
-            return self._make(party, role)
+            return self._make(participant, role)
         known.host = self._standing(known.host, self._kind_of(known))
         known.load = None if known.load is None else self._standing(known.load, "bare")
         return known
 
     def groups(self) -> set[str]:
-        """The cgroups of what the run has started: its own, and those that engines gave its containers."""
+        """Cgroups of everything the run has started: its own, and those that engines gave its containers."""
         hosts = [
             host for seat in list(self._seats.values()) for host in (seat.host, seat.load) if host is not None
         ]
@@ -128,7 +128,7 @@ class Parties:
         return own | {f"/{names.run_group(self._run.id)}"}
 
     def left_running(self) -> list[Host]:
-        """Where what a preparation has started goes on between trials, and may serve other parties too."""
+        """Hosts where processes of a preparation go on between trials, and may serve other participants too."""
         seats = [seat for seat in self._seats.values() if seat.participant.instance.workload.finish]
         return [
             self._again.get(name, seat.host)
@@ -137,7 +137,7 @@ class Parties:
         ]
 
     def stand_down(self) -> None:
-        """Close what stands on the host's CPUs, which are about to change; each is made anew when its seat is asked for.
+        """Close everything on the host's CPUs, which are about to change; each seat is made again on its next use.
 
         What was prepared is kept. Guests stay. Every one is tried; the first error is raised.
         """
@@ -197,7 +197,7 @@ class Parties:
         if errors:
             raise errors[0]
 
-    def __enter__(self) -> Parties:
+    def __enter__(self) -> Seating:
         return self
 
     def __exit__(
@@ -211,17 +211,17 @@ class Parties:
                 raise
             error.add_note(f"nor {later.message}")
 
-    def _make(self, party: CellWorkload, role: Role) -> Seat:
-        if kin := self._groups.get((role, party.group)):
-            return self._beside_kin(party, role, kin)
-        workload = party.instance.workload
-        name = safe_name(f"{role}-{party.group or party.label}").lower()
+    def _make(self, participant: CellWorkload, role: Role) -> Seat:
+        if kin := self._groups.get((role, participant.group)):
+            return self._beside_kin(participant, role, kin)
+        workload = participant.instance.workload
+        name = safe_name(f"{role}-{participant.group or participant.label}").lower()
         while any(seat.name == name for seat in self._seats.values()):
             name += "x"  # two labels that differ only in what a file name cannot hold
-        network = self._networks.pair(name) if party.instance.network == "pair" else None
+        network = self._networks.pair(name) if participant.instance.network == "pair" else None
         # One port for the whole run: files written once may name it.
         port = free_port() if workload.serve is not None else 0
-        host = self._host(party, role, name, network, port)
+        host = self._host(participant, role, name, network, port)
         if port and host.spec.ports:  # of a place, whose servers take turns
             port = host.spec.ports[0]
         load = None
@@ -230,56 +230,64 @@ class Parties:
                 HostSpec(
                     f"{name}-load",
                     "load",
-                    self._load_cpus(party, role),
+                    self._load_cpus(participant, role),
                     netns=network.client_ns if network else None,
                     directory=self._run.path,
                 )
             )
-        of = self._placement.all if party.platform is None else self._hosts[party.platform.host].ids
+        of = (
+            self._placement.all
+            if participant.platform is None
+            else self._hosts[participant.platform.host].ids
+        )
         shown = host.spec.cpu_list if host.spec.cpu_list is not None else of
         seconds = self._seconds if self._seconds is not None else workload.trial / 1e9
-        sized = party.platform is not None and party.platform.threads == "size"
+        sized = participant.platform is not None and participant.platform.threads == "size"
         values: dict[str, object] = {
             "seconds": f"{seconds:g}",
-            "cpus": party.platform.size.whole_cpus if party.platform is not None and sized else len(shown),
+            "cpus": participant.platform.size.whole_cpus
+            if participant.platform is not None and sized
+            else len(shown),
             "cpu_list": ",".join(str(c) for c in shown),
             "address": network.server_address if network else "127.0.0.1",
             "native": NATIVE,
             "cache": downloads(),
             "port": port,
         }
-        work, made = self._work(party, role, name, values)
+        work, made = self._work(participant, role, name, values)
         seat = Seat(
-            party, role, name, host, load, work, shown, network, {**values, "work": work}, shared=made
+            participant, role, name, host, load, work, shown, network, {**values, "work": work}, shared=made
         )
         # Before its inputs are made: what a preparation that fails half-way has started is to end, too.
-        self._seats[role, party.label] = seat
-        if party.group:
-            self._groups[role, party.group] = seat
-        if data := self._data.get((role, party.group)):
+        self._seats[role, participant.label] = seat
+        if participant.group:
+            self._groups[role, participant.group] = seat
+        if data := self._data.get((role, participant.group)):
             (work / "data").symlink_to(data)
         if not made:
             self._write_files(seat)
         return seat
 
-    def _beside_kin(self, party: CellWorkload, role: Role, kin: Seat) -> Seat:
+    def _beside_kin(self, participant: CellWorkload, role: Role, kin: Seat) -> Seat:
         """A seat on the host and in the directory of another of its group, whose inputs are its own too."""
-        seat = replace(kin, participant=party, shared=True)
-        self._seats[role, party.label] = seat
+        seat = replace(kin, participant=participant, shared=True)
+        self._seats[role, participant.label] = seat
         return seat
 
-    def _host(self, party: CellWorkload, role: Role, name: str, network: NetPair | None, port: int) -> Host:
-        """A host of the party's own; one of its place where it has one: all that run there take turns."""
-        place = party.platform
-        if place is not None and network is None and (known := self._placed.get((role, place))):
-            return self._standing(known, place.kind)
+    def _host(
+        self, participant: CellWorkload, role: Role, name: str, network: NetPair | None, port: int
+    ) -> Host:
+        """A host of the participant's own; that of its platform where it has one: all that run there take turns."""
+        platform = participant.platform
+        if platform is not None and network is None and (known := self._placed.get((role, platform))):
+            return self._standing(known, platform.kind)
         cpus = self._placement.victim if role == "victim" else self._placement.neighbours
-        limit = self._limit if role == "victim" and self._limit else party.limit
+        limit = self._limit if role == "victim" and self._limit else participant.limit
         # A neighbour sits on the bare host whatever the victim's platform is: it is another tenant.
         kind = self._kind if role == "victim" else "bare"
-        if place is not None:
-            kind, limit, cpus = place.kind, place.limit, self._cpus_of(place)
-            name = safe_name(f"{role}-{place.label}").lower() if network is None else name
+        if platform is not None:
+            kind, limit, cpus = platform.kind, platform.limit, self._cpus_of(platform)
+            name = safe_name(f"{role}-{platform.label}").lower() if network is None else name
             port = port or free_port()  # of those that are to run there, some may be servers
         spec = HostSpec(
             name=name,
@@ -291,37 +299,37 @@ class Parties:
             ports=(port,) if port else (),
         )
         host = self._prepare(kind, spec)
-        if place is not None and network is None:
-            self._placed[role, place] = host
+        if platform is not None and network is None:
+            self._placed[role, platform] = host
         return host
 
-    def _cpus_of(self, place: PlatformSetting) -> tuple[int, ...] | None:
+    def _cpus_of(self, platform: PlatformSetting) -> tuple[int, ...] | None:
         """Its set of CPUs; None for no set, and for the whole host where that is bare: nothing is to be treated there."""
-        of = self._hosts[place.host]
-        if place.cpus_wanted is None or (place.kind == "bare" and place.cpus_wanted == len(of.cpus)):
-            return of.ids if place.host_by == "confined" else None
-        return place.cpus(of)
+        of = self._hosts[platform.host]
+        if platform.cpus_wanted is None or (platform.kind == "bare" and platform.cpus_wanted == len(of.cpus)):
+            return of.ids if platform.host_by == "confined" else None
+        return platform.cpus(of)
 
-    def _load_cpus(self, party: CellWorkload, role: Role) -> tuple[int, ...] | None:
+    def _load_cpus(self, participant: CellWorkload, role: Role) -> tuple[int, ...] | None:
         """Beside the measured party; the same for all platforms of a size: those that a set of CPUs leaves, if any.
 
         Beside a set that is spread those that this one leaves, which are as many.
         """
-        if party.platform is None:
+        if participant.platform is None:
             return self._placement.load if role == "victim" else self._placement.neighbours
-        of = self._hosts[party.platform.host]
-        taken = party.platform.cpus(of)
+        of = self._hosts[participant.platform.host]
+        taken = participant.platform.cpus(of)
         left = tuple(cpu for cpu in of.ids if cpu not in taken)
-        return left or (of.ids if party.platform.host_by == "confined" else None)
+        return left or (of.ids if participant.platform.host_by == "confined" else None)
 
     def _work(
-        self, party: CellWorkload, role: Role, name: str, values: dict[str, object]
+        self, participant: CellWorkload, role: Role, name: str, values: dict[str, object]
     ) -> tuple[Path, bool]:
         """Its directory, and whether its inputs are there: places that would make the same ones share them."""
-        key: object = (role, party.label)
-        if party.platform is not None:
-            apart = party.platform if party.platform.kind in self._own_files else None
-            key = apart, party.instance.inputs({**values, "work": "WORK", "out": "WORK", "seed": 0})
+        key: object = (role, participant.label)
+        if participant.platform is not None:
+            apart = participant.platform if participant.platform.kind in self._own_files else None
+            key = apart, participant.instance.inputs({**values, "work": "WORK", "out": "WORK", "seed": 0})
         if key in self._inputs:
             return self._inputs[key], True
         work = self._inputs[key] = self._run.work / name
@@ -366,8 +374,8 @@ class Parties:
             exit_ = host.run(command).wait(timeout_s)
             if users_own and isinstance(host, Releases):
                 host.release()
-            if exit_.code == BadInput.exit_code and (said := refusal(command.stderr)):
-                raise said
+            if exit_.code == BadInput.exit_code and (error := refusal(command.stderr)):
+                raise error
             if exit_.code != 0:
                 doing = {"fetch": "getting what is needed for", "prepare": "preparing"}.get(what, "finishing")
                 raise TrialFailed(
@@ -377,7 +385,7 @@ class Parties:
 
 
 def downloads() -> Path:
-    """Where what workloads download is kept between runs: `$XDG_CACHE_HOME/contend/workloads`."""
+    """The folder of workloads' downloads, kept between runs: `$XDG_CACHE_HOME/contend/workloads`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "contend" / "workloads"
 
 
@@ -390,7 +398,7 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 
 def wait_ready(seat: Seat, process: Process, out: Path, stderr: Path) -> None:
-    """Return when the seat's server serves. Raises TrialFailed when it ends first or takes too long."""
+    """Wait until the seat's server serves. Raises TrialFailed when it ends first or takes too long."""
     serve, what = seat.participant.instance.workload.serve, seat.participant.label
     timeout_s = serve.ready.timeout / 1e9 if serve else 0.0
     port, file = seat.participant.instance.ready({**seat.values, "out": out, "seed": 0})
@@ -415,7 +423,7 @@ def clear(directory: Path) -> None:
 
 
 def add_exits(exits: list[Exit]) -> Exit:
-    """Several commands run one after the other, as one."""
+    """Add up the exits of commands that ran one after the other."""
     return Exit(
         code=next((e.code for e in exits if e.code), 0),
         wall_ns=sum(e.wall_ns for e in exits),

@@ -1,4 +1,4 @@
-"""The last words of a program that failed: for a hint, or as the error itself where it is one of contend's own."""
+"""Output of a program that failed, for an error message: its last line, or the error of one of contend's own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from contend.text.masking import mask, mask_argv
 
 
 def refusal(errors: Path) -> BadInput | None:
-    """The error that a generator of contend's prints about its input; None if it is no such."""
-    told = re.search(r"^error: (.+)\n  hint: (.+)$", mask(tail(errors)), re.MULTILINE)
-    return BadInput(told[1], hint=told[2]) if told else None
+    """The error that one of contend's generators printed about its input; None if it printed none."""
+    match = re.search(r"^error: (.+)\n  hint: (.+)$", mask(tail(errors)), re.MULTILINE)
+    return BadInput(match[1], hint=match[2]) if match else None
 
 
 def last_words(*paths: Path) -> str:
-    """The last line that a tool wrote, for a hint; of a generator of contend's its error with what helps."""
+    """The last line that a tool wrote, for a hint; for contend's generators, the error with its hint."""
     for path in paths:
         lines = [line for line in mask(tail(path)).splitlines() if line.strip()]
         if len(lines) > 1 and lines[-1].startswith("  hint: ") and lines[-2].startswith("error: "):
@@ -39,7 +39,7 @@ def tail(path: Path, size: int = 4096) -> str:
 
 
 def shown(argv: Sequence[str], most: int = 120) -> str:
-    """A command for an error: its secrets masked, and cut.
+    """A command for an error message: secrets masked, cut to `most` characters.
 
     >>> shown(("psql", "--password", "hunter2"))
     'psql --password ***'
