@@ -16,8 +16,8 @@ import click
 
 from contend import cli
 from contend.advice.document import AdviceDocument
-from contend.analysis.between import Comparison
 from contend.analysis.schema import analysis_schema
+from contend.analysis.two_runs import Comparison
 from contend.cli.serve_ import Listening
 from contend.cli.stats_ import Treated
 from contend.contention.alibi.verdict import Alibi

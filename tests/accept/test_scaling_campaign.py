@@ -120,7 +120,7 @@ def regressed(directory: Path, truths: Sequence[Truth]) -> dict[str, Any]:
     from contend.contention.whatif.storms import Edit, open_storms
 
     (source, *_) = open_storms([directory / "32-0"])
-    (told, *_) = source.storm.run([Edit("coalesce", "call update", 8).asked], 1)["costs"]
+    (told, *_) = source.storm.run([Edit("coalesce", "call update", 8).native], 1)["costs"]
     items = np.array([items for _, items, _ in truths[0].served], dtype=float)
     took = np.array([ns for *_, ns in truths[0].served], dtype=float)
     each, fixed = np.polyfit(items, took, 1)

@@ -16,7 +16,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state directory and a place for claims that no other test sees."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(claims, "home", lambda: tmp_path / "claims")
-    monkeypatch.setattr(claims, "_places", lambda: {tmp_path / "claims"})
+    monkeypatch.setattr(claims, "_directories", lambda: {tmp_path / "claims"})
 
 
 def own(directory: Path) -> Path:

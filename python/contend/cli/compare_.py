@@ -35,8 +35,8 @@ def command(
     Two runs are two times, so the interval is widened by what at least 5 unchanged runs of the scenario varied
     by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
     """
-    from contend.analysis.between import compare_runs, verdict
-    from contend.analysis.between_words import changed_cells, headline, notes
+    from contend.analysis.two_runs import compare_runs, verdict
+    from contend.analysis.two_runs_words import changed_cells, headline, notes
     from contend.store.directory import RunDirectory
 
     limit = parse_fraction(fail_above) if fail_above is not None else None

@@ -17,8 +17,8 @@ from typing import Any
 
 import duckdb
 
-from contend.analysis.between import UNREADABLE
 from contend.analysis.comparisons import tabulate
+from contend.analysis.two_runs import UNREADABLE
 from contend.serve import files, kept, reading
 from contend.serve.files import Fingerprint
 from contend.serve.reading import FOREIGN, RUN, RUNNING, Entry

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from contend.analysis.between import UNREADABLE, compare_runs
-from contend.analysis.between_words import changed_cells, notes
+from contend.analysis.two_runs import UNREADABLE, compare_runs
+from contend.analysis.two_runs_words import changed_cells, notes
 from contend.errors import BadInput, ContendError
 from contend.report.html import environment, resource, script_json
 from contend.report.theme import stylesheet

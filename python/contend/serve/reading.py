@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contend.analysis.between import MEASURED
+from contend.analysis.two_runs import MEASURED
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml

@@ -183,7 +183,7 @@ def test_it_can_be_read(browser: Browser, server: Server, tmp_path: Path, width:
 
 
 def test_the_token_is_taken_once(browser: Browser, server: Server) -> None:
-    place = Path(server.pages.place)
+    place = Path(server.pages.folder)
     with served(place, "0123456789abcdefghij") as guarded:
         context = browser.new_context()
         page = context.new_page()

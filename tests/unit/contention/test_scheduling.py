@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from contend.contention.scheduling import CellSchedule, cell_schedules
+from contend.document import Layout
 from contend.probes.base import Coded
 from contend.probes.series import SeriesWriter
 from contend.report.schedule_plots import schedule_plots
@@ -145,6 +146,8 @@ def test_a_quantile_is_within_a_bucket_of_the_truth() -> None:
 
 
 class _Analysis:
+    layout = Layout()
+
     def __init__(self, schedules: tuple[CellSchedule, ...], planned: Mapping[str, PlannedCell]) -> None:
         self.schedules, self.planned = schedules, planned
 

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from contend import cli
-from contend.analysis.between import Comparison, compare_runs
 from contend.analysis.schema import analysis_schema
+from contend.analysis.two_runs import Comparison, compare_runs
 from contend.imports.read import read_files
 from contend.imports.write import write_run
 from contend.store.directory import RunDirectory

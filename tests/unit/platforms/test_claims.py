@@ -29,7 +29,7 @@ def claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where claims are in these tests, which know of none but their own."""
     place = tmp_path / "claims"
     monkeypatch.setattr(claims, "home", lambda: place)
-    monkeypatch.setattr(claims, "_places", lambda: {place})
+    monkeypatch.setattr(claims, "_directories", lambda: {place})
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return place
 

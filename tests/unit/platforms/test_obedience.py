@@ -315,7 +315,7 @@ def test_claims_of_hostile_users_are_told_and_the_rest_is_cleaned(
     for path in (hostile, *hostile.iterdir()):
         os.chown(path, NOBODY, -1, follow_symlinks=False)
     places = {tmp_path / "claims", hostile, tmp_path / "contend-runs-7"}
-    monkeypatch.setattr(claims, "_places", lambda: places)
+    monkeypatch.setattr(claims, "_directories", lambda: places)
     report = destroy.destroy_all(REMOVERS)
     assert [item.name for item in report.removed] == [str(run / "work")]
     assert report.problems == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contend.analysis.between import Change, Comparison
+from contend.analysis.two_runs import Change, Comparison
 from contend.units import format_ratio, format_value
 
 NAMING = ("victim", "neighbour", "variant")  # factors that name a cell

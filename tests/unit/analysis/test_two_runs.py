@@ -10,8 +10,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.analysis.between import Comparison, compare_runs, verdict
-from contend.analysis.between_words import notes
+from contend.analysis.two_runs import Comparison, compare_runs, verdict
+from contend.analysis.two_runs_words import notes
 from contend.errors import BadInput
 from contend.store.directory import RunDirectory
 from contend.text.shape import schema
