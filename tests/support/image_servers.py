@@ -160,7 +160,8 @@ class Fetch:
 
     def left(self) -> list[str]:
         """Names of what lies there."""
-        return sorted(path.name for path in self.place.iterdir())
+        # openstacksdk has its plug-ins found by stevedore, which remembers them in the home directory's .cache.
+        return sorted(path.name for path in self.place.iterdir() if path.name != ".cache")
 
     def part(self, name: str = "image.raw") -> Path:
         return self.place / f".{name}.part"

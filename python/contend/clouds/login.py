@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from contend.clouds import config_files
 from contend.clouds.access import VERSIONS, Access
+from contend.clouds.http import READ_S
 from contend.errors import BadInput, CannotHonour, HostFailed, UnknownName, suggest
 from contend.text.printable import short
 
@@ -87,6 +88,8 @@ def login(cloud: str, config: str = "", services: Sequence[str] = SERVICES) -> A
     logging.getLogger("keystoneauth").addHandler(logging.NullHandler())
     try:
         session = region.get_session()
+        session.timeout = session.timeout or READ_S
+        _check_keystone(session)
         access = session.auth.get_access(session)
         endpoints = {service: _endpoint(region, session, service) for service in services}
     except exceptions.ClientException as error:
@@ -105,6 +108,18 @@ def login(cloud: str, config: str = "", services: Sequence[str] = SERVICES) -> A
         certificate=(certificate, None) if isinstance(certificate, str) else certificate,
         catalogue=_all_urls(access.service_catalog.catalog if access.has_service_catalog() else ()),
     )
+
+
+def _check_keystone(session: Any) -> None:
+    """Raise HostFailed where keystone's address wants a login before it says how to log in.
+
+    keystoneauth 5 waits for its own lock then, for ever.
+    """
+    url = getattr(session.auth, "auth_url", None)
+    if url and session.get(url, authenticated=False, raise_exc=False).status_code == 401:
+        raise HostFailed(
+            f"{url} answers 401 before a login: it is no keystone", hint="is auth_url of clouds.yaml right?"
+        )
 
 
 def speaks_https(cloud: str, service: str) -> bool:

@@ -45,6 +45,10 @@ class Cloud:
                 if right
                 else _json(401, {})
             )
+        if path.rstrip("/") == "/v3":
+            return _json(
+                200, {"version": {"id": "v3.14", "status": "stable", "links": [_self(f"{self.url}/v3/")]}}
+            )
         if b"X-Auth-Token: secret-token" not in head:
             return _json(401, {})
         parts = urlsplit(path)
@@ -71,6 +75,10 @@ class Cloud:
             "project": {"id": "p"},
             "catalog": [{"type": "image", "name": "glance", "endpoints": [endpoint]}],
         }
+
+
+def _self(url: str) -> dict[str, str]:
+    return {"rel": "self", "href": url}
 
 
 def _image(id_: str, name: str, **more: Any) -> dict[str, Any]:
@@ -134,3 +142,9 @@ def test_an_image_of_another_size_is_refused(cloud: Cloud, fetch: Fetch) -> None
     cloud.images[0]["size"] = 5
     fetch("debian 13", "--cloud", "mine", "-o", "x").error(1, "102400 bytes, not 5")
     assert "x" not in fetch.left()
+
+
+def test_what_asks_for_a_login_first_is_no_keystone(cloud: Cloud, fetch: Fetch) -> None:
+    cloud.url += "/elsewhere"
+    cloud.describe()
+    fetch("debian 13", "--cloud", "mine").error(1, "answers 401 before a login", "auth_url")

@@ -144,7 +144,7 @@ def test_two_runs_at_once_share_no_name_and_destroy_knows_them_all() -> None:
     # 3 of the frame, 1 client and 4 servers of each pair, in each of 3 beds.
     assert [len(of) for of in names] == [3 * (3 + 5 * layouts.MOST_PAIRS)] * 2
     assert not names[0] & names[1]
-    pattern = network._OURS  # the one by which strays are found
+    pattern = network._OWN_NAME  # the one by which strays are found
     assert all(pattern.fullmatch(name) for of in names for name in of)
     # Not those of a run's network pairs.
     assert not [name for of in names for name in of if re.search(r"-[0-9]+[sc]$", name)]
