@@ -8,9 +8,8 @@ from results.files import Data
 from results.words import table
 
 
-def body(d: dict[str, Data]) -> str:
+def body(document: Data) -> str:
     """Medians, and ratios with their intervals."""
-    document = d["start-up"]
     medians = {name: statistics.median(of["cpu_s"]) * 1e3 for name, of in document["figures"].items()}
     rows = []
     for name in document["figures"]:
