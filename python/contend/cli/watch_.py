@@ -147,8 +147,9 @@ def command(
         report = _report(watch.watched, about, environment)
         if openmetrics is not None:
             write(openmetrics, exporter.render(watch.watched, None))
-        _finish(report, run, as_json)
-    return 0 if report.alert is None else report.alert.exit_code
+        code = 0 if report.alert is None else report.alert.exit_code
+        _finish(report, run, as_json, code)
+    return code
 
 
 def report_again(run: RunDirectory, as_json: bool) -> None:
@@ -211,7 +212,7 @@ def _shower(as_json: bool, keep: Callable[[str], bool]) -> Shower:
     return Lines(lambda line: print(line, file=stream, flush=True), keep)
 
 
-def _finish(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
+def _finish(report: WatchReport, run: RunDirectory | None, as_json: bool, code: int = 0) -> None:
     """The page, and the answer even where that cannot be written."""
     failed = None
     try:
@@ -219,18 +220,17 @@ def _finish(report: WatchReport, run: RunDirectory | None, as_json: bool) -> Non
             _write_page(report, run)
     except HostFailed as error:
         failed = error
-    _tell(report, run, as_json)
+    _tell(report, run, as_json, code)
     if failed is not None:
         raise failed
 
 
-def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool) -> None:
+def _tell(report: WatchReport, run: RunDirectory | None, as_json: bool, code: int) -> None:
     """On stdout: the document, or the summary for people."""
     from contend.report.watch_document import document
     from contend.report.watch_words import answer
 
     if as_json:
-        code = 0 if report.alert is None else report.alert.exit_code
         print_answer(answer(report), document(report), code=code)
         return
     from contend.report.watch_terminal import summary

@@ -116,7 +116,8 @@ def _check_keystone(session: Any) -> None:
     keystoneauth 5 waits for its own lock then, for ever.
     """
     url = getattr(session.auth, "auth_url", None)
-    if url and session.get(url, authenticated=False, raise_exc=False).status_code == 401:
+    asking = {"authenticated": False, "raise_exc": False, "headers": {"Connection": "close"}}
+    if url and session.get(url, **asking).status_code == 401:
         raise HostFailed(
             f"{url} answers 401 before a login: it is no keystone", hint="is auth_url of clouds.yaml right?"
         )

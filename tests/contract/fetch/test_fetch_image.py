@@ -88,7 +88,7 @@ def _image(id_: str, name: str, **more: Any) -> dict[str, Any]:
 
 def _json(status: int, told: object, *headers: str) -> bytes:
     content = json.dumps(told).encode()
-    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(content)}", *headers, "", ""]
+    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(content)}", "Connection: close", *headers, "", ""]
     return "\r\n".join(lines).encode() + content
 
 
