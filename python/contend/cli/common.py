@@ -220,7 +220,7 @@ def print_answer(headline: str, data: Any, *, code: int = 0) -> None:
 
 
 def headline(analysis: Analysis) -> str:
-    """The answer of a run, or that there is none."""
+    """A run's answer; where it has none, its question and that there is no answer."""
     return analysis.answer or f"{analysis.title or analysis.study}: no answer"
 
 
@@ -235,7 +235,7 @@ def verb() -> str:
 
 
 def _ending(outcome: Outcome, analysis: Analysis) -> tuple[int, str]:
-    """The exit code of a run, and what is said of one that is not 0."""
+    """The exit code of a run, and the message on stderr where that is not 0."""
     if outcome.guard:
         hint = "lighten the neighbours, or allow more: `guard` in the scenario"
         return ThresholdCrossed.exit_code, f"stopped by the guard: {outcome.guard}\n  hint: {hint}"

@@ -86,10 +86,14 @@ def headline(report: Report) -> str:
     """Sum up what was removed, what could not be, and what was left alone."""
     alone = len(report.live) + len(report.others) + len(report.left)
     parts = [
-        *([f"removed {len(report.removed)} things"] if report.removed else []),
+        *(
+            [f"removed {len(report.removed)} thing{'s' * (len(report.removed) != 1)}"]
+            if report.removed
+            else []
+        ),
         *([f"could not remove {len(report.failed)}"] if report.failed else []),
         *([f"left {alone} alone"] if alone else []),
-        *([f"{len(report.problems)} problems"] if report.problems else []),
+        *([f"{len(report.problems)} problem{'s' * (len(report.problems) != 1)}"] if report.problems else []),
     ]
     return ", ".join(parts) or "nothing was left behind"
 
