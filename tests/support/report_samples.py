@@ -20,7 +20,7 @@ from contend.document import Analysis, CellResult, Control, Design, Layout, Leve
 from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate, verdict_of
-from contend.studies.base import study
+from contend.studies.registry import study
 from support.planned import planned_of_rows
 from support.report_series import write_series
 

@@ -20,8 +20,8 @@ from contend.store.cells import PlannedCell
 from contend.store.compact import medians as of_evidence
 from contend.store.compact import readings
 from contend.store.directory import Row
-from contend.studies.base import study_of
 from contend.studies.model import Scenario
+from contend.studies.registry import study_of
 
 
 @dataclass

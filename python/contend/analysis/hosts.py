@@ -30,8 +30,8 @@ from contend.store.directory import PLAN_FILE, Row, RunDirectory
 from contend.store.host_record import Done
 from contend.store.hosts import done, folder_of, missing, states_of_hosts
 from contend.store.trial_rows import wrong_row
-from contend.studies.base import study_of
 from contend.studies.model import OnHosts, Scenario
+from contend.studies.registry import study_of
 from contend.text.masking import mask
 from contend.units import format_ratio
 

@@ -16,9 +16,10 @@ from contend.store.cells import planned_cells
 from contend.store.directory import Row, RunDirectory
 from contend.store.old_labels import flag_kind
 from contend.store.rows import latest
-from contend.studies.base import OnRecord, study_of
+from contend.studies.base import OnRecord
 from contend.studies.model import Scenario
 from contend.studies.plan import REPEATS
+from contend.studies.registry import study_of
 from contend.studies.words import known, no_answer
 from contend.text.masking import mask
 

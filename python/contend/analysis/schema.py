@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from contend.document import Analysis
-from contend.studies import base as studies
+from contend.studies import registry as studies
 from contend.text.shape import schema
 
 

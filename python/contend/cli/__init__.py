@@ -166,7 +166,7 @@ def _run(arguments: list[str] | None, began: Began | None) -> int:
         if os.environ.get("CONTEND_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        from contend.studies.base import OWN_DEFECT, whose_defect
+        from contend.studies.registry import OWN_DEFECT, whose_defect
 
         if (whose := whose_defect(error)) != OWN_DEFECT:
             hint = "CONTEND_DEBUG=1 in the environment shows where; a run that was measured is kept, for `contend report`"

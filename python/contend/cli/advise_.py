@@ -80,7 +80,7 @@ def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunA
     """Advise on one run: the JSON document, and the advice for people."""
     from contend.advice.document import RunAdvice
     from contend.scenario.yaml_file import read_yaml
-    from contend.studies.base import study_of
+    from contend.studies.registry import study_of
     from contend.studies.scenarios import parse
 
     analysis = report.analysis
@@ -91,6 +91,6 @@ def advise(report: ReportInput, *, hosts: int | None, worst: bool) -> tuple[RunA
 
 
 def _is_about_hosts(report: ReportInput) -> bool:
-    from contend.studies.base import study
+    from contend.studies.registry import study
 
     return study(report.analysis.study).advises_placement and report.analysis.result is not None

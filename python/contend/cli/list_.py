@@ -66,7 +66,7 @@ def _runs(folder: Path) -> dict[str, str]:
 
 def _entries(kind: str) -> dict[str, str]:
     if kind == "studies":
-        from contend.studies.base import described
+        from contend.studies.registry import described
 
         return dict(described())
     if kind == "scenarios":

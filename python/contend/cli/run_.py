@@ -241,7 +241,7 @@ def _dry_run(wanted: Any, left_out: tuple[str, ...], as_json: bool, runs: Path =
     """Print what would run. Everything is checked as a run would; nothing is made."""
     from contend.engine import checks, duration, experience
     from contend.engine.plan import make_plan
-    from contend.studies.base import study_of
+    from contend.studies.registry import study_of
     from contend.units import format_duration
 
     checks.check(wanted)

@@ -57,7 +57,7 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
             print(json.dumps(mask_value(shown), indent=1, ensure_ascii=False))
         return 0
     from contend.engine.checks import fitted
-    from contend.studies.base import cells_of, study_of
+    from contend.studies.registry import cells_of, study_of
 
     scenario, left_out = fitted(scenarios.load(file, settings))
 

@@ -10,10 +10,11 @@ from contend.errors import CannotHonour
 from contend.platforms import programs
 from contend.platforms.network import check_pair
 from contend.platforms.topology import Placement, Topology, placement
-from contend.studies.base import Study, cells_of, study_of
+from contend.studies.base import Study
 from contend.studies.cell import CellWorkload
 from contend.studies.model import Scenario
 from contend.studies.plan import Plan
+from contend.studies.registry import cells_of, study_of
 from contend.workloads import install
 from contend.workloads.instance import Instance
 from contend.workloads.spec import Workload

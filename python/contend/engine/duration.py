@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from contend.engine.experience import NOTHING, Experience
 from contend.platforms.base import Role
-from contend.studies.base import study_of
 from contend.studies.cell import APP, COMMAND, Cell, CellWorkload
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import Needs, least_blocks
 from contend.studies.plan import Plan
+from contend.studies.registry import study_of
 
 # Around the shortest trial: its processes start, are looked at, and end.
 _AROUND_S = 0.3

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from contend.errors import BadInput
-from contend.studies.base import study_of
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
 from contend.studies.plan import REPEATS, Phase, Plan, Trial
+from contend.studies.registry import study_of
 
 # The pilot goes on beyond `measure.pilot` rounds while a series is not steady, up to this many times as long.
 MOST_PILOT_ROUNDS = 3

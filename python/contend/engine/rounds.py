@@ -25,10 +25,10 @@ from contend.stats.pilot import choose_design, spikes, steady
 from contend.stats.stopping import Stopping
 from contend.store.directory import Row, RunDirectory
 from contend.store.ledger import TRIAL_START, Ledger
-from contend.studies.base import study_of
 from contend.studies.model import Measure, Scenario
 from contend.studies.needs import budget_text, least_blocks
 from contend.studies.plan import Plan, Trial
+from contend.studies.registry import study_of
 from contend.text.printable import printable
 from contend.units import format_duration, format_value
 

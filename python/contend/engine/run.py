@@ -49,11 +49,11 @@ from contend.store.damage import MOST_ROWS_BYTES
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.store.ledger import Ledger, leftovers
 from contend.store.ownership import why_not_own
-from contend.studies.base import package_on_record, study_of
 from contend.studies.cell import CellWorkload
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import budget_text
 from contend.studies.plan import Plan
+from contend.studies.registry import package_on_record, study_of
 from contend.studies.scenarios import of_run, to_yaml
 from contend.text.masking import mask_value
 from contend.units import format_duration

@@ -43,8 +43,8 @@ from contend.store import state
 from contend.store.directory import RunDirectory
 from contend.store.hosts import HOSTS_FILE, missing
 from contend.store.ledger import Ledger
-from contend.studies.base import cells_of, package_on_record, study_of
 from contend.studies.model import OnHosts, Scenario
+from contend.studies.registry import cells_of, package_on_record, study_of
 from contend.studies.scenarios import of_run, to_yaml
 from contend.units import format_duration
 from contend.workloads.load import catalogue

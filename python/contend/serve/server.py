@@ -30,7 +30,7 @@ from contend.serve.connections import GRACE_S, Connections
 from contend.serve.index import Index
 from contend.serve.pages import Pages
 from contend.serve.requests import Request
-from contend.studies.base import whose_defect
+from contend.studies.registry import whose_defect
 
 SEND_BYTES = 256 * 1024  # of an answer that wait in the kernel for who asked
 _WAKE_S = 0.5  # how long a signal may go unnoticed

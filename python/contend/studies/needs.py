@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from contend.errors import BadInput
 from contend.stats.signed_rank import smallest_n
-from contend.studies.base import study_of
 from contend.studies.model import Scenario
 from contend.studies.plan import Plan
+from contend.studies.registry import study_of
 from contend.units import format_duration
 
 RESERVE_S = 4.0

@@ -20,7 +20,7 @@ from contend.errors import BadInput, ContendError, ScenarioError, UnknownName, s
 from contend.scenario.settings import apply_setting
 from contend.scenario.yaml_file import YamlFile, read_yaml, validate
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
-from contend.studies import base as studies
+from contend.studies import registry as studies
 from contend.studies.model import Scenario
 from contend.text.masking import has_url_password
 from contend.text.printable import short

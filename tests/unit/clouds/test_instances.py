@@ -14,9 +14,9 @@ from contend.clouds.instances.placed import Placed
 from contend.clouds.instances.topology import Spot, Topology, read
 from contend.clouds.openstack import KINDS, body_of, has_mark, mark_of, shown
 from contend.errors import BadInput, HostFailed, ScenarioError, TrialFailed
-from contend.studies.base import cells_of, study
 from contend.studies.placement.cells import instance_lines, topology_of
 from contend.studies.placement.model import NetworkPlacement
+from contend.studies.registry import cells_of, study
 from contend.studies.scenarios import dump, load
 from contend.workloads.drivers.placement import instances as trial
 from contend.workloads.drivers.placement.trial import Traffic

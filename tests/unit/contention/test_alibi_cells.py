@@ -16,7 +16,7 @@ from contend.environment import link_speeds
 from contend.probes.series import SeriesWriter
 from contend.report.terminal import render
 from contend.store.directory import RunDirectory
-from contend.studies.base import study
+from contend.studies.registry import study
 from contend.text.shape import schema
 from support.alibi_series import Host, Thread, coded
 from support.report_samples import interference

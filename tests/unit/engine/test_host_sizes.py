@@ -24,9 +24,9 @@ from contend.report.html import render_html
 from contend.report.model import ReportInput
 from contend.report.terminal import render
 from contend.studies import platform_settings
-from contend.studies.base import cells_of, study_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
+from contend.studies.registry import cells_of, study_of
 from contend.studies.scenarios import load
 from support.hosts_run import SMT, hosts_run, text
 from support.intervals import holds

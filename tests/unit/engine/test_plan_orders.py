@@ -7,8 +7,8 @@ import itertools
 from contend.engine.plan import by_host, make_plan
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
-from contend.studies.base import cells_of
 from contend.studies.model import Scenario
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import load, parse
 from contend.studies.sensitivity.cells import held_out
 from contend.studies.sensitivity.model import Sensitivity

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import contend
-from contend.studies import base as studies
+from contend.studies import registry as studies
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "scripts"))
 
@@ -62,7 +62,7 @@ def test_a_room_names_no_study(room: str) -> None:
 def test_a_name_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
         "from contend.studies.growth.model import Growth\nif scenario.study == 'storm': pass\n"
-        "from contend.studies.base import study\n"
+        "from contend.studies.registry import study\n"
     )
     assert set(named(tmp_path / "a.py")) == {"growth", "storm"}
 

@@ -99,7 +99,7 @@ def test_a_mistake_is_told_as_whose_it_is(
     named: dict[str, Any] = {"__name__": module}
     exec("def answer(*asked): raise RuntimeError('no figure')", named)
     point = EntryPoint("sleeps", "toy_sleeps:STUDY", "contend.studies")
-    monkeypatch.setattr("contend.studies.base._elsewhere", lambda: (point,))
+    monkeypatch.setattr("contend.studies.registry._elsewhere", lambda: (point,))
     monkeypatch.setattr(server.pages, "answer", named["answer"])
     got = ask(server, "/")
     assert got.status == 500 and f"This is {whose}" in got.text

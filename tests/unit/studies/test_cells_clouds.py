@@ -8,8 +8,8 @@ import pytest
 
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.scenario.yaml_file import read_yaml
-from contend.studies.base import cells_of
 from contend.studies.model import Scenario
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import load, parse
 from contend.studies.storage.cloud_cells import check
 from contend.studies.storage.model import Storage

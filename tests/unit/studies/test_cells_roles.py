@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from contend.errors import ScenarioError
 from contend.scenario.yaml_file import read_yaml
-from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL, Cell, cell_workload, escape
 from contend.studies.interference.cells import rest_of
 from contend.studies.model import Scenario, WorkloadRef
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import parse
 from contend.studies.sensitivity.cells import LEAST_HELD_OUT, held_out
 

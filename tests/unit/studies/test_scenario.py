@@ -13,7 +13,7 @@ import pytest
 from contend.cli import list_
 from contend.errors import BadInput, ScenarioError, UnknownName
 from contend.scenario.yaml_file import read_yaml
-from contend.studies import base, scenarios
+from contend.studies import registry, scenarios
 from contend.studies.interference.model import Interference
 from contend.studies.scenarios import builtin_names, find, json_schema, load, parse, to_yaml
 
@@ -168,8 +168,8 @@ def test_a_study_of_another_package_brings_scenarios(tmp_path: Path, monkeypatch
     for name in ("apps", "of-its-own"):
         (package / "scenarios" / f"{name}.yaml").write_text("study: nowhere\ntitle: Does it?\n")
     monkeypatch.syspath_prepend(tmp_path)
-    point = EntryPoint("nowhere", "brings.study:STUDY", base.ENTRY_POINTS)
-    monkeypatch.setattr(base, "_elsewhere", lambda: (point,))
+    point = EntryPoint("nowhere", "brings.study:STUDY", registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "_elsewhere", lambda: (point,))
     scenarios._brought.cache_clear()
     try:
         assert find("of-its-own") == package / "scenarios/of-its-own.yaml"

@@ -13,11 +13,11 @@ from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.store.cells import Application, Values
-from contend.studies.base import cells_of
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.copies import CopiesCurve, lines, read
 from contend.studies.interference.plots import copies_plots
 from contend.studies.model import Scenario
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import parse
 from contend.text.shape import schema
 

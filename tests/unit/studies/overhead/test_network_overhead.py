@@ -17,10 +17,10 @@ from contend.platforms import network as networks
 from contend.platforms.guests import boot
 from contend.platforms.guests.qemu import Machine
 from contend.platforms.network import Tap, listening
-from contend.studies.base import cells_of
 from contend.studies.overhead import result as overheads
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.words import effect_rows
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import load
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload

@@ -19,9 +19,9 @@ from contend.platforms.topology import Cpu, Topology
 from contend.report.model import ReportInput
 from contend.scenario.yaml_file import read_yaml
 from contend.studies import platform_settings
-from contend.studies.base import cells_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.variants import Variant, pairs
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import load, parse, to_yaml
 from support.intervals import holds
 from support.made_runs import Made

@@ -10,9 +10,9 @@ from contend.platforms.base import Limit
 from contend.platforms.sizes import INSTANCE_TYPES, PlatformSize, parse_platform_size
 from contend.platforms.topology import Cpu, Topology, pick
 from contend.scenario.yaml_file import read_yaml
-from contend.studies.base import cells_of
 from contend.studies.cell import Cell
 from contend.studies.overhead.model import Overhead
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import load, parse, to_yaml
 
 

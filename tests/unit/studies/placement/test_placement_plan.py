@@ -12,8 +12,8 @@ from contend.engine import checks
 from contend.engine.plan import make_plan
 from contend.errors import BadInput, CannotHonour, ScenarioError
 from contend.platforms import network
-from contend.studies.base import cells_of
 from contend.studies.placement.model import NetworkPlacement
+from contend.studies.registry import cells_of
 from contend.studies.scenarios import dump, load
 from contend.testbed.placement import layout as layouts
 from contend.testbed.placement import ovs
@@ -77,7 +77,7 @@ def test_every_block_holds_every_cell_in_an_order_of_its_own() -> None:
 
 
 def test_it_reads_back_as_it_was_written() -> None:
-    from contend.studies.base import study
+    from contend.studies.registry import study
 
     scenario = asked("pairs=[2]", "encapsulation=vxlan", "parameters.rate=100")
     again = study("placement").scenario.model_validate(dump(scenario))

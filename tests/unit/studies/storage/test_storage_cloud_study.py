@@ -19,7 +19,7 @@ from contend.clouds.instances.volumes import Held
 from contend.engine.plan import make_plan
 from contend.errors import BadInput, HostFailed, ScenarioError
 from contend.report.terminal import render
-from contend.studies.base import study
+from contend.studies.registry import study
 from contend.studies.scenarios import dump, load
 from contend.studies.storage import cloud_pools, pools
 from contend.studies.storage import duration as forecast
