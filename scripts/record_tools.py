@@ -193,6 +193,7 @@ class Cloud:
         text = Path(os.environ["OS_CLIENT_CONFIG_FILE"]).read_text(encoding="utf-8")
         auth = yaml.safe_load(text)["clouds"][os.environ["OS_CLOUD"]]["auth"]
         self.token, self.recorded = "", dict[str, Told]()
+        self.ask("keystone", "GET", auth["auth_url"])
         domain = {"name": auth["user_domain_name"]}
         user = {"name": auth["username"], "password": auth["password"], "domain": domain}
         project = {"name": auth["project_name"], "domain": {"name": auth["project_domain_name"]}}

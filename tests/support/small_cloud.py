@@ -92,6 +92,9 @@ class SmallCloud:
         until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
         return {"token": {"expires_at": until.isoformat(), "project": {"id": "p"}, "catalog": catalogue}}
 
+    def _link(self) -> dict[str, str]:
+        return {"rel": "self", "href": f"{self.url}/v3/"}
+
     def left(self) -> list[str]:
         """Whatever has contend's name, and devices that are still there."""
         named = [str(i["name"]) for of in self.things.values() for i in of.values()]
@@ -99,6 +102,8 @@ class SmallCloud:
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         with self._lock:
+            if not path:
+                return 200, {"version": {"id": "v3.14", "status": "stable", "links": [self._link()]}}
             if path == "/auth/tokens":
                 return 201, self.token()
             if path == "/types":

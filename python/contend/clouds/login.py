@@ -113,11 +113,18 @@ def login(cloud: str, config: str = "", services: Sequence[str] = SERVICES) -> A
 def _check_keystone(session: Any) -> None:
     """Raise HostFailed where keystone's address wants a login before it says how to log in.
 
-    keystoneauth 5 waits for its own lock then, for ever.
+    keystoneauth 5 waits for its own lock then, for ever. An address that says nothing at all is no reason: keystoneauth
+    takes the version from the URL.
     """
+    from keystoneauth1 import exceptions
+
     url = getattr(session.auth, "auth_url", None)
     asking = {"authenticated": False, "raise_exc": False, "headers": {"Connection": "close"}}
-    if url and session.get(url, **asking).status_code == 401:
+    try:
+        refused = bool(url) and session.get(url, **asking).status_code == 401
+    except exceptions.ClientException:
+        return
+    if refused:
         raise HostFailed(
             f"{url} answers 401 before a login: it is no keystone", hint="is auth_url of clouds.yaml right?"
         )

@@ -97,6 +97,7 @@ def test_the_small_cloud_answers_as_a_cloud_does(tmp_path: Path) -> None:
                 asked.add(name)
                 return held(name, answer.status, dict(answer.headers.items()), answer.read())
 
+        ask("keystone", "GET", "/v3")
         ask("login", "POST", "/v3/auth/tokens", {"auth": {}})
         ask("images", "GET", "/v2/images")
         ask("image", "GET", "/v2/images/image-1")

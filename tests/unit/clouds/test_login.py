@@ -147,6 +147,27 @@ def test_a_wrong_password_is_tried_once(write: Write, keystone: tuple[Keystone, 
     assert sum(request.startswith(b"POST") for request in keystone[1].requests) == 1
 
 
+def test_a_keystone_that_does_not_say_how_to_log_in(
+    write: Write, keystone: tuple[Keystone, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write()
+    made = keystone[0]
+    told = made.answer
+    monkeypatch.setattr(
+        made, "answer", lambda method, path, body: (
+            ({}, 404, []) if (method, path) == ("GET", "/v3") else told(method, path, body)
+        )
+    )  # fmt: skip
+    assert login("mine").token == "abc"
+    unread = Keystone.__call__
+    monkeypatch.setattr(
+        Keystone, "__call__", lambda self, request: (
+            b"no HTTP\r\n\r\n" if request.startswith(b"GET /v3 ") else unread(self, request)
+        )
+    )  # fmt: skip
+    assert login("mine").token == "abc"
+
+
 def test_tls_as_described(write: Write, tmp_path: Path) -> None:
     (tmp_path / "ca").mkdir()
     authority = Authority(tmp_path / "ca")
