@@ -265,9 +265,14 @@ def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tupl
     nothing new."""
     least = WORTH * storm.recorded["jobs_ns"]
     waits: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for row, ns in zip(storm.parts["locks"], storm.recorded["lock_ns"], strict=True):
         waits[row["name"]] = waits.get(row["name"], 0) + ns
+        if row["semaphore"] and row["capacity"]:
+            sizes[row["name"]] = max(sizes.get(row["name"], 0), row["capacity"])
     for name, ns in waits.items():
+        if ns >= least and name in sizes:
+            yield Edit("size", name, 2 * sizes[name]), f"who is let in by {name} can be twice as many"
         if ns >= least:
             yield Edit("hold", name, 0.5), f"what is done under {name} itself can be halved"
     pools: dict[str, tuple[int, int, int]] = {}
