@@ -322,9 +322,9 @@ class Storm:
 
     def parts(self) -> dict[str, Any]:
         """What edits can name: locks (name, site, capacity: None unlimited, semaphore), pools (name, process,
-        workers: None as many as are needed, queues, discipline: fifo, lifo, priority), servers (names of threads with a loop or hub on which
-        tasks or greenlets take turns) and spans: tuples of name, count, how many hold a call, total ns of delays, how many
-        follow one of their own name."""
+        workers: None as many as are needed, queues, discipline: fifo, lifo, priority), servers (names of threads with a
+        loop or hub on which tasks or greenlets take turns) and spans: tuples of name, count, how many hold a call, total
+        ns of delays, how many follow one of their own name."""
 
     def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
         """The storm with edits: kind (hold, remove, coalesce, coalesce_other: the other extreme of a cost that cannot be
