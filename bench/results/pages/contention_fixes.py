@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import shlex
 from collections.abc import Sequence
 
 from results.files import Data
@@ -18,6 +20,8 @@ def body(d: Data) -> str:
     trusted = [row for row in asked if row["edited"]["trusted"]]
     exact = [row for row in trusted if kind(row) == "exact"]
     wrong = [row for row in trusted if off(row)]
+    inside = [row for row in trusted if within(row)]
+    named = [row for row in asked if place(row) is not None]
     table_of = [[*heading(row), measured(row), *predicted(row), edit(row)] for row in rows]
     head = ["fix", "what it did", "after / before", "predicted", "error", "edit"]
     said = [[heading(row)[0], ranking(row)] for row in rows]
@@ -30,6 +34,9 @@ intervals. `contend whatif` has {d["traces"]} traced storms of the version befor
 - **Trusted**: {len(trusted)} of {len(asked)} edits; {len(exact)} of them are exactly what the fix did, of the others the nearest.
 - **Off** by more than {pct(SAME)} and outside of the measured interval: {len(wrong)} of {len(trusted)}; of those that are exact
   {len([row for row in exact if off(row)])} of {len(exact)}.
+- **Inside**: {len(inside)} of {len(trusted)} measured ratios lay in the predicted interval.
+- **Named unasked**: {len(named)} of {len(asked)} edits, by lock, pool or span, are among the fixes that suggest themselves;
+  {len([row for row in named if place(row) == 1])} as the first.
 
 {table(head, table_of, "llrrrl")}
 
@@ -48,6 +55,33 @@ def off(row: Data) -> bool:
     value, low, high = row["measured"]["ratio"]["median"]
     said = row["edited"]["ratio"]["median"][0]
     return abs(said / value - 1) > SAME and not low <= said <= high
+
+
+def within(row: Data) -> bool:
+    """Whether the measured ratio lies in the predicted interval."""
+    _, low, high = row["edited"]["ratio"]["median"]
+    return low is not None and low <= row["measured"]["ratio"]["median"][0] <= high
+
+
+def place(row: Data) -> int | None:
+    """The first of the fixes that suggest themselves, from 1, which is of the same kind and of the same thing as the edit."""
+    option, thing = target(row["edit"])
+    for number, one in enumerate(row["ranked"]["fixes"], 1):
+        for words in map(shlex.split, one["edits"]):
+            said, of = target(words)
+            if said == option and fnmatch.fnmatchcase(of, thing):
+                return number
+    return None
+
+
+def target(words: Sequence[str]) -> tuple[str, str]:
+    """An edit without its value.
+
+    >>> target(["--hold", "Pool._lock=0.5"]), target(["--remove", "HTTP GET *"])
+    (('--hold', 'Pool._lock'), ('--remove', 'HTTP GET *'))
+    """
+    option, thing = words
+    return option, thing if option == "--remove" else thing.rpartition("=")[0]
 
 
 def heading(row: Data) -> list[str]:

@@ -63,6 +63,10 @@ def row(said: float | None, **changed: Any) -> dict[str, Any]:
     """Of a fix that halved the median; `said` is the predicted ratio, None a refusal."""
     answer = {"trusted": said is not None, "reason": None if said else "3.1% off", "fixes": []}
     answer["ratio"] = {"median": [said or 1.0, 0.9, 1.1]}
+    if said is not None:
+        answer["fixes"] = [
+            {"edits": [f"--{word}"], "ratio": [0.7, 0.6, 0.8]} for word in ("workers a=2", "hold lock=0.5")
+        ]
     ratio = {"median": [0.5, 0.48, 0.53]}
     return FIX | {"measured": {"ratio": ratio, "reached": True}, "edited": answer, "ranked": answer} | changed
 
@@ -79,7 +83,16 @@ def test_the_page_counts_what_was_trusted_and_what_was_off() -> None:
     assert "**No edit fits**: 1 of 5" in text
     assert "**Trusted**: 3 of 4 edits; 2 of them are exactly" in text
     assert "1 of 3; of those that are exact 1 of 2" in text
+    assert "**Inside**: 0 of 3" in text
+    assert "**Named unasked**: 3 of 4 edits" in text and "0 as the first" in text
     assert "+100 %" in text and "refused: 3.1% off" in text
+
+
+def test_a_suggestion_is_of_the_same_kind_and_thing() -> None:
+    assert page.place(row(0.5)) == 2
+    assert page.place(row(0.5, edit=["--hold", "lo*=0"])) == 2
+    assert page.place(row(0.5, edit=["--hold", "other=0"])) is None
+    assert page.place(row(0.5, edit=["--remove", "lock"])) is None
 
 
 def test_a_prediction_within_the_measured_interval_is_not_off() -> None:
