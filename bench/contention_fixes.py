@@ -165,18 +165,15 @@ def record(fix: Fix, python: Path, place: Path) -> Path:
 
 
 def ask(traces: Sequence[Path], edit: Sequence[str]) -> Row:
-    """What `contend whatif` answers: ratios predicted / recorded, or why it refuses."""
+    """What `contend whatif` answers: ratios predicted / recorded, and where it refuses why."""
     said = subprocess.run(
         [*CONTEND, "whatif", *map(str, traces), "--job", "job", *edit, "--json"],
         env=_surroundings(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if said.returncode not in (0, 5):
-        return {
-            "exit": said.returncode,
-            "trusted": False,
-            "reason": said.stderr.strip().removeprefix("error: ").replace(str(cache() / "environments"), "…"),
-        }
-    answer = json.loads(said.stdout.replace(str(cache() / "environments"), "…"))["data"]
+        reason = _without_paths(said.stderr, traces).strip().removeprefix("error: ")
+        return {"exit": said.returncode, "trusted": False, "reason": reason, "fixes": []}
+    answer = json.loads(_without_paths(said.stdout, traces))["data"]
     recorded = answer["baseline"]
     return {
         "exit": said.returncode,
@@ -192,6 +189,11 @@ def ask(traces: Sequence[Path], edit: Sequence[str]) -> Row:
         ],
         "notes": answer["notes"],
     }
+
+
+def _without_paths(text: str, traces: Sequence[Path]) -> str:
+    """Names of traces and of files of an environment, without where they lie on this machine."""
+    return text.replace(f"{traces[0].parent}/", "").replace(str(cache() / "environments"), "…")
 
 
 def _predicted(predicted: Row, recorded: Row, figure: str) -> list[float | None]:

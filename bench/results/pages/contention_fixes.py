@@ -21,6 +21,7 @@ def body(d: Data) -> str:
     exact = [row for row in trusted if kind(row) == "exact"]
     wrong = [row for row in trusted if off(row)]
     inside = [row for row in trusted if within(row)]
+    refused = [row for row in asked if not row["edited"]["trusted"] and "ratio" in row["edited"]]
     named = [row for row in asked if place(row) is not None]
     table_of = [[*heading(row), measured(row), *predicted(row), edit(row)] for row in rows]
     head = ["fix", "what it did", "after / before", "predicted", "error", "edit"]
@@ -34,6 +35,7 @@ intervals. `contend whatif` has {d["traces"]} traced storms of the version befor
 - **Trusted**: {len(trusted)} of {len(asked)} edits; {len(exact)} of them are exactly what the fix did, of the others the nearest.
 - **Off** by more than {pct(SAME)} and outside of the measured interval: {len(wrong)} of {len(trusted)}; of those that are exact
   {len([row for row in exact if off(row)])} of {len(exact)}.
+- **Refused**, though with a figure: {len(refused)}, of which {len([row for row in refused if off(row)])} would have been off so.
 - **Inside**: {len(inside)} of {len(trusted)} measured ratios lay in the predicted interval.
 - **Named unasked**: {len(named)} of {len(asked)} edits, by lock, pool or span, are among the fixes that suggest themselves;
   {len([row for row in named if place(row) == 1])} as the first.
@@ -86,7 +88,8 @@ def target(words: Sequence[str]) -> tuple[str, str]:
 
 def heading(row: Data) -> list[str]:
     """Versions with a link to the change, and what it did."""
-    return [f"[{row['before'][0]} → {row['after'][0].split('==')[1]}]({row['link']})", str(row["did"])]
+    versions = f"{row['before'][0].replace('==', ' ')} → {row['after'][0].partition('==')[2]}"
+    return [f"[{versions}]({row['link']})", str(row["did"])]
 
 
 def measured(row: Data) -> str:
@@ -100,14 +103,14 @@ def predicted(row: Data) -> list[str]:
     if answer is None:
         return ["—", "—"]
     if not answer["trusted"]:
-        return ["refused", "—"]
+        return [f"refused: {answer['ratio']['median'][0]:.2f}" if "ratio" in answer else "refused", "—"]
     error = answer["ratio"]["median"][0] / row["measured"]["ratio"]["median"][0] - 1
     return [ratio(answer["ratio"]["median"]), f"{100 * error:+.0f} %"]
 
 
 def edit(row: Data) -> str:
     """The edit and how well it fits, with the reason of a refusal."""
-    words = f"`{' '.join(row['edit'])}`; " if row["edit"] else ""
+    words = f"`{shlex.join(row['edit'])}`; " if row["edit"] else ""
     answer = row["edited"]
     reason = f"; refused: {answer['reason']}" if answer is not None and not answer["trusted"] else ""
     return f"{words}{row['fits']}{reason}".replace("|", "\\|").replace("\n", " ")

@@ -85,7 +85,9 @@ def test_the_page_counts_what_was_trusted_and_what_was_off() -> None:
     assert "1 of 3; of those that are exact 1 of 2" in text
     assert "**Inside**: 0 of 3" in text
     assert "**Named unasked**: 3 of 4 edits" in text and "0 as the first" in text
-    assert "+100 %" in text and "refused: 3.1% off" in text
+    assert "**Refused**, though with a figure: 1, of which 1" in text
+    assert "[thing 1 → 2](https://example.org)" in text and "`--hold lock=0`; exact" in text
+    assert "+100 %" in text and "refused: 1.00" in text and "refused: 3.1% off" in text
 
 
 def test_a_suggestion_is_of_the_same_kind_and_thing() -> None:
