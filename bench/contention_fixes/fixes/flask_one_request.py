@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import http.client
 import logging
-import socket
 import threading
 import time
 
 import flask
+from loopback import free_port, wait_for
 from storm_of_jobs import in_threads
 
 FIX = {
@@ -35,16 +35,9 @@ def index() -> str:
 
 def main() -> None:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     threading.Thread(target=app.run, kwargs={"port": port}, daemon=True).start()
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            break
+    wait_for(port)
 
     def job(_: int) -> None:
         peer = http.client.HTTPConnection("127.0.0.1", port)

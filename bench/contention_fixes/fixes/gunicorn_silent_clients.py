@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
-from storm_of_jobs import in_threads
+from loopback import free_port
+from storm_of_jobs import LONGEST_S, in_threads
 
 FIX = {
     "project": "gunicorn",
@@ -34,15 +38,14 @@ def application(environ, start_response):
 
 
 def main() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     here = Path(__file__).resolve()
     server = subprocess.Popen(
         [sys.executable, "-m", "gunicorn", "-k", "gthread", "--threads", str(THREADS), "-b", f"127.0.0.1:{port}",
          "--chdir", str(here.parent), "--log-level", "error", f"{here.stem}:application"],
     )  # fmt: skip
     try:
-        wait_for(port)
+        wait_for_a_worker(port)
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(SILENT)]
         time.sleep(0.05)
 
@@ -60,7 +63,8 @@ def main() -> None:
         server.wait(20)
 
 
-def wait_for(port: int) -> None:
+def wait_for_a_worker(port: int) -> None:
+    """Which is later than that the port is listened to."""
     for _ in range(500):
         try:
             peer = http.client.HTTPConnection("127.0.0.1", port)
@@ -76,3 +80,8 @@ def wait_for(port: int) -> None:
 
 if __name__ == "__main__":
     main()
+else:
+    # In gunicorn's worker. Its master is ended after the storm; by this where the storm was ended before.
+    watch = threading.Timer(2 * LONGEST_S, os.kill, (os.getppid(), signal.SIGTERM))
+    watch.daemon = True
+    watch.start()

@@ -7,6 +7,7 @@ import socketserver
 import time
 
 import prometheus_client
+from loopback import free_port, wait_for
 from prometheus_client.core import REGISTRY, GaugeMetricFamily
 from storm_of_jobs import in_threads
 
@@ -20,7 +21,6 @@ FIX = {
     "fits": "none fits: the server has no pool, and its queue is the kernel's",
 }
 JOBS = 20
-PORT_FROM = 20000
 QUERY_S = 0.015
 
 
@@ -36,12 +36,9 @@ def main() -> None:
     REGISTRY.register(Slow())
     # Of more than its five that come at once the kernel would let some try again after 1 s.
     socketserver.TCPServer.request_queue_size = 64
-    for port in range(PORT_FROM, PORT_FROM + 1000):
-        try:
-            prometheus_client.start_http_server(port, "127.0.0.1")
-        except OSError:
-            continue
-        break
+    port = free_port()
+    prometheus_client.start_http_server(port, "127.0.0.1")
+    wait_for(port)
 
     def job(number: int) -> None:
         peer = http.client.HTTPConnection("127.0.0.1", port)

@@ -85,6 +85,24 @@ def connect_lines(port: int) -> Iterator[Callable[[bytes], bytes]]:
         yield ask
 
 
+def free_port() -> int:
+    """A port that nobody has now, for a server that must be told one."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    """Return when a server accepts connections there. Raises TimeoutError after 10 s."""
+    for _ in range(1000):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
+    raise TimeoutError(f"no server on port {port} after 10 s")
+
+
 def _listen(serve: Callable[[socket.socket], None]) -> int:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
 

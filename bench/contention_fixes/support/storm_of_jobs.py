@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from contend import trace
 
@@ -21,7 +22,6 @@ LONGEST_S = 60
 
 def in_threads(job: Callable[[int], object], jobs: int, *, spacing_s: float = 0.0) -> None:
     """Run `job(number)` in a thread of its own for each number below `jobs`; the k-th begins after k × `spacing_s`."""
-    _limit()
     durations = [0.0] * jobs
     begin = threading.Event()
 
@@ -34,18 +34,18 @@ def in_threads(job: Callable[[int], object], jobs: int, *, spacing_s: float = 0.
         durations[number] = time.perf_counter() - began
 
     threads = [threading.Thread(target=one, args=(number,), name=f"job-{number}") for number in range(jobs)]
-    for thread in threads:
-        thread.start()
-    began = time.perf_counter()
-    begin.set()
-    for thread in threads:
-        thread.join()
-    _print(durations, time.perf_counter() - began)
+    with _limited():
+        for thread in threads:
+            thread.start()
+        began = time.perf_counter()
+        begin.set()
+        for thread in threads:
+            thread.join()
+        _print(durations, time.perf_counter() - began)
 
 
 async def as_tasks(job: Callable[[int], Awaitable[object]], jobs: int, *, spacing_s: float = 0.0) -> None:
     """Run `job(number)` as a task for each number below `jobs`; the k-th begins after k × `spacing_s`."""
-    _limit()
     durations = [0.0] * jobs
 
     async def one(number: int) -> None:
@@ -55,15 +55,21 @@ async def as_tasks(job: Callable[[int], Awaitable[object]], jobs: int, *, spacin
             await job(number)
         durations[number] = time.perf_counter() - began
 
-    began = time.perf_counter()
-    await asyncio.gather(*(one(number) for number in range(jobs)))
-    _print(durations, time.perf_counter() - began)
+    with _limited():
+        began = time.perf_counter()
+        await asyncio.gather(*(one(number) for number in range(jobs)))
+        _print(durations, time.perf_counter() - began)
 
 
-def _limit() -> None:
+@contextmanager
+def _limited() -> Iterator[None]:
     watch = threading.Timer(LONGEST_S, os._exit, (70,))
     watch.daemon = True
     watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
 
 
 def _print(durations: list[float], makespan_s: float) -> None:

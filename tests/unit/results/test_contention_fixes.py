@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+import http.client
+import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contention_fixes.catalogue import FIXES, fixes, read
+from contention_fixes.support.loopback import connect_lines, serve_http, serve_lines
+from contention_fixes.support.storm_of_jobs import as_tasks, in_threads
 from results.pages import contention_fixes as page
 
 FIX = {
@@ -99,3 +106,32 @@ def test_a_suggestion_is_of_the_same_kind_and_thing() -> None:
 
 def test_a_prediction_within_the_measured_interval_is_not_off() -> None:
     assert not page.off(row(0.53)) and not page.off(row(0.476)) and page.off(row(0.45))
+
+
+def test_a_storm_of_threads_tells_the_time_of_each_job(capsys: pytest.CaptureFixture[str]) -> None:
+    beside = threading.Barrier(4)
+    in_threads(lambda number: (beside.wait(10), time.sleep(0.01 * (number == 2))), 4)
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["durations_s"]) == 4 and max(said["durations_s"]) == said["durations_s"][2] >= 0.01
+    assert said["makespan_s"] >= 0.01
+
+
+def test_a_storm_of_tasks_that_loses_a_job_is_an_error() -> None:
+    async def job(number: int) -> None:
+        if number == 1:
+            raise OSError("the server is gone")
+
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(as_tasks(job, 3))
+
+
+def test_servers_answer_line_by_line_and_path_by_path() -> None:
+    with connect_lines(serve_lines(lambda _, line: line.upper() + b"\n")) as ask:
+        assert [ask(b"one"), ask(b"two")] == [b"ONE", b"TWO"]
+    peer = http.client.HTTPConnection(
+        "127.0.0.1", serve_http(lambda _: 0, str.encode, at_once=False), timeout=10
+    )
+    for path in ("/a", "/b"):
+        peer.request("GET", path)
+        assert peer.getresponse().read() == path.encode()
+    peer.close()
