@@ -19,7 +19,15 @@ from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
-from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
+from contend.contention.whatif.times import (
+    LEAST_STORMS,
+    LEVEL,
+    Predicted,
+    Times,
+    average,
+    predict,
+    predicted_times,
+)
 from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
 
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
@@ -96,7 +104,8 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     notes.extend(_cost_note(cost) for cost in costs)
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
-        then = doubts.computing_after(judged, [one.outcome for one in replayed], outcomes)
+        first = [storm[0] for storm in outcomes]
+        then = doubts.computing_after(judged, [one.outcome for one in replayed], first)
         reasons = [doubts.computes_then(then)]
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
         if unknown:
@@ -105,8 +114,11 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             predicted = doubts.between(predicted, other)
             notes.append(note)
             reasons.append(reason)
-        alike = [doubts.alike(one.parts, now) for one, now in zip(replayed, outcomes, strict=True)]
+        alike = [doubts.alike(one.parts, now) for one, now in zip(replayed, first, strict=True)]
         notes.extend(note for note in alike[:1] if note)
+        jobs_ns = float(sum(row["jobs_ns"] for row in recorded))
+        reasons.append(doubts.more_outside(jobs_ns, [one.outcome for one in replayed], first))
+        reasons.append(doubts.too_wide(_changes(recorded, outcomes)))
         reason = next((reason for reason in reasons if reason), None)
         if passed.passed and reason:
             passed = replace(passed, passed=False, reason=reason)
@@ -145,13 +157,27 @@ def _loops(replayed: Sequence[Replayed]) -> float:
 
 def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
-) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Predict; the costs of coalesced calls, and the first draw of each storm."""
+) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """Predict; the costs of coalesced calls, and what came out in each draw of each storm."""
     native_edits = [edit.native for edit in edits]
     outcomes = [[source.storm.run(native_edits, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
-    times = [[Times.of(draw) for draw in storm] for storm in outcomes]
-    return predict(times, error=MEASURED.typical), costs, [storm[0] for storm in outcomes]
+    return predict(_times(outcomes), error=MEASURED.typical), costs, outcomes
+
+
+def _times(outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Times]]:
+    return [[Times.of(draw) for draw in storm] for storm in outcomes]
+
+
+def _changes(
+    recorded: Sequence[Mapping[str, Any]], outcomes: Sequence[Sequence[Mapping[str, Any]]]
+) -> dict[str, Predicted]:
+    """Estimate times as a part of what they are without the edits, on average over storms."""
+    before = [Times.of(row) for row in recorded]
+    parts = [
+        [draw.part_of(was) for draw in storm] for storm, was in zip(_times(outcomes), before, strict=True)
+    ]
+    return average(parts, error=MEASURED.typical)
 
 
 def _notes(
