@@ -136,7 +136,7 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
         of.since = 0;
         of.run.push(ns);
     };
-    for (at, op) in program.iter().enumerate() {
+    for op in program {
         match *op {
             Op::Enter { name, .. } if sleeps.contains(&name) => slept = Some(0),
             Op::Enter { name, .. } if calls.contains(&name) => in_call += 1,
@@ -154,20 +154,11 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                     });
                 }
             }
-            Op::Delay(ns) => match (&mut slept, open.last_mut()) {
+            Op::Delay(ns) | Op::Run { ns, .. } => match (&mut slept, open.last_mut()) {
                 (Some(sum), _) => *sum += ns,
-                // Of a task or a greenlet, between two of its turns: it sleeps.
-                (None, Some(of)) if at > 0 && matches!(program[at - 1], Op::Run { .. }) && in_call == 0 => {
-                    sleeps_for(of, ns, &mut found);
-                }
                 (None, Some(of)) => of.since += ns,
                 (None, None) => {}
             },
-            Op::Run { ns, .. } => {
-                if let Some(of) = open.last_mut() {
-                    of.since += ns;
-                }
-            }
             // It waited for something: what it slept before is over.
             Op::Await { .. } => {
                 if let Some(of) = open.last_mut() {

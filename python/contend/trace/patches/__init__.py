@@ -61,6 +61,7 @@ def apply(*, running: bool = False) -> None:
     when("multiprocessing.process", multiprocessing_.patch_process)
     when("asyncio.locks", asyncio_.patch_locks)
     when("asyncio.queues", asyncio_.patch_queues)
+    when("asyncio.tasks", asyncio_.patch_sleep)
     when("concurrent.futures.thread", futures.patch_threads)
     when("concurrent.futures.process", futures.patch_processes)
     when("eventlet.semaphore", eventlet_.patch_semaphores)
@@ -72,6 +73,7 @@ def apply(*, running: bool = False) -> None:
     when("gevent.lock", gevent_.patch_locks)
     when("gevent.event", gevent_.patch_events)
     when("gevent.queue", gevent_.patch_queues)
+    when("gevent.hub", gevent_.patch_sleep)
     when("subprocess", processes.patch_subprocess)
     services.apply(when)
     if running and "sqlalchemy.engine.base" in sys.modules:

@@ -23,6 +23,7 @@ from contend.trace.patches.waiting import (
     passing,
     queue_waits,
     releases,
+    sleeps,
     waits_of,
 )
 
@@ -106,6 +107,8 @@ def patch_events(module: ModuleType) -> None:
 
 
 def patch_greenthreads(module: ModuleType) -> None:
+    method(module, "sleep")(sleeps)
+
     @method(module.GreenThread, "main")
     def _main(original: Callable[..., Any]) -> Callable[..., Any]:
         def main(self: Any, /, *args: Any, **options: Any) -> Any:

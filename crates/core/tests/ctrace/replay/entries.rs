@@ -115,3 +115,42 @@ fn a_semaphore_that_lets_in_more() {
     let (same, _) = apply(&storm.model, &[Edit::Size("L".to_owned(), 3)], 0);
     assert_eq!(same, storm.model, "a lock is no semaphore");
 }
+
+#[test]
+fn without_the_lock_what_was_done_under_it_is_done_at_once() {
+    let events =
+        [job(A, 1, 100, 200, &hold(A, L, 110, 110, 160)), job(B, 2, 105, 230, &hold(B, L, 120, 165, 215))];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let (free, _) = apply(&storm.model, &[Edit::Unlock("L".to_owned())], 0);
+    assert_eq!(simulate(&free).roots, [(0, 100), (5, 85)]);
+}
+
+#[test]
+fn a_queue_from_which_each_taker_puts_back_lends() {
+    let put = |thread, ns| (ns, thread, event::QUEUE_PUT, Q, 0);
+    let got = |thread, ns| (ns, thread, event::QUEUE_GOT, Q, 0);
+    let events = [
+        vec![put(W1, 10)],
+        job(A, 1, 100, 150, &[got(A, 110), put(A, 140)]),
+        job(
+            B,
+            2,
+            105,
+            195,
+            &[
+                (120, B, event::LOCK_WAIT, Q, 0),
+                (140, B, event::LOCK_ACQUIRED, Q, 0),
+                (140, B, event::LOCK_RELEASED, Q, 0),
+                got(B, 141),
+                put(B, 180),
+            ],
+        ),
+        job(A, 3, 200, 240, &[got(A, 210), put(A, 230)]),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let lock = &storm.model.locks[0];
+    assert_eq!((storm.model.text(lock.name), lock.capacity, lock.semaphore), ("Q", 1, true));
+    assert!(storm.model.pools.is_empty());
+    let (two, _) = apply(&storm.model, &[Edit::Size("Q".to_owned(), 2)], 0);
+    assert_eq!(simulate(&two).roots[1].1, 75, "it waits for none");
+}
