@@ -71,7 +71,22 @@ fn jobs_that_begin_when_one_has_ended_are_let_in() {
 fn tries_and_time_outs_of_jobs_are_doubts() {
     let tried = |ns| [(ns, A, event::LOCK_WAIT, L, 0), (ns, A, event::LOCK_GIVEN_UP, L, 0)];
     let events = [
-        job(A, 1, 100, 200, &[&tried(110)[..], &tried(120), &hold(A, L, 130, 130, 140)].concat()),
+        // The third one waits at once.
+        job(
+            A,
+            1,
+            100,
+            200,
+            &[
+                &tried(110)[..],
+                &span(A, WORK, 111, 119, &[]),
+                &tried(120),
+                &span(A, WORK, 121, 125, &[]),
+                &tried(129),
+                &hold(A, L, 129, 130, 140),
+            ]
+            .concat(),
+        ),
         job(B, 2, 105, 230, &hold(B, L, 106, 106, 125)),
     ];
     let doubts = storm_of(&events.concat(), &[]).unwrap().doubts;
