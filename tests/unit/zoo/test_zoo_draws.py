@@ -1,0 +1,48 @@
+"""Programs of the zoo: how they are drawn."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import asdict
+
+import pytest
+
+from zoo.draws import POPULATIONS, draw
+from zoo.manifest import from_json
+from zoo.mechanisms import FLAVOURS, mechanisms
+
+
+def test_the_same_seed_draws_the_same_program_and_another_population_another_one() -> None:
+    for seed in range(40):
+        development, acceptance = (draw(seed, population) for population in POPULATIONS)
+        assert development == draw(seed, "development")
+        assert development.source != acceptance.source
+
+
+def test_every_program_parses_and_its_manifest_survives_json() -> None:
+    for seed in range(150):
+        manifest = draw(seed, "development")
+        ast.parse(manifest.source)
+        assert 20 <= len(manifest.source.splitlines()) <= 130, manifest.source
+        assert 1 <= len(manifest.mechanisms) <= 3
+        assert 10 <= manifest.jobs <= 60
+        assert from_json(json.loads(json.dumps(asdict(manifest)))) == manifest
+
+
+def test_mechanisms_can_be_left_out_or_required() -> None:
+    for seed in range(60):
+        assert "plain_lock" not in draw(seed, "development", without=["plain_lock"]).mechanisms
+    assert draw(3, "development", only=["two_locks", "plain_lock"]).mechanisms == ("plain_lock", "two_locks")
+    with pytest.raises(ValueError, match="no program can have all of closed_loop, green_pool"):
+        draw(3, "development", only=["closed_loop", "green_pool"])
+    with pytest.raises(ValueError, match="no population"):
+        draw(3, "elsewhere")
+
+
+def test_each_mechanism_is_drawn_often_enough_and_says_what_it_is() -> None:
+    drawn = [draw(seed, "development").mechanisms for seed in range(len(mechanisms()) * 20)]
+    for name, mechanism in mechanisms().items():
+        assert sum(name in names for names in drawn) >= 8, name
+        assert 10 < len(mechanism.ABOUT) <= 130 and "\n" not in mechanism.ABOUT
+        assert set(mechanism.FLAVOURS) <= set(FLAVOURS)

@@ -1,0 +1,40 @@
+"""Programs of the zoo: each mechanism alone does a plain storm, and one with each of its edits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.prerequisites import need
+from zoo import campaign
+from zoo.draws import draw
+from zoo.mechanisms import mechanisms
+from zoo.truth import ProgramFailed, storms
+
+pytestmark = pytest.mark.system
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_a_mechanism_alone_storms_plainly_and_with_each_edit(name: str, tmp_path: Path) -> None:
+    manifest = draw(1, "development", only=[name])
+    absent = campaign.missing(manifest.libraries)
+    need(not absent, f"not installed: {', '.join(absent)}")
+    assert manifest.changes
+    turns = ["plain", *(change.switch for change in manifest.changes)]
+    plain, *edited = storms(manifest.write(tmp_path), turns)
+    assert len(plain.jobs) == manifest.jobs
+    assert 0.03e9 < plain.makespan < 1e9
+    assert set(plain.lost) <= {culprit.lost for culprit in manifest.culprits}
+    for change, storm in zip(manifest.changes, edited, strict=True):
+        count = int(change.options[1]) if change.options[0] == "--jobs" else manifest.jobs
+        assert len(storm.jobs) == count
+        # An edit that does something shows in what it is meant to change; by how much is for the campaign to say.
+        assert storm.median != plain.median
+
+
+def test_a_program_that_fails_is_named_with_what_it_printed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("raise SystemExit('no database')", encoding="utf-8")
+    with pytest.raises(ProgramFailed, match="exit code 1: no database"):
+        storms(program, ["plain"])

@@ -1,0 +1,154 @@
+"""Draws programs: the same seed of a population always gives the same one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from random import Random
+
+from zoo import arrivals, parts
+from zoo.manifest import Manifest
+from zoo.mechanisms import FLAVOURS, THREADED, Mechanism, mechanisms
+from zoo.parts import Part, indented
+
+POPULATIONS = ("development", "acceptance")
+"""Disjoint by their salt: what is mended by the one is judged by the other."""
+_WEIGHTS = {"threads": 6, "eventlet": 2, "gevent": 2, "asyncio": 3, "processes": 1}
+_PATCHES = {
+    "eventlet": "import eventlet\n\neventlet.monkey_patch()\n",
+    "gevent": "from gevent import monkey\n\nmonkey.patch_all()\n",
+}
+_STORM_MS = (180.0, 380.0)
+
+
+def generator(seed: int, population: str) -> Random:
+    """The source of a program's randomness. Raises ValueError for a population that there is not."""
+    if population not in POPULATIONS:
+        raise ValueError(f"{population}: no population; there are {', '.join(POPULATIONS)}")
+    digest = hashlib.sha256(f"zoo {population} {seed}".encode()).digest()
+    return Random(int.from_bytes(digest, "big"))
+
+
+def draw(
+    seed: int, population: str, *, only: Collection[str] = (), without: Collection[str] = ()
+) -> Manifest:
+    """Draw a program.
+
+    only: its mechanisms are all of these and no others. without: it has none of these. Raises ValueError where no program
+    can have all of `only`.
+    """
+    rng = generator(seed, population)
+    known = {name: one for name, one in mechanisms().items() if name not in without}
+    names, flavour = _given(rng, known, only) if only else _chosen(rng, known)
+    drawn = {name: known[name].draw(rng, flavour) for name in names}
+    return _manifest(rng, seed, population, flavour, drawn)
+
+
+def _given(rng: Random, known: dict[str, Mechanism], only: Collection[str]) -> tuple[list[str], str]:
+    names = sorted(only)
+    flavours = [name for name in FLAVOURS if all(name in known[one].FLAVOURS for one in names)]
+    if not flavours or sum(known[name].FRONT for name in names) > 1:
+        raise ValueError(f"no program can have all of {', '.join(names)}")
+    return names, rng.choices(flavours, [_WEIGHTS[name] for name in flavours])[0]
+
+
+def _chosen(rng: Random, known: dict[str, Mechanism]) -> tuple[list[str], str]:
+    """One to three mechanisms; the first is drawn from all, so that each is as often in a program as any other."""
+    first = rng.choice(sorted(known))
+    weights = [_WEIGHTS[name] for name in known[first].FLAVOURS]
+    flavour = rng.choices(known[first].FLAVOURS, weights)[0]
+    names = [first]
+    others = [name for name in sorted(known) if name != first and flavour in known[name].FLAVOURS]
+    if first == "nothing_planted":
+        return names, flavour
+    rng.shuffle(others)
+    for name in others[: rng.choices([0, 1, 2], [3, 4, 3])[0]]:
+        if name != "nothing_planted" and not (known[name].FRONT and any(known[one].FRONT for one in names)):
+            names.append(name)
+    return names, flavour
+
+
+def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict[str, Part]) -> Manifest:
+    changes = [change for part in drawn.values() for change in part.changes]
+    steps = [part.step for part in drawn.values() if part.step]
+    filler = parts.work(rng, flavour, *((0.5, 4) if steps else (5, 25)), *parts.sized(rng), cpu=0.3)
+    own = filler.line
+    if not steps or rng.random() < 0.4:
+        own = f'if run.keeps("prepare"):\n    with trace.span("prepare"):\n        {own}'
+        changes.append(parts.remove("prepare"))
+    steps.insert(rng.randint(0, len(steps)), own)
+    alone = filler.ms + sum(part.alone_ms for part in drawn.values())
+    serial = max((part.serial_ms for part in drawn.values()), default=0.0)
+    fronts = [part for part in drawn.values() if part.frame]
+    if fronts:
+        frame, at_once = fronts[0].frame, fronts[0].at_once
+    else:
+        frame, at_once, added = arrivals.usual(rng, flavour, alone, serial)
+        changes += added
+    assert frame is not None
+    per_job = max(serial, alone / at_once if at_once else 4.0)
+    jobs = min(60, max(10, int((rng.uniform(*_STORM_MS) - alone) / per_job)))
+    marked = all(part.marked for part in drawn.values())
+    named = marked and rng.random() < 0.2
+    head = (
+        'with trace.span("handle order"), run.timed():' if named else 'with trace.job("order"), run.timed():'
+    )
+    sizes = next((part.sizes for part in drawn.values() if part.sizes), ())
+    if not fronts and flavour in THREADED:
+        changes.append(parts.jobs(jobs * 2 if jobs <= 30 else jobs // 2))
+    imports = sorted({line for part in drawn.values() for line in part.imports})
+    source = _source(
+        list(drawn.values()),
+        flavour,
+        frame(head, "\n".join(steps)),
+        jobs,
+        sizes,
+        imports,
+        list(drawn),
+    )
+    return Manifest(
+        seed=seed,
+        population=population,
+        mechanisms=tuple(drawn),
+        flavour=flavour,
+        jobs=jobs,
+        job="handle order" if named else "",
+        changes=tuple(changes),
+        culprits=tuple(culprit for part in drawn.values() for culprit in part.culprits),
+        libraries=tuple(sorted({library for part in drawn.values() for library in part.libraries})),
+        source=source,
+    )
+
+
+def _source(
+    drawn: Sequence[Part],
+    flavour: str,
+    framed: str,
+    jobs: int,
+    sizes: Sequence[float],
+    imports: Sequence[str],
+    names: Sequence[str],
+) -> str:
+    body = [part.setup for part in drawn if part.setup]
+    body += [framed, *(part.close for part in drawn if part.close)]
+    text = "\n\n".join(body)
+    top = "".join(f"\n{part.top}\n\n" for part in drawn if part.top)
+    standard = [
+        f"import {name}"
+        for name in ("asyncio", "contextlib", "gevent", "multiprocessing", "queue", "threading", "time")
+        if f"{name}." in top + text
+    ]
+    about = ", ".join(name.replace("_", " ") for name in names)
+    head = f'"""A small service: {about}."""\n\n{_PATCHES.get(flavour, "")}'
+    head += (
+        "\n".join(sorted({*standard, *imports}))
+        + "\n\nfrom contend import trace\nfrom harness import burn, main\n\n"
+    )
+    if "burn" not in top + text:
+        head = head.replace("import burn, main", "import main")
+    if "trace." not in top + text:
+        head = head.replace("from contend import trace\n", "")
+    word = "async def" if flavour == "asyncio" else "def"
+    given = f"jobs={jobs}" + (f", sizes={tuple(sizes)}" if sizes else "")
+    end = f'\n\nif __name__ == "__main__":\n    main(storm, {given})\n'
+    return f"{head}{top}\n{word} storm(run):\n{indented(text)}{end}"

@@ -1,0 +1,30 @@
+"""Jobs that are run by a pool of threads."""
+
+from random import Random
+
+from zoo import arrivals, parts
+from zoo.parts import Part, lines
+
+ABOUT = "a ThreadPoolExecutor of a few threads runs the jobs"
+FLAVOURS = ("threads",)
+FRONT = True
+
+
+def draw(rng: Random, flavour: str) -> Part:
+    count = rng.randint(2, 8)
+
+    def frame(head: str, body: str) -> str:
+        return arrivals.defined(head, body, flavour) + lines("""
+
+            for number, size in enumerate(run.sizes):
+                desk.submit(order, number, size)
+            desk.shutdown()
+            """)
+
+    return Part(
+        imports=("from concurrent.futures import ThreadPoolExecutor",),
+        setup=f'desk = ThreadPoolExecutor(run.workers("desk", {count}))',
+        frame=frame,
+        changes=(parts.workers("desk", count, count * 2),),
+        at_once=count,
+    )

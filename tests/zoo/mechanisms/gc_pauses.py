@@ -1,0 +1,30 @@
+"""Garbage collections of a large heap."""
+
+from random import Random
+
+from zoo import parts
+from zoo.mechanisms import THREADED
+from zoo.parts import Part, lines
+
+ABOUT = "a large heap that some jobs collect, while everybody stands still"
+FLAVOURS = (*THREADED, "asyncio")
+FRONT = False
+
+
+def draw(rng: Random, flavour: str) -> Part:
+    count = rng.randint(20, 80) * 1000
+    every = rng.randint(2, 4)
+    return Part(
+        imports=("import gc",),
+        setup=f"heap = [[number] for number in range({count})]",
+        step=lines(f"""
+            if number % {every} == 0 and run.keeps("compact"):
+                with trace.span("compact"):
+                    gc.collect()
+            """),
+        close="heap.clear()",
+        changes=(parts.remove("compact"),),
+        culprits=(parts.Culprit("", ("*gc*", "*garbage*", "*compact*", "*GIL*")),),
+        alone_ms=count / 10000 / every + 3,
+        serial_ms=count / 10000 / every,
+    )
