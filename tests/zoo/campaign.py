@@ -8,21 +8,23 @@ Goes on where it was stopped: programs that have a line are left out. `python -m
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from contend.testbed.rabbit import bed, node
 from zoo import harness, predictions, truth
 from zoo.draws import POPULATIONS, draw, generator
 from zoo.manifest import Manifest
-from zoo.parts import Change
+from zoo.parts import BROKER, Change
 
 ROWS = "rows.ndjson"
 _STORMS = 4
@@ -68,8 +70,25 @@ def chosen(manifest: Manifest, count: int) -> list[Change]:
 
 
 def missing(libraries: Collection[str]) -> list[str]:
-    """Libraries that are not installed here."""
-    return [name for name in libraries if importlib.util.find_spec(name) is None]
+    """Libraries that are not installed here, or the broker."""
+    return [
+        name
+        for name in libraries
+        if (node.server() is None if name == BROKER else importlib.util.find_spec(name) is None)
+    ]
+
+
+@contextlib.contextmanager
+def broker(libraries: Collection[str], folder: Path) -> Iterator[None]:
+    """A RabbitMQ for a program that needs one, in a folder of its own. Raises HostFailed if it does not come up."""
+    if BROKER not in libraries:
+        yield
+        return
+    try:
+        os.environ["ZOO_RABBIT"] = bed.up(folder).url()
+        yield
+    finally:
+        bed.down(folder)
 
 
 def trial(
@@ -125,7 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 if absent := missing(manifest.libraries):
                     raise truth.ProgramFailed(f"not installed: {', '.join(absent)}")
-                row = trial(manifest, program, given.edits, given.pairs, keep=given.keep)
+                with broker(manifest.libraries, folder / "rabbit"):
+                    row = trial(manifest, program, given.edits, given.pairs, keep=given.keep)
             except (truth.ProgramFailed, predictions.ContendFailed) as failed:
                 row = {"seed": seed, "population": given.population, "failed": str(failed)}
                 row["mechanisms"] = manifest.mechanisms

@@ -8,7 +8,7 @@ from random import Random
 
 from zoo import arrivals, parts
 from zoo.manifest import Manifest
-from zoo.mechanisms import FLAVOURS, THREADED, Mechanism, mechanisms
+from zoo.mechanisms import FLAVOURS, Mechanism, mechanisms
 from zoo.parts import Part, indented
 
 POPULATIONS = ("development", "acceptance")
@@ -86,15 +86,15 @@ def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict
         frame, at_once, added = arrivals.usual(rng, flavour, alone, serial)
         changes += added
     assert frame is not None
+    job = next((part.job for part in drawn.values() if part.job), "")
     per_job = max(serial, alone / at_once if at_once else 4.0)
     jobs = min(60, max(10, int((rng.uniform(*_STORM_MS) - alone) / per_job)))
-    marked = all(part.marked for part in drawn.values())
-    named = marked and rng.random() < 0.2
+    named = not job and rng.random() < 0.2
     head = (
         'with trace.span("handle order"), run.timed():' if named else 'with trace.job("order"), run.timed():'
     )
     sizes = next((part.sizes for part in drawn.values() if part.sizes), ())
-    if not fronts and flavour in THREADED:
+    if flavour != "processes" and not job and "closed_loop" not in drawn:
         changes.append(parts.jobs(jobs * 2 if jobs <= 30 else jobs // 2))
     imports = sorted({line for part in drawn.values() for line in part.imports})
     source = _source(
@@ -112,7 +112,7 @@ def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict
         mechanisms=tuple(drawn),
         flavour=flavour,
         jobs=jobs,
-        job="handle order" if named else "",
+        job="handle order" if named else job,
         changes=tuple(changes),
         culprits=tuple(culprit for part in drawn.values() for culprit in part.culprits),
         libraries=tuple(sorted({library for part in drawn.values() for library in part.libraries})),

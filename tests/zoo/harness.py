@@ -94,14 +94,25 @@ class Storm:
         finally:
             self.spans.append((begin, clock()))
 
+    def requests(self, application: Callable[..., Any]) -> Callable[..., Any]:
+        """Count each POST to the WSGI application as one job."""
+
+        def counted(environ: dict[str, Any], start: Any) -> Any:
+            if environ["REQUEST_METHOD"] != "POST":
+                return application(environ, start)
+            with self.timed():
+                return application(environ, start)
+
+        return counted
+
     def lost(self, name: str, since: int) -> None:
         """Count the time since then as lost by a job to what is planted under that name."""
         self.losses.append((name, clock() - since))
 
-    def merge(self, other: tuple[list[tuple[int, int]], list[tuple[str, int]]]) -> None:
-        """Add the jobs and losses that another process counted."""
-        self.spans += other[0]
-        self.losses += other[1]
+    def merge(self, other: Sequence[Any]) -> None:
+        """Add the jobs and losses that another process counted: its `spans` and `losses`."""
+        self.spans += [(begin, end) for begin, end in other[0]]
+        self.losses += [(name, took) for name, took in other[1]]
 
     def line(self, switch: str) -> str:
         """JSON of what the storm took."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 Frame = Callable[[str, str], str]
 """Makes the lines that define a job and drive all of them, from the line that opens a job and the lines of its body."""
+
+BROKER = "rabbitmq-server"
+"""What is no library, but needed: programs find the broker that was brought up for them in ZOO_RABBIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Part:
     and `size`. close: after the jobs. frame: for a mechanism that drives the jobs. alone_ms: of a job that is alone.
     serial_ms: for how long each job keeps the narrowest part of it busy. at_once: jobs that are let in together, 0 for all.
     sizes: of jobs.
+    job: span that is a job, where jobs are not marked.
     """
 
     step: str = ""
@@ -58,7 +62,7 @@ class Part:
     serial_ms: float = 0.0
     at_once: int = 0
     sizes: tuple[float, ...] = ()
-    marked: bool = True
+    job: str = ""
 
 
 def hold(lock: str, factor: float) -> Change:
@@ -79,6 +83,11 @@ def coalesce(call: str, most: int) -> Change:
 def workers(pool: str, now: int, then: int) -> Change:
     """The pool has so many workers."""
     return Change(("--workers", f"storm.{pool}={then}"), f"workers:{pool}={then}", min(now / then, 1.0))
+
+
+def unnamed_workers(pool: str, now: int, then: int) -> Change:
+    """A pool has so many workers, which contend cannot be told: it has no name there that is the same everywhere."""
+    return replace(workers(pool, now, then), exists=False)
 
 
 def global_queue(pool: str) -> Change:

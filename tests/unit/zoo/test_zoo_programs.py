@@ -22,7 +22,8 @@ def test_a_mechanism_alone_storms_plainly_and_with_each_edit(name: str, tmp_path
     need(not absent, f"not installed: {', '.join(absent)}")
     assert manifest.changes
     turns = ["plain", *(change.switch for change in manifest.changes)]
-    plain, *edited = storms(manifest.write(tmp_path), turns)
+    with campaign.broker(manifest.libraries, tmp_path / "rabbit"):
+        plain, *edited = storms(manifest.write(tmp_path), turns)
     assert len(plain.jobs) == manifest.jobs
     assert 0.03e9 < plain.makespan < 1e9
     assert set(plain.lost) <= {culprit.lost for culprit in manifest.culprits}

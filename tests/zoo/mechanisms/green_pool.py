@@ -30,7 +30,7 @@ def draw(rng: Random, flavour: str) -> Part:
         imports=imports,
         setup=f'greens = {kind}(run.workers("greens", {count}))',
         frame=frame,
-        changes=(parts.workers("greens", count, count * 2),),
+        changes=(parts.unnamed_workers("greens", count, count * 2),),
         libraries=(flavour,),
         at_once=count,
     )

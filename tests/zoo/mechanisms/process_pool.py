@@ -1,0 +1,34 @@
+"""Processes that compute."""
+
+from random import Random
+
+from zoo import parts
+from zoo.parts import Part, lines
+
+ABOUT = "a ProcessPoolExecutor of one or two processes that compute pieces of the jobs"
+FLAVOURS = ("threads",)
+FRONT = False
+
+
+def draw(rng: Random, flavour: str) -> Part:
+    count = rng.choice([1, 1, 2])
+    took = parts.milliseconds(rng, 3, 8)
+    return Part(
+        imports=("from concurrent.futures import ProcessPoolExecutor",),
+        setup=lines(f"""
+            cores = ProcessPoolExecutor(run.workers("cores", {count}))
+            list(cores.map(burn, [0.001] * 4))
+            """),
+        step=lines(f"""
+            before = run.clock()
+            if run.keeps("simulate"):
+                with trace.span("simulate"):
+                    cores.submit(burn, {took / 1000:.4f}).result()
+            run.lost("cores", before)
+            """),
+        close="cores.shutdown()",
+        changes=(parts.workers("cores", count, 3 - count), parts.remove("simulate")),
+        culprits=(parts.planted("cores", "*simulate*", "*burn*", "*cpu*"),),
+        alone_ms=took + 1,
+        serial_ms=(took + 1) / count,
+    )
