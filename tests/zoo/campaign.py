@@ -99,7 +99,8 @@ def trial(
     program = manifest.write(folder)
     for old in folder.glob("storm-*"):
         shutil.rmtree(old)
-    traces = predictions.trace(folder, _STORMS)
+    traces, traced = predictions.trace(folder, _STORMS)
+    untraced = truth.storms(program, ["plain"] * (_STORMS + 1))[1:]
     hunted = predictions.hunt(folder, traces[0], manifest.job)
     tried = []
     for change in chosen(manifest, edits):
@@ -113,6 +114,7 @@ def trial(
             shutil.rmtree(old)
     known = asdict(manifest)
     del known["source"], known["changes"]
+    known |= {"plain": asdict(truth.plain(untraced)), "traced": asdict(truth.plain(traced))}
     return {**known, "edits": tried, "hunt": asdict(hunted), "took_s": round(time.monotonic() - begin, 1)}
 
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo import truth
+from zoo.truth import Storm
+
 CONTEND = (sys.executable, "-m", "contend")
 _TIMEOUT_S = 180.0
 _UNDECIDED = 5
@@ -62,9 +65,11 @@ def _run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[
     )
 
 
-def trace(folder: Path, count: int) -> list[Path]:
-    """Record so many storms of `program.py` in that folder, a process each. Raises ContendFailed."""
-    made = []
+def trace(folder: Path, count: int) -> tuple[list[Path], list[Storm]]:
+    """Record so many storms of `program.py` in that folder, a process each; the traces, and what the program measured
+    meanwhile. Raises ContendFailed.
+    """
+    made, storms = [], []
     for number in range(1, count + 1):
         trace_folder = folder / f"storm-{number}"
         command = ["trace", "--cpu-times", "-o", trace_folder.name, "--", sys.executable, "program.py"]
@@ -74,7 +79,8 @@ def trace(folder: Path, count: int) -> list[Path]:
                 f"contend {' '.join(command)}: exit code {ended.returncode}: {ended.stderr[-600:]}"
             )
         made.append(trace_folder)
-    return made
+        storms += truth.read(ended.stdout)
+    return made, storms
 
 
 def predict(folder: Path, traces: Sequence[Path], options: Sequence[str], job: str) -> Prediction:

@@ -99,7 +99,7 @@ def heard(row: Row) -> Heard:
         if set(row["mechanisms"]) != {"nothing_planted"}:
             return "not judged"
         return "false alarm" if any(one["share"] >= PLANTED for one in findings) else "silent"
-    lost = row["edits"][0]["truth"]["lost"] if row["edits"] else {}
+    lost = row["plain"]["lost"]
     cost = [one for one in row["culprits"] if not one["lost"] or lost.get(one["lost"], 0.0) >= PLANTED]
     must = [one for one in cost if one["lost"]]
     if not must:

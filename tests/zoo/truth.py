@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -58,14 +58,21 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The measured effect of one edit. decided: both intervals are narrow enough. lost: share of the jobs' time that plain
-    storms lost, by what is planted."""
+    """The measured effect of one edit. decided: both intervals are narrow enough."""
 
     median: Ratio
     makespan: Ratio
     pairs: int
     decided: bool
-    lost: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Storms without an edit, in ns: medians over the storms. lost: share of the jobs' time, by what is planted."""
+
+    median: float
+    makespan: float
+    lost: Mapping[str, float]
 
 
 def storms(program: Path, turns: Sequence[str]) -> list[Storm]:
@@ -77,7 +84,7 @@ def storms(program: Path, turns: Sequence[str]) -> list[Storm]:
         )
     except subprocess.TimeoutExpired as late:
         raise ProgramFailed(f"{program}: not done in {_TIMEOUT_S:.0f} s with {turns}") from late
-    seen = [_storm(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    seen = read(ended.stdout)
     if ended.returncode or [storm.edit for storm in seen] != list(turns):
         raise ProgramFailed(
             f"{program}: exit code {ended.returncode}: {ended.stderr[-600:] or '(no output)'}"
@@ -85,9 +92,10 @@ def storms(program: Path, turns: Sequence[str]) -> list[Storm]:
     return seen
 
 
-def _storm(line: str) -> Storm:
-    data = json.loads(line)
-    return Storm(data["edit"], tuple(data["jobs_ns"]), data["makespan_ns"], data["lost_ns"])
+def read(output: str) -> list[Storm]:
+    """The storms in what a program printed."""
+    rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [Storm(row["edit"], tuple(row["jobs_ns"]), row["makespan_ns"], row["lost_ns"]) for row in rows]
 
 
 def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
@@ -122,7 +130,6 @@ def measure(
     """
     median: list[tuple[float, float]] = []
     makespan: list[tuple[float, float]] = []
-    plain: list[Storm] = []
     while True:
         order = [rng.sample(["plain", switch], 2) for _ in range(_PAIRS_A_PROCESS)]
         seen = run(program, ["plain", *(turn for pair in order for turn in pair)])[1:]
@@ -130,17 +137,18 @@ def measure(
             edited, unedited = (second, first) if first.edit == "plain" else (first, second)
             median.append((edited.median, unedited.median))
             makespan.append((edited.makespan, unedited.makespan))
-            plain.append(unedited)
         if len(median) < _LEAST:
             continue
         jobs, whole = ratio(median), ratio(makespan)
         decided = jobs.decided and whole.decided
         if decided or len(median) >= most:
-            return Truth(jobs, whole, len(median), decided, shares(plain))
+            return Truth(jobs, whole, len(median), decided)
 
 
-def shares(plain: Sequence[Storm]) -> dict[str, float]:
-    """Share of the jobs' time that was lost in what is planted, by its name."""
-    whole = sum(sum(storm.jobs) for storm in plain)
-    names = sorted({name for storm in plain for name in storm.lost})
-    return {name: round(sum(storm.lost.get(name, 0) for storm in plain) / whole, 4) for name in names}
+def plain(of: Sequence[Storm]) -> Plain:
+    """Sum up storms without an edit."""
+    whole = sum(sum(storm.jobs) for storm in of)
+    names = sorted({name for storm in of for name in storm.lost})
+    lost = {name: round(sum(storm.lost.get(name, 0) for storm in of) / whole, 4) for name in names}
+    middle = statistics.median(storm.median for storm in of)
+    return Plain(middle, statistics.median(storm.makespan for storm in of), lost)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import pytest
 
 from zoo.draws import POPULATIONS, draw
+from zoo.harness import Storm
 from zoo.manifest import from_json
 from zoo.mechanisms import FLAVOURS, mechanisms
 
@@ -28,6 +29,55 @@ def test_every_program_parses_and_its_manifest_survives_json() -> None:
         assert 1 <= len(manifest.mechanisms) <= 3
         assert 10 <= manifest.jobs <= 60
         assert from_json(json.loads(json.dumps(asdict(manifest)))) == manifest
+
+
+SOURCE = {
+    "hold": 'run.hold("{}")',
+    "remove": 'run.keeps("{}")',
+    "workers": 'run.workers("{}", ',
+    "size": 'run.size("{}", ',
+    "coalesce": 'run.batch("{}")',
+    "global": 'run.one_queue("{}")',
+    "jobs": "run.sizes{}",
+}
+"""How a program does the edits of a kind."""
+
+
+def test_a_program_does_each_of_its_edits() -> None:
+    for seed in range(300):
+        manifest = draw(seed, "development")
+        switches = [change.switch for change in manifest.changes]
+        assert len(set(switches)) == len(switches)
+        for switch in switches:
+            kind, _, rest = switch.partition(":")
+            assert SOURCE[kind].format(rest.partition("=")[0]) in manifest.source, switch
+
+
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [
+        ("plain", (1.0, True, 3, 2, 1, False, 4)),
+        ("hold:stock=0.5", (0.5, True, 3, 2, 1, False, 4)),
+        ("remove:stock=", (1.0, False, 3, 2, 1, False, 4)),
+        ("workers:stock=8", (1.0, True, 8, 2, 1, False, 4)),
+        ("size:stock=5", (1.0, True, 3, 5, 1, False, 4)),
+        ("coalesce:stock=6", (1.0, True, 3, 2, 6, False, 4)),
+        ("global:stock=", (1.0, True, 3, 2, 1, True, 4)),
+        ("jobs:=9", (1.0, True, 3, 2, 1, False, 9)),
+        ("hold:other=0.5", (1.0, True, 3, 2, 1, False, 4)),
+    ],
+)
+def test_a_switch_changes_what_it_names_and_nothing_else(switch: str, expected: tuple[object, ...]) -> None:
+    storm = Storm(switch, [1, 1, 2, 2])
+    name = "stock"
+    numbers = (storm.workers(name, 3), storm.size(name, 2), storm.batch(name))
+    assert (
+        storm.hold(name),
+        storm.keeps(name),
+        *numbers,
+        storm.one_queue(name),
+        len(storm.sizes),
+    ) == expected
 
 
 def test_mechanisms_can_be_left_out_or_required() -> None:

@@ -28,12 +28,15 @@ def edit(
     return {
         "change": {"options": ["--hold", "storm.stock=0.5"], "switch": "hold:stock=0.5", "kept": 0.5},
         "predicted": {"trusted": trusted, "median": median, "makespan": makespan, "reason": ""},
-        "truth": {**ratios, "pairs": 8, "decided": decided, "lost": {"stock": 0.4}},
+        "truth": {**ratios, "pairs": 8, "decided": decided},
     }
 
 
 def row(
-    edits: list[dict[str, Any]], *findings: str, mechanisms: tuple[str, ...] = ("plain_lock",)
+    edits: list[dict[str, Any]],
+    *findings: str,
+    mechanisms: tuple[str, ...] = ("plain_lock",),
+    lost: float = 0.4,
 ) -> dict[str, Any]:
     """A program's row, with findings of those resources."""
     known = [
@@ -45,6 +48,7 @@ def row(
         "population": "development",
         "mechanisms": list(mechanisms),
         "flavour": "threads",
+        "plain": {"median": 2e7, "makespan": 2e8, "lost": {"stock": lost}},
         "edits": edits,
         "culprits": [] if nothing else [{"lost": "stock", "names": ["*stock*"]}],
         "hunt": {"findings": known, "time": {"storm.stock": 40, "": 60}, "whole": 100, "error": ""},
@@ -87,7 +91,7 @@ def test_the_table_counts_outcomes_and_naive_answers_beside_them() -> None:
         (row([edit((0.8, 0.8), (0.8, 0.8))], "storm.stock", "GIL"), "first"),
         (row([edit((0.8, 0.8), (0.8, 0.8))], "GIL", "storm.stock"), "named"),
         (row([edit((0.8, 0.8), (0.8, 0.8))], "GIL"), "missed"),
-        (row([], "storm.stock"), "not judged"),
+        (row([], "storm.stock", lost=0.09), "not judged"),
         (row([], mechanisms=("nothing_planted",)), "silent"),
         (row([], "GIL", mechanisms=("nothing_planted",)), "false alarm"),
     ],

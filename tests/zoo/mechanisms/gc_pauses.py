@@ -12,7 +12,7 @@ FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:
-    count = rng.randint(20, 80) * 1000
+    count = rng.randint(10, 50) * 1000
     every = rng.randint(2, 4)
     return Part(
         imports=("import gc",),

@@ -14,25 +14,21 @@ FRONT = False
 def draw(rng: Random, flavour: str) -> Part:
     fixed = parts.milliseconds(rng, 0.8, 3)
     each = parts.milliseconds(rng, 0.1, 0.6)
-    rows = rng.choice([4, 8, 12])
     locked = rng.random() < 0.4
-    wait = lines(f"""
-        with trace.span("insert", kind="remote"):
-            time.sleep({fixed / 1000:.4f} + {each / 1000:.4f} * len(rows))
+    rows = 4 if locked else rng.choice([4, 8, 12])
+    call = lines(f"""
+        def insert(rows):
+            with trace.span("insert", kind="remote"):
+                time.sleep({fixed / 1000:.4f} + {each / 1000:.4f} * len(rows))
         """)
-    serial = "with table:\n" + parts.indented(wait)
-    body = serial if locked else wait
-    setup = "def insert(rows):\n" + parts.indented(body)
-    if locked:
-        setup = "table = threading.Lock()\n\n" + setup
+    loop = lines("""
+        for first in range(0, len(rows), step):
+            insert(rows[first:first + step])
+        """)
     return Part(
-        setup=setup,
-        step=lines(f"""
-            rows = list(range({rows}))
-            step = run.batch("insert")
-            for first in range(0, len(rows), step):
-                insert(rows[first:first + step])
-            """),
+        setup=("table = threading.Lock()\n\n" if locked else "") + call,
+        step=f'rows = list(range({rows}))\nstep = run.batch("insert")\n'
+        + ("with table:\n" + parts.indented(loop) if locked else loop),
         changes=(parts.coalesce("insert", rng.choice([4, 8])),),
         culprits=(parts.Culprit("", ("*insert*", *(["*table*"] if locked else []))),),
         alone_ms=(fixed + each) * rows,
