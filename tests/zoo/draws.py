@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from random import Random
 
 from zoo import arrivals, parts
@@ -18,6 +18,7 @@ _PATCHES = {
     "eventlet": "import eventlet\n\neventlet.monkey_patch()\n",
     "gevent": "from gevent import monkey\n\nmonkey.patch_all()\n",
 }
+_MODULES = ("asyncio", "contextlib", "gevent", "multiprocessing", "queue", "threading", "time")
 _STORM_MS = (180.0, 380.0)
 
 
@@ -96,16 +97,8 @@ def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict
     sizes = next((part.sizes for part in drawn.values() if part.sizes), ())
     if flavour != "processes" and not job and "closed_loop" not in drawn:
         changes.append(parts.jobs(jobs * 2 if jobs <= 30 else jobs // 2))
-    imports = sorted({line for part in drawn.values() for line in part.imports})
-    source = _source(
-        list(drawn.values()),
-        flavour,
-        frame(head, "\n".join(steps)),
-        jobs,
-        sizes,
-        imports,
-        list(drawn),
-    )
+    libraries = {library for part in drawn.values() for library in part.libraries}
+    given = f"jobs={jobs}" + (f", sizes={tuple(sizes)}" if sizes else "")
     return Manifest(
         seed=seed,
         population=population,
@@ -115,40 +108,30 @@ def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict
         job="handle order" if named else job,
         changes=tuple(changes),
         culprits=tuple(culprit for part in drawn.values() for culprit in part.culprits),
-        libraries=tuple(sorted({library for part in drawn.values() for library in part.libraries})),
-        source=source,
+        libraries=tuple(sorted(libraries | ({flavour} & _PATCHES.keys()))),
+        source=_source(drawn, flavour, frame(head, "\n".join(steps)), given),
     )
 
 
-def _source(
-    drawn: Sequence[Part],
-    flavour: str,
-    framed: str,
-    jobs: int,
-    sizes: Sequence[float],
-    imports: Sequence[str],
-    names: Sequence[str],
-) -> str:
-    body = [part.setup for part in drawn if part.setup]
-    body += [framed, *(part.close for part in drawn if part.close)]
-    text = "\n\n".join(body)
-    top = "".join(f"\n{part.top}\n\n" for part in drawn if part.top)
-    standard = [
-        f"import {name}"
-        for name in ("asyncio", "contextlib", "gevent", "multiprocessing", "queue", "threading", "time")
-        if f"{name}." in top + text
-    ]
-    about = ", ".join(name.replace("_", " ") for name in names)
-    head = f'"""A small service: {about}."""\n\n{_PATCHES.get(flavour, "")}'
-    head += (
-        "\n".join(sorted({*standard, *imports}))
-        + "\n\nfrom contend import trace\nfrom harness import burn, main\n\n"
+def _source(drawn: Mapping[str, Part], flavour: str, framed: str, given: str) -> str:
+    """The text of a program. framed: its jobs and what drives them. given: arguments of the harness."""
+    used = drawn.values()
+    body = "\n\n".join(
+        [part.setup for part in used if part.setup] + [framed] + [part.close for part in used if part.close]
     )
-    if "burn" not in top + text:
-        head = head.replace("import burn, main", "import main")
-    if "trace." not in top + text:
-        head = head.replace("from contend import trace\n", "")
-    word = "async def" if flavour == "asyncio" else "def"
-    given = f"jobs={jobs}" + (f", sizes={tuple(sizes)}" if sizes else "")
-    end = f'\n\nif __name__ == "__main__":\n    main(storm, {given})\n'
-    return f"{head}{top}\n{word} storm(run):\n{indented(text)}{end}"
+    top = "".join(f"\n\n{part.top}\n" for part in used if part.top)
+    imports = {line for part in used for line in part.imports}
+    imports |= {f"import {name}" for name in _MODULES if f"{name}." in top + body}
+    helpers = "burn, main" if "burn" in top + body else "main"
+    return "\n".join(
+        (
+            f'"""A small service: {", ".join(drawn).replace("_", " ")}."""\n',
+            *([_PATCHES[flavour]] if flavour in _PATCHES else []),
+            *sorted(imports),
+            *(["", "from contend import trace"] if "trace." in top + body else [""]),
+            f"from harness import {helpers}\n{top}\n",
+            f"{'async def' if flavour == 'asyncio' else 'def'} storm(run):",
+            indented(body),
+            f'\n\nif __name__ == "__main__":\n    main(storm, {given})\n',
+        )
+    )

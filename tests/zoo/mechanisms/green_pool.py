@@ -31,6 +31,5 @@ def draw(rng: Random, flavour: str) -> Part:
         setup=f'greens = {kind}(run.workers("greens", {count}))',
         frame=frame,
         changes=(parts.unnamed_workers("greens", count, count * 2),),
-        libraries=(flavour,),
         at_once=count,
     )
