@@ -1,4 +1,4 @@
-"""What is known of a program of the zoo: how it was drawn, which edits it can make, what is planted in it."""
+"""The description of a program of the zoo: how it was drawn, which edits it can make, what is planted in it."""
 
 from __future__ import annotations
 

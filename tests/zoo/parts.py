@@ -1,4 +1,4 @@
-"""What a mechanism adds to a program, and the words in which edits are named."""
+"""Parts that mechanisms add to a program, and the words in which edits are named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Frame = Callable[[str, str], str]
 """Makes the lines that define a job and drive all of them, from the line that opens a job and the lines of its body."""
 
 BROKER = "rabbitmq-server"
-"""What is no library, but needed: programs find the broker that was brought up for them in ZOO_RABBIT."""
+"""Needed like a library: programs find the broker that was brought up for them in ZOO_RABBIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Part:
 
 
 def hold(lock: str, factor: float) -> Change:
-    """What holders of the lock do themselves takes that part of its time."""
+    """Holders of the lock need that part of the time for what they do themselves."""
     return Change(("--hold", f"storm.{lock}={factor}"), f"hold:{lock}={factor}", factor)
 
 

@@ -1,4 +1,4 @@
-"""What contend says of a program, by its command line: traces of it, a prediction of an edit, a hunt."""
+"""Answers of contend's command line about a program: traces of it, a prediction of an edit, a hunt."""
 
 from __future__ import annotations
 

@@ -47,21 +47,27 @@ def wrong(predicted: Ratios, true: Ratios) -> bool:
     return False
 
 
-def true_ratios(edit: Row) -> Ratios | None:
-    """The truth of an edit, None where it was not decided."""
-    truth = edit["truth"]
-    return (truth["median"]["value"], truth["makespan"]["value"]) if truth["decided"] else None
+def wrong_truly(predicted: Ratios, edit: Row) -> bool | None:
+    """Whether a prediction of the edit is wrong; None where its truth is too wide to say.
+
+    A truth that was not decided still says so where both ends of its intervals give the same answer.
+    """
+    ends = [
+        [truth["value"]] if edit["truth"]["decided"] else [truth["low"], truth["high"]]
+        for truth in (edit["truth"]["median"], edit["truth"]["makespan"])
+    ]
+    answers = {wrong(predicted, (median, makespan)) for median in ends[0] for makespan in ends[1]}
+    return answers.pop() if len(answers) == 1 else None
 
 
 def outcome(edit: Row) -> Outcome:
     """How contend's prediction of an edit came out."""
     predicted = edit["predicted"]
-    true = true_ratios(edit)
     if predicted["median"] is None or predicted["makespan"] is None:
         return "no number"
-    if true is None:
+    bad = wrong_truly((predicted["median"], predicted["makespan"]), edit)
+    if bad is None:
         return "truth undecided"
-    bad = wrong((predicted["median"], predicted["makespan"]), true)
     if predicted["trusted"]:
         return "wrong and trusted" if bad else "right"
     return "refused rightly" if bad else "refused needlessly"
@@ -150,10 +156,9 @@ def table(of: Sequence[Row]) -> str:
         cells += [_bounds(counts["wrong and trusted"], trusted), _bounds(counts["refused rightly"], refused)]
         cells += [_bounds(counts["refused needlessly"], refused), str(counts["no number"])]
         cells.append(str(counts["truth undecided"]))
-        decided = [(row, edit, true) for row, edit in pairs if (true := true_ratios(edit)) is not None]
         for naive in BASELINES.values():
-            bad = sum(wrong(naive(row, edit), true) for row, edit, true in decided)
-            cells.append(_bounds(bad, len(decided)))
+            answers = [wrong_truly(naive(row, edit), edit) for row, edit in pairs]
+            cells.append(_bounds(answers.count(True), len(answers) - answers.count(None)))
         body.append(cells)
     return _markdown(heads, body)
 
@@ -190,9 +195,9 @@ def worst(of: Sequence[Row], count: int) -> list[str]:
     bad = []
     for row in of:
         for edit in row["edits"]:
-            true = true_ratios(edit)
-            if true is None or outcome(edit) != "wrong and trusted":
+            if outcome(edit) != "wrong and trusted":
                 continue
+            true = (edit["truth"]["median"]["value"], edit["truth"]["makespan"]["value"])
             predicted = (edit["predicted"]["median"], edit["predicted"]["makespan"])
             off = max(abs(one / real - 1) for one, real in zip(predicted, true, strict=True))
             text = f"{row['population']} {row['seed']}: {', '.join(row['mechanisms'])} ({row['flavour']}); "

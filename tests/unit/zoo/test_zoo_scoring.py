@@ -22,7 +22,7 @@ def edit(
     """One edit of a row: what was predicted of it, and its truth."""
     median, makespan = predicted or (None, None)
     ratios = {
-        name: {"value": value, "low": value, "high": value}
+        name: {"value": value, "low": value * 0.94, "high": value * 1.06}
         for name, value in zip(("median", "makespan"), true, strict=True)
     }
     return {
@@ -65,7 +65,9 @@ def row(
         (edit((0.9, 0.6), (0.5, 0.6), trusted=False), "refused rightly"),
         (edit((0.5, 0.6), (0.5, 0.6), trusted=False), "refused needlessly"),
         (edit(None, (0.5, 0.6), trusted=False), "no number"),
-        (edit((0.9, 0.6), (0.5, 0.6), decided=False), "truth undecided"),
+        (edit((0.9, 0.6), (0.5, 0.6), decided=False), "wrong and trusted"),
+        (edit((0.51, 0.6), (0.5, 0.6), decided=False), "right"),
+        (edit((0.54, 0.6), (0.5, 0.6), decided=False), "truth undecided"),
     ],
 )
 def test_an_outcome(given: dict[str, Any], expected: str) -> None:
