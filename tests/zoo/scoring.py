@@ -50,10 +50,10 @@ def wrong(predicted: Ratios, true: Ratios) -> bool:
 def wrong_truly(predicted: Ratios, edit: Row) -> bool | None:
     """Whether a prediction of the edit is wrong; None where its truth is too wide to say.
 
-    A truth that was not decided still says so where both ends of its intervals give the same answer.
+    A truth that was not decided still says so where its intervals' ends and middles all give the same answer.
     """
     ends = [
-        [truth["value"]] if edit["truth"]["decided"] else [truth["low"], truth["high"]]
+        [truth["value"]] if edit["truth"]["decided"] else [truth["low"], truth["value"], truth["high"]]
         for truth in (edit["truth"]["median"], edit["truth"]["makespan"])
     ]
     answers = {wrong(predicted, (median, makespan)) for median in ends[0] for makespan in ends[1]}

@@ -7,6 +7,7 @@ import math
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ HALF_WIDTH = 0.033
 LEVEL = 0.95
 _PAIRS_A_PROCESS = 4
 _LEAST, _MOST = 8, 48
+_MOST_S = 150.0
 _TRIM = 0.2
 _TIMEOUT_S = 120.0
 
@@ -123,13 +125,17 @@ def measure(
     rng: Random,
     run: Callable[[Path, Sequence[str]], Sequence[Storm]] = storms,
     most: int = _MOST,
+    now: Callable[[], float] = time.monotonic,
 ) -> Truth:
-    """Measure an edit until both ratios are known well enough, or so many pairs were made. Raises ProgramFailed.
+    """Measure an edit until both ratios are known well enough, or so many pairs were made, or it has taken too long.
+
+    Raises ProgramFailed.
 
     Each process does one plain storm that does not count, then pairs of a plain and an edited one in random order.
     """
     median: list[tuple[float, float]] = []
     makespan: list[tuple[float, float]] = []
+    begin = now()
     while True:
         order = [rng.sample(["plain", switch], 2) for _ in range(_PAIRS_A_PROCESS)]
         seen = run(program, ["plain", *(turn for pair in order for turn in pair)])[1:]
@@ -141,7 +147,7 @@ def measure(
             continue
         jobs, whole = ratio(median), ratio(makespan)
         decided = jobs.decided and whole.decided
-        if decided or len(median) >= most:
+        if decided or len(median) >= most or now() - begin > _MOST_S:
             return Truth(jobs, whole, len(median), decided)
 
 

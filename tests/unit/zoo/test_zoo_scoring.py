@@ -18,11 +18,12 @@ def edit(
     *,
     trusted: bool = True,
     decided: bool = True,
+    width: float = 0.06,
 ) -> dict[str, Any]:
     """One edit of a row: what was predicted of it, and its truth."""
     median, makespan = predicted or (None, None)
     ratios = {
-        name: {"value": value, "low": value * 0.94, "high": value * 1.06}
+        name: {"value": value, "low": value * (1 - width), "high": value * (1 + width)}
         for name, value in zip(("median", "makespan"), true, strict=True)
     }
     return {
@@ -68,6 +69,7 @@ def row(
         (edit((0.9, 0.6), (0.5, 0.6), decided=False), "wrong and trusted"),
         (edit((0.51, 0.6), (0.5, 0.6), decided=False), "right"),
         (edit((0.54, 0.6), (0.5, 0.6), decided=False), "truth undecided"),
+        (edit((0.5, 0.6), (0.5, 0.6), decided=False, width=0.2), "truth undecided"),
     ],
 )
 def test_an_outcome(given: dict[str, Any], expected: str) -> None:

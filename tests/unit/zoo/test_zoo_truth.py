@@ -35,6 +35,11 @@ def test_a_quiet_program_is_decided_with_few_pairs() -> None:
 def test_a_noisy_program_stays_undecided_and_says_so() -> None:
     truth = measure(Path("program.py"), "hold:stock=0.5", Random(1), planted(0.6, 0.3), most=16)
     assert not truth.decided and truth.pairs == 16
+    minutes = iter(range(0, 600, 60))
+    slow = measure(
+        Path("program.py"), "hold:stock=0.5", Random(1), planted(0.6, 0.3), now=lambda: next(minutes)
+    )
+    assert not slow.decided and slow.pairs == 16
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
