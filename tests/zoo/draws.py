@@ -47,8 +47,8 @@ def draw(
 
 def _given(rng: Random, known: dict[str, Mechanism], only: Collection[str]) -> tuple[list[str], str]:
     names = sorted(only)
-    flavours = [name for name in FLAVOURS if all(name in known[one].FLAVOURS for one in names)]
-    if not flavours or sum(known[name].FRONT for name in names) > 1:
+    flavours = [name for name in FLAVOURS if all(name in known[one].flavours for one in names)]
+    if not flavours or sum(known[name].front for name in names) > 1:
         raise ValueError(f"no program can have all of {', '.join(names)}")
     return names, rng.choices(flavours, [_WEIGHTS[name] for name in flavours])[0]
 
@@ -56,15 +56,15 @@ def _given(rng: Random, known: dict[str, Mechanism], only: Collection[str]) -> t
 def _chosen(rng: Random, known: dict[str, Mechanism]) -> tuple[list[str], str]:
     """One to three mechanisms; the first is drawn from all, so that each is as often in a program as any other."""
     first = rng.choice(sorted(known))
-    weights = [_WEIGHTS[name] for name in known[first].FLAVOURS]
-    flavour = rng.choices(known[first].FLAVOURS, weights)[0]
+    weights = [_WEIGHTS[name] for name in known[first].flavours]
+    flavour = rng.choices(known[first].flavours, weights)[0]
     names = [first]
-    others = [name for name in sorted(known) if name != first and flavour in known[name].FLAVOURS]
+    others = [name for name in sorted(known) if name != first and flavour in known[name].flavours]
     if first == "nothing_planted":
         return names, flavour
     rng.shuffle(others)
     for name in others[: rng.choices([0, 1, 2], [3, 4, 3])[0]]:
-        if name != "nothing_planted" and not (known[name].FRONT and any(known[one].FRONT for one in names)):
+        if name != "nothing_planted" and not (known[name].front and any(known[one].front for one in names)):
             names.append(name)
     return names, flavour
 

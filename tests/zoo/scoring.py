@@ -48,7 +48,7 @@ def wrong(predicted: Ratios, true: Ratios) -> bool:
 
 
 def wrong_truly(predicted: Ratios, edit: Row) -> bool | None:
-    """Whether a prediction of the edit is wrong; None where its truth is too wide to say.
+    """True if a prediction of the edit is wrong, None where its truth is too wide to say.
 
     A truth that was not decided still says so where its intervals' ends and middles all give the same answer.
     """
@@ -122,6 +122,14 @@ def _matches(finding: Row, names: Iterable[str]) -> bool:
     return any(fnmatchcase(text.lower(), name.lower()) for text in texts for name in names)
 
 
+def _groups(of: Sequence[Row]) -> dict[str, list[Row]]:
+    """All programs, and those with each mechanism, by what a table calls them."""
+    groups = {"all": list(of)}
+    for name, mechanism in mechanisms().items():
+        groups[f"{name}: {mechanism.about}"] = [row for row in of if name in row["mechanisms"]]
+    return groups
+
+
 def _bounds(count: int, of: int) -> str:
     if not of:
         return "–"
@@ -142,10 +150,7 @@ def table(of: Sequence[Row]) -> str:
     ]
     heads += ["truth undecided", *(f"wrong: {name}" for name in BASELINES)]
     body = []
-    groups = {"all": list(of)} | {
-        name: [row for row in of if name in row["mechanisms"]] for name in mechanisms()
-    }
-    for name, group in groups.items():
+    for name, group in _groups(of).items():
         pairs = [(row, edit) for row in group for edit in row["edits"]]
         if not pairs:
             continue
@@ -167,10 +172,7 @@ def hunt_table(of: Sequence[Row]) -> str:
     """The scores of hunts as a table in Markdown."""
     heads = ["mechanism", "culprit first", "named", "missed", "silent where nothing is planted", "not judged"]
     body = []
-    groups = {"all": list(of)} | {
-        name: [row for row in of if name in row["mechanisms"]] for name in mechanisms()
-    }
-    for name, group in groups.items():
+    for name, group in _groups(of).items():
         counts: Counter[Heard] = Counter(heard(row) for row in group)
         planted = counts["first"] + counts["named"] + counts["missed"]
         empty = counts["silent"] + counts["false alarm"]

@@ -94,5 +94,5 @@ def test_each_mechanism_is_drawn_often_enough_and_says_what_it_is() -> None:
     drawn = [draw(seed, "development").mechanisms for seed in range(len(mechanisms()) * 20)]
     for name, mechanism in mechanisms().items():
         assert sum(name in names for names in drawn) >= 8, name
-        assert 10 < len(mechanism.ABOUT) <= 130 and "\n" not in mechanism.ABOUT
-        assert set(mechanism.FLAVOURS) <= set(FLAVOURS)
+        assert 10 < len(mechanism.about) <= 130 and "\n" not in mechanism.about
+        assert set(mechanism.flavours) <= set(FLAVOURS)

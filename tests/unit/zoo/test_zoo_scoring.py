@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from zoo import campaign, scoring
+from zoo.mechanisms import mechanisms
 from zoo.predictions import prediction
 
 
@@ -86,7 +87,8 @@ def test_the_table_counts_outcomes_and_naive_answers_beside_them() -> None:
     assert cells["wrong and trusted"].startswith("2 of 4")
     assert cells["wrong: no change"].startswith("2 of 4")
     assert cells["wrong: its share goes"].startswith("2 of 4"), "0.8 is what a share of 0.4 halved leaves"
-    assert lock[:2] == ["plain_lock", "3"] and two[:2] == ["two_locks", "1"]
+    assert (lock[0], lock[1]) == (f"plain_lock: {mechanisms()['plain_lock'].about}", "3")
+    assert two[0].startswith("two_locks: ") and two[1] == "1"
 
 
 @pytest.mark.parametrize(

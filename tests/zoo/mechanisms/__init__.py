@@ -1,12 +1,14 @@
-"""The mechanisms, a module each: `ABOUT` (a line), `FLAVOURS`, `FRONT` (whether it drives the jobs) and `draw`."""
+"""The mechanisms, a module each: its docstring is one line about it, `FLAVOURS` says in which programs it can be, and `draw`
+makes its part of one. `FRONT = True` where it drives the jobs, which one mechanism of a program can.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
-from typing import Protocol, cast
 
 from zoo.parts import Part
 
@@ -15,19 +17,21 @@ THREADED = ("threads", "eventlet", "gevent")
 FLAVOURS = (*THREADED, "asyncio", "processes")
 
 
-class Mechanism(Protocol):
-    """A module of this folder."""
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """A module of this folder. draw: makes the part of a program of that flavour, the same for the same generator."""
 
-    ABOUT: str
-    FLAVOURS: tuple[str, ...]
-    FRONT: bool
-
-    def draw(self, rng: Random, flavour: str) -> Part:
-        """Make the part of a program, the same for the same state of the generator."""
-        ...
+    about: str
+    flavours: tuple[str, ...]
+    front: bool
+    draw: Callable[[Random, str], Part]
 
 
 def mechanisms() -> Mapping[str, Mechanism]:
     """All mechanisms by name, in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: cast(Mechanism, importlib.import_module(f"{__name__}.{name}")) for name in names}
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {
+        name: Mechanism(module.__doc__ or "", module.FLAVOURS, getattr(module, "FRONT", False), module.draw)
+        for name, module in modules.items()
+    }

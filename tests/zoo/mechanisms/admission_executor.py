@@ -1,11 +1,10 @@
-"""Jobs that are run by a pool of threads."""
+"""A ThreadPoolExecutor of a few threads runs the jobs."""
 
 from random import Random
 
 from zoo import arrivals, parts
 from zoo.parts import Part, lines
 
-ABOUT = "a ThreadPoolExecutor of a few threads runs the jobs"
 FLAVOURS = ("threads",)
 FRONT = True
 

@@ -1,4 +1,4 @@
-"""Jobs that are let in by a semaphore before they begin."""
+"""A semaphore outside the jobs lets only so many of them begin."""
 
 from random import Random
 
@@ -6,7 +6,6 @@ from zoo import arrivals, parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part
 
-ABOUT = "a semaphore outside the jobs lets only so many of them begin"
 FLAVOURS = THREADED
 FRONT = True
 

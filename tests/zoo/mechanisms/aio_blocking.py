@@ -1,13 +1,11 @@
-"""A coroutine that blocks the event loop."""
+"""A coroutine that calls something which blocks the event loop for ms."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a coroutine that calls something which blocks the event loop for ms"
 FLAVOURS = ("asyncio",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

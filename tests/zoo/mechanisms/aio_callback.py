@@ -1,13 +1,11 @@
-"""A slow callback of the event loop."""
+"""A callback that computes in the event loop every so often, whatever the jobs do."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a callback that computes in the event loop every so often, whatever the jobs do"
 FLAVOURS = ("asyncio",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,13 +1,11 @@
-"""A lock of asyncio."""
+"""An asyncio.Lock that each job holds once."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "an asyncio.Lock that each job holds once"
 FLAVOURS = ("asyncio",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

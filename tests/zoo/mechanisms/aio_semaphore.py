@@ -1,13 +1,11 @@
-"""A semaphore of asyncio, in front of a remote call."""
+"""An asyncio.Semaphore that lets two to four calls go out together."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "an asyncio.Semaphore that lets two to four calls go out together"
 FLAVOURS = ("asyncio",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,11 +1,10 @@
-"""A server in asyncio, in the manner of ASGI, and clients that call it."""
+"""A server in asyncio whose application is called as ASGI's are; clients send a batch, or keep a few calls open."""
 
 from random import Random
 
 from zoo import arrivals
 from zoo.parts import Part, lines
 
-ABOUT = "a server in asyncio whose application is called as ASGI's are; clients send a batch, or keep a few calls open"
 FLAVOURS = ("asyncio",)
 FRONT = True
 

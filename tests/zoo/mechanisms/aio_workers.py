@@ -1,13 +1,11 @@
-"""Tasks that take pieces of jobs from a queue of asyncio."""
+"""Tasks that take pieces of jobs from an asyncio.Queue; the job awaits its piece."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "tasks that take pieces of jobs from an asyncio.Queue; the job awaits its piece"
 FLAVOURS = ("asyncio",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""A span in every job that could be left out."""
+"""A span in every job that could be left out, before whatever the others wait for."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a span in every job that could be left out, before whatever the others wait for"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

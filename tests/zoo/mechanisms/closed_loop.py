@@ -1,4 +1,4 @@
-"""Clients that send one job after the other, and think between them."""
+"""A few clients that each send one job after the other and think between them."""
 
 from random import Random
 
@@ -6,7 +6,6 @@ from zoo import arrivals, parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a few clients that each send one job after the other and think between them"
 FLAVOURS = THREADED
 FRONT = True
 

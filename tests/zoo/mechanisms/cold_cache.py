@@ -1,4 +1,4 @@
-"""A cache whose first use of a key is slow."""
+"""A cache that is empty at first: whoever first needs a key loads it, under the cache's lock or beside others."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a cache that is empty at first: whoever first needs a key loads it, under the cache's lock or beside others"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

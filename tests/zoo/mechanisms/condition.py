@@ -1,4 +1,4 @@
-"""One resource, handed on by a condition."""
+"""One machine, whose next user is chosen under a condition."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "one machine, whose next user is chosen under a condition"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

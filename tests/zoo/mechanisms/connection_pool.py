@@ -1,4 +1,4 @@
-"""A pool of two connections or so, kept in a queue."""
+"""A pool of two or three connections, kept in a queue."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a pool of two or three connections, kept in a queue"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""A job that leaves out its last piece when it is late."""
+"""A lock, and a last piece that a job leaves out when it is late."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a lock, and a last piece that a job leaves out when it is late"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

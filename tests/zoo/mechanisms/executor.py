@@ -1,13 +1,11 @@
-"""A pool of threads that jobs give a piece of their work to."""
+"""A ThreadPoolExecutor that jobs give a piece of their work to and wait for."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a ThreadPoolExecutor that jobs give a piece of their work to and wait for"
 FLAVOURS = ("threads",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

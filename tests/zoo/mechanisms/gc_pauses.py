@@ -1,4 +1,4 @@
-"""Garbage collections of a large heap."""
+"""A large heap that some jobs collect, while everybody stands still."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a large heap that some jobs collect, while everybody stands still"
 FLAVOURS = (*THREADED, "asyncio")
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

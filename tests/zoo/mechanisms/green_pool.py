@@ -1,11 +1,10 @@
-"""Jobs that are run by a pool of greenlets."""
+"""A pool of a few greenlets (eventlet's GreenPool, gevent's Pool) runs the jobs."""
 
 from random import Random
 
 from zoo import arrivals, parts
 from zoo.parts import Part, lines
 
-ABOUT = "a pool of a few greenlets (eventlet's GreenPool, gevent's Pool) runs the jobs"
 FLAVOURS = ("eventlet", "gevent")
 FRONT = True
 

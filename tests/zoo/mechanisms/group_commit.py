@@ -1,4 +1,4 @@
-"""One thread that commits what has come since its last commit."""
+"""One thread that commits all that has come since its last commit."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "one thread that commits all that has come since its last commit"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""Workers that take the newest piece first."""
+"""Workers that take the newest piece first; the job waits for its piece."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import queued
 from zoo.mechanisms import THREADED
 from zoo.parts import Part
 
-ABOUT = "workers that take the newest piece first; the job waits for its piece"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,13 +1,11 @@
-"""A list that a manager process keeps."""
+"""A list of multiprocessing's Manager, appended to by one call for each row."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a list of multiprocessing's Manager, appended to by one call for each row"
 FLAVOURS = ("threads", "processes")
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

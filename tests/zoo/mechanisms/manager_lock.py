@@ -1,4 +1,4 @@
-"""A lock that a manager process keeps."""
+"""A lock of multiprocessing's Manager, asked for through its process."""
 
 from dataclasses import replace
 from random import Random
@@ -6,9 +6,7 @@ from random import Random
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a lock of multiprocessing's Manager, asked for through its process"
 FLAVOURS = ("threads", "processes")
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

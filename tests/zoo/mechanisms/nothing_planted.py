@@ -1,4 +1,4 @@
-"""Nothing to wait for."""
+"""Nothing to wait for: jobs sleep and compute a little, and none minds the others."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "nothing to wait for: jobs sleep and compute a little, and none minds the others"
 FLAVOURS = (*THREADED, "asyncio")
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

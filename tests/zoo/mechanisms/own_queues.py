@@ -1,4 +1,4 @@
-"""Workers that each have a queue."""
+"""Workers with a queue each, among which jobs are dealt by their number."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "workers with a queue each, among which jobs are dealt by their number"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,13 +1,11 @@
-"""A helper process at the other end of a pipe, one question at a time."""
+"""A helper process behind a pipe: the lock of the pipe is held while its answer is waited for."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a helper process behind a pipe: the lock of the pipe is held while its answer is waited for"
 FLAVOURS = ("threads",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""A lock that each job holds once."""
+"""A lock that each job holds once, now and then with a span in it that can go."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a lock that each job holds once, now and then with a span in it that can go"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

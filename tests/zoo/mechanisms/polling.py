@@ -1,4 +1,4 @@
-"""A job that asks again and again whether its work was done by a worker."""
+"""A job that looks every few ms whether a worker has done its piece."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a job that looks every few ms whether a worker has done its piece"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,13 +1,11 @@
-"""A lock between processes."""
+"""A multiprocessing.Lock that jobs in several processes hold once."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a multiprocessing.Lock that jobs in several processes hold once"
 FLAVOURS = ("processes",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

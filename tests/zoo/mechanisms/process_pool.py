@@ -1,13 +1,11 @@
-"""Processes that compute."""
+"""A ProcessPoolExecutor of one or two processes that compute pieces of the jobs."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = "a ProcessPoolExecutor of one or two processes that compute pieces of the jobs"
 FLAVOURS = ("threads",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,13 +1,11 @@
-"""Workers behind a real RabbitMQ."""
+"""Workers behind a real RabbitMQ, called by RPC of oslo.messaging; the job waits for the answer."""
 
 from random import Random
 
 from zoo import parts
 from zoo.parts import BROKER, Part, lines
 
-ABOUT = "workers behind a real RabbitMQ, called by RPC of oslo.messaging; the job waits for the answer"
 FLAVOURS = ("threads",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

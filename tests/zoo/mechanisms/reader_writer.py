@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a lock for many readers or one writer, made of a condition"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

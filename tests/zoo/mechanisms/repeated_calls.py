@@ -1,4 +1,4 @@
-"""A call made again and again, once for each row."""
+"""A remote call made once for each row, which could take many rows."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a remote call made once for each row, which could take many rows"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""A service that refuses whoever comes while it is full, and callers that back off."""
+"""A service that refuses calls while it is full; callers back off, for longer each time."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a service that refuses calls while it is full; callers back off, for longer each time"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""A semaphore within the job."""
+"""A semaphore within the job that lets two to four of them in."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a semaphore within the job that lets two to four of them in"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

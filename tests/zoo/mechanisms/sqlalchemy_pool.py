@@ -1,4 +1,4 @@
-"""SQLAlchemy's pool of connections."""
+"""SQLAlchemy's QueuePool of two or three connections to SQLite, each kept while the job makes its answer."""
 
 from dataclasses import replace
 from random import Random
@@ -6,11 +6,7 @@ from random import Random
 from zoo import parts
 from zoo.parts import Part, lines
 
-ABOUT = (
-    "SQLAlchemy's QueuePool of two or three connections to SQLite, each kept while the job makes its answer"
-)
 FLAVOURS = ("threads",)
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

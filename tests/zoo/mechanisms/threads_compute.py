@@ -1,4 +1,4 @@
-"""Threads that compute, under one interpreter's lock."""
+"""Jobs that compute in threads or greenlets, one at a time for the interpreter's lock."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "jobs that compute in threads or greenlets, one at a time for the interpreter's lock"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""Jobs of three sizes behind one lock."""
+"""Jobs of three sizes, which hold a lock for as long as their size says."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "jobs of three sizes, which hold a lock for as long as their size says"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

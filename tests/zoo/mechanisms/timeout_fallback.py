@@ -1,4 +1,4 @@
-"""A lock that a job waits for only so long, and does something else then."""
+"""A lock waited for only so long: whoever has waited in vain does something slower instead."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a lock waited for only so long: whoever has waited in vain does something slower instead"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""A lock that is tried, and tried again after a sleep."""
+"""A lock that is tried again after a sleep until it is free."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "a lock that is tried again after a sleep until it is free"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -1,4 +1,4 @@
-"""Two locks in a row that are nearly as busy."""
+"""Two locks in a row, held for nearly as long: mending one leaves the other."""
 
 from random import Random
 
@@ -6,9 +6,7 @@ from zoo import parts
 from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
-ABOUT = "two locks in a row, held for nearly as long: mending one leaves the other"
 FLAVOURS = THREADED
-FRONT = False
 
 
 def draw(rng: Random, flavour: str) -> Part:

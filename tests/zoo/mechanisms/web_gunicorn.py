@@ -1,11 +1,10 @@
-"""Flask served by gunicorn."""
+"""Flask served by a worker process of gunicorn with a few threads; a client sends a batch of requests."""
 
 from random import Random
 
 from zoo import parts, web
 from zoo.parts import Part, lines
 
-ABOUT = "Flask served by a worker process of gunicorn with a few threads; a client sends a batch of requests"
 FLAVOURS = ("threads",)
 FRONT = True
 

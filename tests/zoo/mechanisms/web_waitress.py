@@ -1,11 +1,10 @@
-"""Flask served by waitress."""
+"""Flask served by waitress with a few threads; a client sends a batch of requests."""
 
 from random import Random
 
 from zoo import parts, web
 from zoo.parts import Part
 
-ABOUT = "Flask served by waitress with a few threads; a client sends a batch of requests"
 FLAVOURS = ("threads",)
 FRONT = True
 

@@ -1,11 +1,10 @@
-"""Flask served by werkzeug."""
+"""Flask served by werkzeug, a thread a request; a client sends a batch of requests."""
 
 from random import Random
 
 from zoo import web
 from zoo.parts import Part
 
-ABOUT = "Flask served by werkzeug, a thread a request; a client sends a batch of requests"
 FLAVOURS = ("threads",)
 FRONT = True
 
