@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from random import Random
 
 from zoo import arrivals, parts
@@ -76,7 +77,7 @@ def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict
     own = filler.line
     if not steps or rng.random() < 0.4:
         own = f'if run.keeps("prepare"):\n    with trace.span("prepare"):\n        {own}'
-        changes.append(parts.remove("prepare"))
+        changes.append(replace(parts.remove("prepare"), general=True))
     steps.insert(rng.randint(0, len(steps)), own)
     alone = filler.ms + sum(part.alone_ms for part in drawn.values())
     serial = max((part.serial_ms for part in drawn.values()), default=0.0)
@@ -85,7 +86,7 @@ def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict
         frame, at_once = fronts[0].frame, fronts[0].at_once
     else:
         frame, at_once, added = arrivals.usual(rng, flavour, alone, serial)
-        changes += added
+        changes += [replace(change, general=True) for change in added]
     assert frame is not None
     job = next((part.job for part in drawn.values() if part.job), "")
     per_job = max(serial, alone / at_once if at_once else 4.0)

@@ -20,13 +20,14 @@ class Change:
     """An edit: contend's words for it, and the program's switch that does it.
 
     kept: part of the waits for what is edited that would be left if nothing else changed (the naive expectation).
-    exists: whether contend has words for it yet.
+    exists: whether contend has words for it yet. general: it is not of a mechanism, but of what every program has.
     """
 
     options: tuple[str, ...]
     switch: str
     kept: float
     exists: bool = True
+    general: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def size(name: str, now: int, then: int) -> Change:
 
 def jobs(count: int) -> Change:
     """So many jobs, drawn from those that there are."""
-    return Change(("--jobs", str(count)), f"jobs:={count}", 1.0)
+    return Change(("--jobs", str(count)), f"jobs:={count}", 1.0, general=True)
 
 
 def planted(name: str, *others: str) -> Culprit:

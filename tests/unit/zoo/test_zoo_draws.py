@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
+from zoo.campaign import chosen
 from zoo.draws import POPULATIONS, draw
 from zoo.harness import Storm
 from zoo.manifest import from_json
@@ -51,6 +52,21 @@ def test_a_program_does_each_of_its_edits() -> None:
         for switch in switches:
             kind, _, rest = switch.partition(":")
             assert SOURCE[kind].format(rest.partition("=")[0]) in manifest.source, switch
+
+
+def test_edits_of_mechanisms_are_tried_more_often_than_those_of_every_program() -> None:
+    own = others = 0
+    for seed in range(300):
+        manifest = draw(seed, "development")
+        known = [change for change in manifest.changes if change.exists]
+        assert sorted(change.switch for change in chosen(manifest, 0)) == sorted(
+            each.switch for each in known
+        )
+        for change in chosen(manifest, 1):
+            assert change in known
+            if len({each.general for each in known}) == 2:
+                own, others = own + (not change.general), others + change.general
+    assert own > 2 * others > 20
 
 
 @pytest.mark.parametrize(
