@@ -73,13 +73,14 @@ def _chosen(rng: Random, known: dict[str, Mechanism]) -> tuple[list[str], str]:
 def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict[str, Part]) -> Manifest:
     changes = [change for part in drawn.values() for change in part.changes]
     steps = [part.step for part in drawn.values() if part.step]
-    filler = parts.work(rng, flavour, *((0.5, 4) if steps else (5, 25)), *parts.sized(rng), cpu=0.3)
-    own = filler.line
-    if not steps or rng.random() < 0.4:
-        own = f'if run.keeps("prepare"):\n    with trace.span("prepare"):\n        {own}'
+    usual = parts.work(rng, flavour, *((2, 6) if steps else (5, 20)), *parts.sized(rng))
+    steps.insert(rng.randint(0, len(steps)), usual.line)
+    alone = usual.ms + sum(part.alone_ms for part in drawn.values())
+    if len(steps) == 1 or rng.random() < 0.4:
+        prepare = parts.work(rng, flavour, 1, 8, *parts.sized(rng))
+        alone += prepare.ms
+        steps.insert(0, f'if run.keeps("prepare"):\n    with trace.span("prepare"):\n        {prepare.line}')
         changes.append(replace(parts.remove("prepare"), general=True))
-    steps.insert(rng.randint(0, len(steps)), own)
-    alone = filler.ms + sum(part.alone_ms for part in drawn.values())
     serial = max((part.serial_ms for part in drawn.values()), default=0.0)
     fronts = [part for part in drawn.values() if part.frame]
     if fronts:
