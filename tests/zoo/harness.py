@@ -105,9 +105,9 @@ class Storm:
 
         return counted
 
-    def lost(self, name: str, since: int) -> None:
-        """Count the time since then as lost by a job to what is planted under that name."""
-        self.losses.append((name, clock() - since))
+    def lost(self, name: str, since: int, own: float = 0.0) -> None:
+        """Count the time since then as lost by a job to what is planted under that name, but for its own work, in s."""
+        self.losses.append((name, max(0, clock() - since - int(own * 1e9))))
 
     def merge(self, other: Sequence[Any]) -> None:
         """Add the jobs and losses that another process counted: its `spans` and `losses`."""

@@ -125,10 +125,11 @@ def indented(text: str, by: int = 1) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A line that takes time, and how many ms."""
+    """A line that takes time, and how many ms. seconds: the expression in it for its time."""
 
     line: str
     ms: float
+    seconds: str = ""
 
 
 def milliseconds(rng: Random, low: float, high: float) -> float:
@@ -141,7 +142,8 @@ def work(rng: Random, flavour: str, low: float, high: float, *factors: str, cpu:
     took = milliseconds(rng, low, high)
     computes = took <= 4 and rng.random() < cpu
     call = "burn" if computes else "await asyncio.sleep" if flavour == "asyncio" else "time.sleep"
-    return Work(f"{call}({' * '.join((f'{took / 1000:.4f}', *factors))})", took)
+    seconds = " * ".join((f"{took / 1000:.4f}", *factors))
+    return Work(f"{call}({seconds})", took, seconds)
 
 
 def sized(rng: Random) -> tuple[str, ...]:

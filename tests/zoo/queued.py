@@ -43,7 +43,7 @@ def part(rng: Random, flavour: str, name: str, kind: str, entry: str, last: str,
             done = threading.Event()
             {name}.put({entry})
             done.wait()
-            run.lost("{name}", before)
+            run.lost("{name}", before, own={piece.seconds} + {late.seconds})
             """),
         close=lines(f"""
             for last in range(len({name}_crew)):

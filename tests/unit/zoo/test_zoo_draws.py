@@ -112,3 +112,12 @@ def test_each_mechanism_is_drawn_often_enough_and_says_what_it_is() -> None:
         assert sum(name in names for names in drawn) >= 8, name
         assert 10 < len(mechanism.about) <= 130 and "\n" not in mechanism.about
         assert set(mechanism.flavours) <= set(FLAVOURS)
+
+
+def test_what_a_job_does_itself_is_not_lost() -> None:
+    storm = Storm("plain", [1])
+    since = storm.clock() - 50_000_000
+    storm.lost("pool", since, own=0.03)
+    storm.lost("pool", since, own=10.0)
+    (_, first), (_, second) = storm.losses
+    assert 20_000_000 <= first < 10_000_000_000 and second == 0

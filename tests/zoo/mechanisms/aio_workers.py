@@ -23,12 +23,12 @@ def draw(rng: Random, flavour: str) -> Part:
 
             packers = [asyncio.create_task(pack()) for _ in range(run.workers("parcels", {count}))]
             """),
-        step=lines("""
+        step=lines(f"""
             before = run.clock()
             packed = asyncio.get_running_loop().create_future()
             parcels.put_nowait(packed)
             await packed
-            run.lost("parcels", before)
+            run.lost("parcels", before, own={piece.seconds})
             """),
         close="for each in packers:\n    parcels.put_nowait(None)\nawait asyncio.gather(*packers)",
         changes=(parts.workers("parcels", count, count * 2),),

@@ -20,10 +20,10 @@ def draw(rng: Random, flavour: str) -> Part:
                 with trace.span("shrink"):
                     {piece.line}
             """),
-        step=lines("""
+        step=lines(f"""
             before = run.clock()
             thumbnails.submit(shrink, number).result()
-            run.lost("thumbnails", before)
+            run.lost("thumbnails", before, own={piece.seconds})
             """),
         close="thumbnails.shutdown()",
         changes=(parts.workers("thumbnails", count, count * 2),),

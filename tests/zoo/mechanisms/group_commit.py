@@ -35,12 +35,12 @@ def draw(rng: Random, flavour: str) -> Part:
             committer = threading.Thread(target=commit)
             committer.start()
             """),
-        step=lines("""
+        step=lines(f"""
             before = run.clock()
             committed = threading.Event()
             pending.put(committed)
             committed.wait()
-            run.lost("pending", before)
+            run.lost("pending", before, own={fixed.seconds} + {each / 1000:.4f})
             """),
         close="pending.put(None)\ncommitter.join()",
         changes=(parts.remove("sync"),),

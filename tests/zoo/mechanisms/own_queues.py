@@ -39,7 +39,7 @@ def draw(rng: Random, flavour: str) -> Part:
             done = threading.Event()
             resizers[{deal}].inbox.put((size, done))
             done.wait()
-            run.lost("inbox", before)
+            run.lost("inbox", before, own={piece.seconds.replace("weight", "size")})
             """),
         close=lines("""
             for each in resizers:

@@ -33,7 +33,7 @@ def draw(rng: Random, flavour: str) -> Part:
             requests.put(number)
             while number not in ready:
                 time.sleep({pause / 1000:.4f})
-            run.lost("requests", before)
+            run.lost("requests", before, own={piece.seconds})
             """),
         close="for each in converters:\n    requests.put(None)\nfor each in converters:\n    each.join()",
         changes=(parts.workers("requests", count, count * 2),),

@@ -22,7 +22,7 @@ def draw(rng: Random, flavour: str) -> Part:
             if run.keeps("simulate"):
                 with trace.span("simulate"):
                     cores.submit(burn, {took / 1000:.4f}).result()
-            run.lost("cores", before)
+            run.lost("cores", before, own={took / 1000:.4f})
             """),
         close="cores.shutdown()",
         changes=(parts.workers("cores", count, 3 - count), parts.remove("simulate")),

@@ -35,10 +35,10 @@ def draw(rng: Random, flavour: str) -> Part:
             billing = oslo_messaging.get_rpc_client(transport, oslo_messaging.Target(topic="billing"))
             billing.call({{}}, "bill", number=0)
             """),
-        step=lines("""
+        step=lines(f"""
             before = run.clock()
-            billing.call({}, "bill", number=number)
-            run.lost("bill", before)
+            billing.call({{}}, "bill", number=number)
+            run.lost("bill", before, own={bill.seconds} + {mail.seconds})
             """),
         close="server.stop()\nserver.wait()\ntransport.cleanup()",
         changes=(parts.remove("mail"), parts.unnamed_workers("billing", count, count * 2)),
