@@ -53,7 +53,9 @@ class Storm:
         self.name, _, self.value = rest.partition("=")
         self.sizes = list(sizes)
         if self.kind == "jobs":
-            self.sizes = random.Random(len(sizes)).choices(self.sizes, k=int(self.value))
+            self.sizes = random.choices(
+                self.sizes, k=int(self.value)
+            )  # others each time, as a prediction means
         self.clock = clock
         self.spans: list[tuple[int, int]] = []
         self.losses: list[tuple[str, int]] = []
