@@ -109,7 +109,7 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
     >>> round(ratio([(50.0, 100.0)] * 8).value, 3)
     0.5
     """
-    logs = sorted(math.log(edited / plain) for plain, edited in ((plain, edited) for edited, plain in pairs))
+    logs = sorted(math.log(edited / unedited) for edited, unedited in pairs)
     cut = int(_TRIM * len(logs))
     kept = logs[cut : len(logs) - cut]
     moved = [kept[0]] * cut + kept + [kept[-1]] * cut
