@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from contend.errors import ContendError
 from contend.testbed.rabbit import bed, node
 from zoo import harness, predictions, truth
 from zoo.draws import POPULATIONS, draw, generator
@@ -139,9 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     folder: Path = given.output
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["ZOO_LOOPS_PER_S"] = _loops(folder)
     done = {(row["population"], row["seed"]) for row in rows(folder)}
     only, without = ([name for name in text.split(",") if name] for text in (given.only, given.without))
+    os.environ["ZOO_LOOPS_PER_S"] = _begin(folder, {"only": only, "without": without})
     try:
         for seed in seeds(folder, given.population, given.first, given.count):
             if (given.population, seed) in done:
@@ -153,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     raise truth.ProgramFailed(f"not installed: {', '.join(absent)}")
                 with broker(manifest.libraries, folder / "rabbit"):
                     row = trial(manifest, program, given.edits, given.pairs, keep=given.keep)
-            except (truth.ProgramFailed, predictions.ContendFailed) as failed:
+            except (truth.ProgramFailed, predictions.ContendFailed, ContendError) as failed:
                 row = {"seed": seed, "population": given.population, "failed": str(failed)}
                 row["mechanisms"] = manifest.mechanisms
             add(folder, row)
@@ -164,12 +165,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _loops(folder: Path) -> str:
-    """The speed of `burn` on this machine, measured once a campaign."""
-    kept = folder / "loops_per_s"
+def _begin(folder: Path, drawn: dict[str, list[str]]) -> str:
+    """The speed of `burn` on this machine, measured when a campaign begins and kept with how its programs are drawn.
+
+    Raises SystemExit if a campaign that goes on would draw others.
+    """
+    kept = folder / "campaign.json"
     if not kept.exists():
-        kept.write_text(f"{harness.loops_per_s():.0f}", encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+        kept.write_text(
+            json.dumps({**drawn, "loops_per_s": f"{harness.loops_per_s():.0f}"}) + "\n", encoding="utf-8"
+        )
+    begun = json.loads(kept.read_text(encoding="utf-8"))
+    loops: str = begun.pop("loops_per_s")
+    if begun != drawn:
+        raise SystemExit(f"{folder} was begun with {begun}, and goes on only so")
+    return loops
 
 
 if __name__ == "__main__":

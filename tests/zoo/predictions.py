@@ -56,13 +56,15 @@ class Hunt:
 
 
 class ContendFailed(Exception):
-    """`contend` could not trace the program."""
+    """contend could not trace the program, or did not end."""
 
 
 def _run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*CONTEND, *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=folder
-    )
+    command = [*CONTEND, *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=folder)
+    except subprocess.TimeoutExpired as late:
+        raise ContendFailed(f"contend {' '.join(arguments)}: not done in {_TIMEOUT_S:.0f} s") from late
 
 
 def trace(folder: Path, count: int) -> tuple[list[Path], list[Storm]]:
@@ -84,7 +86,7 @@ def trace(folder: Path, count: int) -> tuple[list[Path], list[Storm]]:
 
 
 def predict(folder: Path, traces: Sequence[Path], options: Sequence[str], job: str) -> Prediction:
-    """Ask for one edit."""
+    """Predict one edit. Raises ContendFailed."""
     command = ["whatif", *(trace.name for trace in traces), *options, *_job(job), "--json"]
     ended = _run(command, folder)
     try:
@@ -109,7 +111,7 @@ def prediction(answer: dict[str, Any], code: int) -> Prediction:
 
 
 def hunt(folder: Path, trace: Path, job: str) -> Hunt:
-    """Ask what the jobs of one trace wait for."""
+    """Hunt for what the jobs of one trace wait for. Raises ContendFailed."""
     ended = _run(["hunt", trace.name, *_job(job), "--json"], folder)
     try:
         data = json.loads(ended.stdout)["data"]

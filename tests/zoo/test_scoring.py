@@ -124,6 +124,15 @@ def test_a_line_that_was_cut_off_is_left_out_and_written_over(tmp_path: Path) ->
     assert campaign.rows(tmp_path) == [{"seed": 1}, {"seed": 3}]
 
 
+def test_a_campaign_goes_on_only_as_it_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_LOOPS_PER_S", "2e7")
+    given = ["--count", "0", "-o", str(tmp_path)]
+    assert campaign.main([*given, "--without", "plain_lock"]) == 0
+    assert campaign.main([*given, "--without", "plain_lock"]) == 0
+    with pytest.raises(SystemExit, match=r"was begun with .*plain_lock"):
+        campaign.main(given)
+
+
 def test_seeds_of_acceptance_are_drawn_once_and_kept(tmp_path: Path) -> None:
     drawn = campaign.seeds(tmp_path, "acceptance", 1, 3)
     assert len(set(drawn)) == 3 and min(drawn) > 100
