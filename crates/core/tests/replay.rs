@@ -15,8 +15,10 @@ fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
         track: 0,
         begin_ns,
         end_ns: begin_ns,
+        job_ns: None,
         until_ns: None,
         after: None,
+        gate: None,
         program,
         items,
         signals,
@@ -29,7 +31,7 @@ fn item(queue: u32, program: Vec<Op>) -> Item {
 
 fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
     let names = ["job", "L", "pool", "call", "audit"].map(str::to_owned).to_vec();
-    let lock = Lock { name: 1, site: 0, capacity: 1, order: Order::Handed, handover_ns: 0 };
+    let lock = Lock { name: 1, site: 0, capacity: 1, semaphore: false, order: Order::Handed, handover_ns: 0 };
     let pool = Pool {
         name: 2,
         process: 0,
@@ -39,7 +41,15 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         idle_ns: 0,
         busy_ns: 0,
     };
-    Model { names, locks: vec![lock], pools: vec![pool], servers: vec![], roots }
+    Model {
+        names,
+        locks: vec![lock],
+        pools: vec![pool],
+        servers: vec![],
+        gates: vec![],
+        outside: vec![],
+        roots,
+    }
 }
 
 fn ends(model: &Model) -> Vec<u64> {

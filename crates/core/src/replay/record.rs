@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// Events that are kept, 40 bytes each.
 const MOST_EVENTS: usize = 20_000_000;
 
+/// Fewest takings from a queue from which it is told that it lends.
+const LEAST_LENT: usize = 3;
+
 /// Name and number of a message.
 pub type Flow = (u32, u64);
 
@@ -66,6 +69,8 @@ pub struct Used {
     pub cpu_ns: u64,
     /// Ready and without a CPU; 0 where it is not on record.
     pub run_delay_ns: u64,
+    /// From then on it is in a span that is no system call: it works, or waits for something in its work.
+    pub works: bool,
 }
 
 /// How a lock went from hand to hand.
@@ -113,12 +118,18 @@ pub struct Record<'t> {
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
+    /// Of those that wait for time to pass.
+    pub sleeps: HashSet<u32>,
+    /// Names of calls that leave the process.
+    pub remote: HashSet<u32>,
     /// By track: whether each span that is open is a call.
     calls: Vec<Vec<bool>>,
-    /// Queues and tracks that have put something into them.
-    putters: HashSet<(u32, u32)>,
-    /// Queues of what calls need, as connections, and who takes it puts it back: what is got from them is no work.
-    stores: HashSet<u32>,
+    /// By track: whether each span that is open is a system call.
+    in_calls: Vec<Vec<bool>>,
+    /// By track: how many spans are open that are no system calls.
+    working: Vec<u32>,
+    /// Queues of what is lent, as connections: who takes one puts it back. How many there are, by queue.
+    pub stores: HashMap<u32, u32>,
     count: usize,
 }
 
@@ -145,9 +156,12 @@ impl<'t> Record<'t> {
             items: trace.names.find("items"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
+            sleeps: HashSet::new(),
+            remote: HashSet::new(),
             calls: vec![Vec::new(); trace.tracks.len()],
-            putters: HashSet::new(),
-            stores: HashSet::new(),
+            in_calls: vec![Vec::new(); trace.tracks.len()],
+            working: vec![0; trace.tracks.len()],
+            stores: HashMap::new(),
             count: 0,
         }
     }
@@ -170,6 +184,28 @@ impl<'t> Record<'t> {
         self.trace.locks[lock as usize].kind
     }
 
+    /// A wait for it is for a lock, and ends with having it.
+    pub fn is_lock(&self, lock: u32) -> bool {
+        self.trace.locks[lock as usize].is_held() || self.stores.contains_key(&lock)
+    }
+
+    /// Queues whose every taker has put back what it took before it took again lend it: they are semaphores, with a hold
+    /// from get to put. After all has been told.
+    pub fn find_stores(&mut self) {
+        for queue in self.queues.keys().copied().collect::<Vec<_>>() {
+            let (puts, gots) = &self.queues[&queue];
+            let Some((back, own)) = lent(puts, gots) else { continue };
+            for &(track, event) in gots {
+                self.tracks[track as usize][event as usize].what = What::Hold(queue);
+            }
+            for &(track, event) in &back {
+                self.tracks[track as usize][event as usize].what = What::Free(queue);
+            }
+            self.stores.insert(queue, own);
+            self.queues.remove(&queue);
+        }
+    }
+
     fn is_interpreter(&self, lock: u32) -> bool {
         self.kind(lock) == kind::INTERPRETER
     }
@@ -178,13 +214,13 @@ impl<'t> Record<'t> {
         self.trace.locks[lock as usize].is_held() && !self.is_interpreter(lock)
     }
 
-    fn used(&mut self, ns: u64, on: u32, details: &[Event]) {
+    fn used(&mut self, ns: u64, on: u32, works: bool, details: &[Event]) {
         let of = |kind| details.iter().find(|d| d.kind() == kind).map(|d| d.ticks);
         // Greenlets and tasks share their thread's time.
         let is_thread = self.trace.tracks[on as usize].kind == track::THREAD;
         if let Some(cpu_ns) = of(event::CPU).filter(|_| is_thread) {
             let run_delay_ns = of(event::RUN_DELAY).unwrap_or(0);
-            self.used[on as usize].push(Used { ns, cpu_ns, run_delay_ns });
+            self.used[on as usize].push(Used { ns, cpu_ns, run_delay_ns, works });
         }
     }
 
@@ -196,16 +232,49 @@ impl<'t> Record<'t> {
     }
 }
 
+/// Of a queue that lends what is in it: the puts that give it back, and how many things there are; none of another one.
+fn lent(puts: &[Place], gots: &[Place]) -> Option<(Vec<Place>, u32)> {
+    let mut of: HashMap<u32, Vec<(u32, bool)>> = HashMap::new();
+    for (places, got) in [(puts, false), (gots, true)] {
+        places.iter().for_each(|&(track, event)| of.entry(track).or_default().push((event, got)));
+    }
+    let mut back = Vec::new();
+    for (track, mut events) in of {
+        events.sort_unstable();
+        // Before the first get it was filled.
+        let used = events.iter().position(|&(_, got)| got).unwrap_or(events.len());
+        for pair in events[used..].chunks(2) {
+            match *pair {
+                [(_, true), (event, false)] => back.push((track, event)),
+                _ => return None,
+            }
+        }
+    }
+    let most = gots.len().min(back.len());
+    let own = puts.len() - back.len();
+    (most >= LEAST_LENT && own > 0).then_some((back, own as u32))
+}
+
 impl Sink for Record<'_> {
     fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, details: &[Event]) -> Result<()> {
         match what {
             Title::Span(name) => {
-                self.used(at.ns, track, details);
                 let kind = self.kinds.of(self.trace, at.file, details);
+                let of = &mut self.working[track as usize];
+                *of += u32::from(!kind.is_system_call());
+                let works = *of > 0;
+                self.used(at.ns, track, works, details);
                 if kind.is_system_call() {
                     self.system_calls.insert(name);
                 }
+                if kind == SpanKind::Sleep {
+                    self.sleeps.insert(name);
+                }
+                if kind == SpanKind::Remote {
+                    self.remote.insert(name);
+                }
                 self.calls[track as usize].push(kind == SpanKind::Remote);
+                self.in_calls[track as usize].push(kind.is_system_call());
                 let items = self.said(at, details);
                 self.add(at.ns, track, What::Begin { name, items })?;
             }
@@ -223,12 +292,16 @@ impl Sink for Record<'_> {
     fn end(&mut self, at: At, track: u32, what: Title, how: Ending, details: &[Event]) -> Result<()> {
         if matches!(what, Title::Span(_)) {
             self.calls[track as usize].pop();
+            let works = self.in_calls[track as usize].pop() == Some(false);
+            let of = &mut self.working[track as usize];
+            *of = of.saturating_sub(u32::from(works));
         }
         match what {
             // What never ended is no job.
             Title::Span(_) if how == Ending::FileEnd => {}
             Title::Span(_) => {
-                self.used(at.ns, track, details);
+                let works = self.working[track as usize] > 0;
+                self.used(at.ns, track, works, details);
                 self.add(at.ns, track, What::End)?;
             }
             Title::Wait(lock) if self.is_interpreter(lock) => {
@@ -298,14 +371,6 @@ impl Sink for Record<'_> {
     }
 
     fn queue(&mut self, at: At, track: u32, lock: u32, _: u32, got: bool) -> Result<()> {
-        if !got {
-            self.putters.insert((lock, track));
-        } else if self.calls[track as usize].contains(&true) && self.putters.contains(&(lock, track)) {
-            self.stores.insert(lock); // an answer comes from somebody else
-        }
-        if self.stores.contains(&lock) {
-            return Ok(());
-        }
         let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
         let of = self.queues.entry(lock).or_default();
         if got { &mut of.1 } else { &mut of.0 }.push(place);

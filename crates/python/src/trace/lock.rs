@@ -101,7 +101,10 @@ impl Futex {
                 self.took(local, session);
                 Taken::Yes
             }
-            Err(_) if matches!(patience, Patience::Try) => Taken::No,
+            Err(found) if matches!(patience, Patience::Try) => {
+                self.was_tried(local, session, me, found & !WAITED_FOR);
+                Taken::No
+            }
             Err(found) => unsafe { self.wait(local, session, me, found, patience) },
         }
     }
@@ -119,6 +122,20 @@ impl Futex {
             session != 0 && local.open(session, Event::new(now(), event::LOCK_ACQUIRED, id, 0));
         self.recorded
             .store(if recorded { session } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Somebody else had it: a wait without a length, which ended without it. Who has it himself asks whether he has.
+    #[cold]
+    #[inline(never)]
+    fn was_tried(&self, local: &Local, session: u32, me: u32, holder: u32) {
+        let id = self.id.load(Ordering::Relaxed);
+        let now = ticks();
+        if session != 0
+            && holder != me
+            && local.open(session, Event::new(now, event::LOCK_WAIT, id, holder))
+        {
+            local.close(session, Event::new(now, event::LOCK_GIVEN_UP, id, 0));
+        }
     }
 
     #[cold]
