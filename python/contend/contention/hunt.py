@@ -28,15 +28,21 @@ from contend.units import NS_PER_S
 
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
+LEAST_DELAY = 0.1
+"""As above, of waits for a CPU: on a host with others on it all wait a little."""
 LEVEL = 0.95
 
-RULES: tuple[Rule, ...] = (locks.locks, pools.pools, calls.calls, interpreter.interpreter, kernel.kernel)
+RULES: tuple[Rule, ...] = (
+    locks.locks, pools.pools, pools.starved, calls.calls, interpreter.interpreter, kernel.kernel,
+)  # fmt: skip
 # Of equal rank first what is named by its cause.
 _ORDER = (
     "lock-across-call",
     "lock",
     "pool-fixed",
     "pool-small",
+    "pool-busy",
+    "pool-starved",
     "no-op-call",
     "n+1",
     "chatty",
@@ -106,7 +112,7 @@ def hunt(
         (candidate for rule in RULES for candidate in rule(charges)),
         key=lambda c: (-c.ns, _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER), c.resource),
     )
-    shown = [c for c in ranked if c.ns > 0 and c.ns >= LEAST_SHARE * batch.whole.total_ns]
+    shown = [c for c in ranked if c.ns > 0 and c.ns >= _least(c.kind) * batch.whole.total_ns]
     each = [_by_resource(trace) for trace in batch.traces]
     findings = tuple(
         _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
@@ -116,6 +122,10 @@ def hunt(
         findings = (*scaling_findings(growth, parts=False), *findings)
     looked = tuple(_looked(charges))
     return Hunt(batch, findings, hidden, LEAST_SHARE, looked, tuple(others), growth, no_growth)
+
+
+def _least(kind: str) -> float:
+    return LEAST_DELAY if kind == "cpu" else LEAST_SHARE
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:

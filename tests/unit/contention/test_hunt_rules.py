@@ -14,7 +14,7 @@ from contend.advice.finding import Finding
 from contend.contention.hunt import Batch, Hunt, hunt
 from contend.contention.hunt_document import HuntDocument, hunt_document
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import Blame, Critical, Interpreter, Pool, Tables
+from contend.contention.hunting.rows import Blame, Critical, Interpreter, Loan, Poll, Pool, Stall, Tables
 from contend.contention.hunting.together import together
 from contend.platforms.quota_log import Throttled
 from contend.report.hunt_page import render
@@ -181,8 +181,82 @@ def test_the_interpreters_own() -> None:
     )
     assert ranked(tables) == [("gil", "GIL")], "no pause was in a job"
     assert "held meanwhile by sorts 100 %" in first(tables).sentence
-    blocked = batch(interpreter=[Interpreter("blocked", "compute", "app.py:9", 2, 50 * MS, 30 * MS)])
-    assert ranked(blocked) == [("blocked-loop", "compute")] and first(blocked).share == 0.5
+
+
+def stall(function: str, ms: int, span: str = "", name: str = "handle") -> Stall:
+    return Stall(
+        "blocked event loop", name, function, "app.py:9", "app.py:20", span, 6, 40 * MS, 10 * MS, ms * MS
+    )
+
+
+def test_what_keeps_a_loop_from_jobs_is_the_function_that_was_seen() -> None:
+    tables = batch(stalls=[stall("squeeze", 300), stall("", 150, span="render"), stall("", 60)])
+    assert ranked(tables) == [
+        ("blocked-loop", "squeeze"),
+        ("blocked-loop", "render"),
+        ("blocked-loop", "handle"),
+    ]
+    finding = first(tables)
+    assert finding.share == 0.3
+    assert (
+        "squeeze (app.py:9), run by handle, kept an event loop from all others: 6 times" in finding.sentence
+    )
+    assert "Run squeeze in a thread" in finding.advice
+    assert "handle (app.py:20)" in found(tables).findings[2].sentence, (
+        "where it let others run, if it was not seen"
+    )
+
+
+def gil_bound(gil: int, running: int) -> Tables:
+    """Jobs wait for a pool of four, whose workers were busy for 400 ms."""
+    pool = Pool(0, "service", "workers", 4, 20, 400 * MS, 600 * MS, 0, "shared", 1, running * MS, gil * MS)
+    return batch(waits=[("pool", "workers", 600)], pools=[pool])
+
+
+def test_a_pool_whose_workers_wait_for_the_interpreters_lock_is_not_to_grow() -> None:
+    finding = first(gil_bound(gil=200, running=150))
+    assert (finding.kind, finding.share, finding.verify) == ("gil", 0.6, "")
+    assert (
+        "for a worker of workers (4 in service), which computed or waited for that lock for 88 %"
+        in finding.sentence
+    )
+    assert "More threads only wait longer" in finding.advice
+
+
+def test_a_pool_whose_workers_compute_is_busy_and_one_whose_workers_wait_is_small() -> None:
+    finding = first(gil_bound(gil=0, running=390))
+    assert (finding.kind, finding.verify) == ("pool-busy", "")
+    assert first(gil_bound(gil=10, running=50)).kind == "pool-small"
+
+
+def test_a_pools_own_lock_is_the_pools() -> None:
+    pool = Pool(0, "service", "workers", 4, 20, 400 * MS, 600 * MS, 0, "shared")
+    waits = [("pool", "workers", 400), ("lock", "workers", 60)]
+    tables = batch(waits=waits, pools=[pool], locks=[lock(0, "workers", waited=60, held=10)])
+    assert ranked(tables) == [("pool-small", "workers")]
+
+
+def test_a_queue_that_lends_too_little() -> None:
+    loans = [
+        Loan("conns", "app.py:3", 20, 2, "render", 600 * MS),
+        Loan("conns", "app.py:3", 20, 2, "", 200 * MS),
+    ]
+    tables = batch(waits=[("queue", "conns", 500)], loans=loans)
+    finding = first(tables)
+    assert (finding.kind, finding.resource, finding.share) == ("pool-starved", "conns", 0.5)
+    assert "2 were out at a time, each for 40 ms, in render 75 %" in finding.sentence
+    assert not ranked(batch(waits=[("queue", "other", 500)], loans=loans)), "nobody waited there"
+
+
+def test_sleeps_in_rows_are_polling_and_others_are_asked_for() -> None:
+    tables = batch(waits=[("sleep", "sleep", 600)], polls=[Poll("fetch", 9, 40, 12, 400 * MS)])
+    assert ranked(tables) == [("polling", "fetch")]
+    assert "40 sleeps of about 10 ms, up to 12 one after the other, inside fetch" in first(tables).sentence
+    assert not ranked(batch(waits=[("sleep", "sleep", 600)]))
+
+
+def test_a_little_run_delay_is_what_all_have_on_a_shared_host() -> None:
+    assert not ranked(batch(waits=[("cpu", "", 90)])) and ranked(batch(waits=[("cpu", "", 110)]))
 
 
 def test_a_wait_under_a_quota_is_the_quotas() -> None:

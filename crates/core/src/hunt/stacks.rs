@@ -19,7 +19,7 @@ pub enum Kind {
     Remote,
     /// Waiting for a lock, condition or queue, by its number.
     Wait,
-    /// In a span, while another runs on its thread.
+    /// In a span, while another runs on its thread; in none its id is 0.
     Off,
     /// In a span, ready to run and without a CPU.
     Cpu,
@@ -197,7 +197,9 @@ impl<'t> Stacks<'t> {
     /// answer; and so does who reads from a socket inside any call that leaves the process.
     pub fn state(&self, track: u32) -> State {
         let on = &self.tracks[track as usize];
-        let Some(open) = on.open.last() else { return State::NOTHING };
+        let Some(open) = on.open.last() else {
+            return if on.off_since.is_some() { State::new(Kind::Off, 0) } else { State::NOTHING };
+        };
         let call = on.remote.last().filter(|call| call.1);
         match (open.what, call) {
             (Title::Wait(lock), call) => match call {

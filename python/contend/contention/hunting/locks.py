@@ -26,10 +26,11 @@ _MANY = 5  # takings of a lock by each job are many
 
 
 def locks(charges: Charges) -> list[Candidate]:
-    """A candidate for each lock that is on the jobs' critical paths."""
+    """A candidate for each lock that is on the jobs' critical paths; not for a pool's own, which is held while a worker is
+    started."""
     candidates = []
     for (kind, name), ns in charges.charged.items():
-        if kind == "lock" and name in charges.locks and ns > 0:
+        if kind == "lock" and name in charges.locks and ns > 0 and name not in charges.pools:
             candidates.append(_lock(charges, charges.locks[name], ns))
     return candidates
 
@@ -119,6 +120,8 @@ def _advice(lock: Lock, across: Did | None, held: Held | None, did: tuple[Did, .
     if first is not None and first.doing == "waiting" and first.share >= _ACROSS:
         return f"Look at {first.culprit} first: holders of {lock.name} wait for it."
     each = format_duration(lock.hold_ns // max(lock.holds, 1))
+    if lock.kind == "semaphore":
+        return f"Let more in at a time, or let it go sooner than after {each}."
     if a_job >= _MANY:
         return (
             f"Each job takes it {times(a_job)} times for {each}: take it less often, ask for more at a time, or have one"

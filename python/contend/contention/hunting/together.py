@@ -47,6 +47,11 @@ def together(traces: Sequence[Tables]) -> Tables:
                 )
             )
         ],
+        stalls=_added(
+            traces, lambda t: t.stalls, ("loop", "name", "function", "at", "site", "span"), ("max_ns",)
+        ),
+        loans=_added(traces, lambda t: t.loans, ("name", "site", "part"), ("most",)),
+        polls=_added(traces, lambda t: t.polls, ("part",), ("most",)),
         calls=_calls(traces),
         held=_added(traces, lambda t: t.held, ("lock", "site", "name"), ("most",)),
         longest=[row for trace in traces[:1] for row in trace.longest],

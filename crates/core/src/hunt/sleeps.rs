@@ -1,0 +1,147 @@
+//! Jobs that sleep again and again for equal times: who looks again whether something has come to pass.
+//!
+//! A row of sleeps is on one track, for one job, in one span, each about as long as the first and soon after the one
+//! before. Work that takes time can look the same; but it takes the same number of sleeps whenever it is done, and who
+//! looks again sleeps as often as it takes. So rows count where their lengths differ from job to job.
+use std::collections::{BTreeMap, HashMap};
+
+use super::stacks::NONE;
+
+/// So many sleeps are a row.
+const LEAST_ROW: u64 = 2;
+/// A row of so many counts where no other row is there to compare it with.
+const LEAST_ALONE: u64 = 4;
+/// Sleeps are equal if they differ by no more than such a part, or by so much: the host may be late to wake who sleeps.
+const ALIKE: u64 = 4;
+const LATE_NS: u64 = 3_000_000;
+
+/// Of sleeps in one span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Polled {
+    /// Rows.
+    pub rows: u64,
+    /// Sleeps in rows.
+    pub sleeps: u64,
+    /// Their time, ns.
+    pub ns: u64,
+    /// The longest row.
+    pub most: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    job: u32,
+    span: u32,
+    first_ns: u64,
+    ended: u64,
+    sleeps: u64,
+    ns: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    polled: Polled,
+    least: u64,
+    all: u64,
+}
+
+/// Adds up what jobs sleep.
+#[derive(Debug, Default)]
+pub struct Sleeps {
+    /// Of each track.
+    open: HashMap<u32, Row>,
+    spans: HashMap<u32, Spread>,
+}
+
+impl Sleeps {
+    /// A track has slept for a job ([`NONE`]: for none), in a span (0: in none).
+    pub fn slept(&mut self, job: u32, track: u32, span: u32, began: u64, ended: u64) {
+        let ns = ended.saturating_sub(began);
+        if job == NONE {
+            self.end(track);
+            return;
+        }
+        if let Some(row) = self.open.get_mut(&track) {
+            let alike =
+                ns.abs_diff(row.first_ns) <= (row.first_ns / ALIKE).max(LATE_NS.min(row.first_ns / 2));
+            let soon = began.saturating_sub(row.ended) <= row.first_ns;
+            if (row.job, row.span) == (job, span) && alike && soon {
+                row.sleeps += 1;
+                row.ns = row.ns.saturating_add(ns);
+                row.ended = ended;
+                return;
+            }
+        }
+        self.end(track);
+        self.open.insert(track, Row { job, span, first_ns: ns, ended, sleeps: 1, ns });
+    }
+
+    fn end(&mut self, track: u32) {
+        let Some(row) = self.open.remove(&track) else { return };
+        let none = Spread { polled: Polled::default(), least: u64::MAX, all: 0 };
+        let of = self.spans.entry(row.span).or_insert(none);
+        of.all += 1;
+        of.least = of.least.min(row.sleeps);
+        if row.sleeps >= LEAST_ROW {
+            of.polled.rows += 1;
+            of.polled.sleeps += row.sleeps;
+            of.polled.ns = of.polled.ns.saturating_add(row.ns);
+            of.polled.most = of.polled.most.max(row.sleeps);
+        }
+    }
+
+    /// By the name of the span (0: none): rows whose lengths differ.
+    pub fn polled(mut self) -> BTreeMap<u32, Polled> {
+        let tracks: Vec<u32> = self.open.keys().copied().collect();
+        tracks.into_iter().for_each(|track| self.end(track));
+        let differ = |of: &Spread| match of.all {
+            1 => of.polled.most >= LEAST_ALONE,
+            _ => of.least < of.polled.most,
+        };
+        let found = self.spans.into_iter().filter(|(_, of)| of.polled.rows > 0 && differ(of));
+        found.map(|(span, of)| (span, of.polled)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of sleeps of 20 ms, one a job.
+    fn rows(lengths: &[u64]) -> BTreeMap<u32, Polled> {
+        let mut sleeps = Sleeps::default();
+        for (job, &length) in (0..).zip(lengths) {
+            for at in 0..length {
+                let began = 1_000_000_000 * u64::from(job) + 21_000_000 * at;
+                sleeps.slept(job, 1, 5, began, began + 20_000_000);
+            }
+        }
+        sleeps.polled()
+    }
+
+    #[test]
+    fn rows_of_different_lengths_are_of_who_looks_again() {
+        let polled = rows(&[1, 3, 6]);
+        assert_eq!(polled[&5], Polled { rows: 2, sleeps: 9, ns: 180_000_000, most: 6 });
+    }
+
+    #[test]
+    fn work_that_sleeps_as_often_in_each_job_is_none() {
+        assert!(rows(&[3, 3, 3]).is_empty());
+        assert!(rows(&[1, 1]).is_empty());
+        assert!(rows(&[3]).is_empty());
+        assert!(!rows(&[9]).is_empty());
+    }
+
+    #[test]
+    fn sleeps_that_differ_or_lie_apart_are_no_row() {
+        let mut sleeps = Sleeps::default();
+        let mut began = 0;
+        for ns in [20_000_000, 50_000_000, 5_000_000, 5_000_000] {
+            sleeps.slept(0, 1, 5, began, began + ns);
+            began += 200_000_000;
+        }
+        sleeps.slept(NONE, 1, 5, began, began + 5_000_000);
+        assert!(sleeps.polled().is_empty());
+    }
+}
