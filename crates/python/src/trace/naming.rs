@@ -32,7 +32,7 @@ pub struct Origin {
 }
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 24] = [
+const THROUGH: [&str; 25] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
@@ -42,6 +42,7 @@ const THROUGH: [&str; 24] = [
     "/concurrent/futures/thread.py",
     "/concurrent/futures/process.py",
     "/multiprocessing/context.py",
+    "/multiprocessing/managers.py",
     "/multiprocessing/queues.py",
     "/asyncio/locks.py",
     "/asyncio/queues.py",

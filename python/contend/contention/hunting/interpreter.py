@@ -145,7 +145,7 @@ def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
         ns=jobs_ns,
         sentence=(
             f"{tables.who} stood still for {format_duration(jobs_ns)} ({tables.part(jobs_ns)}) while {culprit}"
-            f"{f' ({site})' if site else ''}{''.join(f', {words}' for words in inside)},"
+            f"{f' ({site})' if site else ''}{''.join(f', {words}' for words in inside)}{',' if inside else ''}"
             f" kept {'a hub' if hub else 'an event loop'} from all others: {times(sum(r.times for r in rows))} times,"
             f" {format_duration(ns)} in all, {format_duration(max(row.max_ns for row in rows))} at most."
         ),

@@ -32,6 +32,7 @@ _FROM_THE_BEGINNING = (
     "multiprocessing.synchronize",
     "multiprocessing.queues",
     "multiprocessing.process",
+    "multiprocessing.managers",
     "concurrent.futures.process",
     "gevent.lock",
     "gevent.event",
@@ -59,6 +60,7 @@ def apply(*, running: bool = False) -> None:
     when("multiprocessing.synchronize", multiprocessing_.patch_synchronize)
     when("multiprocessing.queues", multiprocessing_.patch_queues)
     when("multiprocessing.process", multiprocessing_.patch_process)
+    when("multiprocessing.managers", multiprocessing_.patch_managers)
     when("asyncio.locks", asyncio_.patch_locks)
     when("asyncio.queues", asyncio_.patch_queues)
     when("concurrent.futures.thread", futures.patch_threads)
