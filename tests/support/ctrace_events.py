@@ -178,7 +178,8 @@ def _events(trace: Trace, strings: dict[int, str], rings: dict[int, list[Event]]
 
 
 def read_all(directory: Path) -> list[Trace]:
-    return [read(path) for path in sorted(directory.glob("*.ctrace"))]
+    """All traces that have begun: a file is made before its header is in it."""
+    return [read(path) for path in sorted(directory.glob("*.ctrace")) if path.stat().st_size]
 
 
 def run(code: str, directory: Path, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:

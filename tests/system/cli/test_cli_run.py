@@ -213,7 +213,7 @@ def test_lists_and_checks(contend: Home) -> None:
     assert "right" in contend("validate", "tiny").fine().out
     assert "study" in contend("validate", "noisy-neighbour", "--show").fine().out
     for kind in ("scenario", "workload"):
-        schema = contend("validate", "--schema", kind).fine().json()
+        schema = json.loads(contend("validate", "--schema", kind).fine().out)
         jsonschema.Draft202012Validator.check_schema(schema)
     document = contend("doctor", "--json").fine().json()
     assert {check["name"] for check in document["checks"]} >= {"placement", "cgroup accounting"}
