@@ -19,6 +19,7 @@ from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
 from contend.contention.hunting.together import together
+from contend.contention.hunting.whereabouts import whereabouts
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import scaling_findings
 from contend.stats.estimate import Estimate
@@ -93,6 +94,8 @@ class Hunt:
     """Over batches of several sizes."""
     no_growth: str = ""
     """Why there is none although sizes differ."""
+    whereabouts: str = ""
+    """Where the jobs' time is, in a sentence."""
 
 
 def hunt(
@@ -109,10 +112,10 @@ def hunt(
     """
     charges = Charges(batch.whole)
     ranked = sorted(
-        (candidate for rule in RULES for candidate in rule(charges)),
+        candidates(charges),
         key=lambda c: (-c.ns, _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER), c.resource),
     )
-    shown = [c for c in ranked if c.ns > 0 and c.ns >= _least(c.kind) * batch.whole.total_ns]
+    shown = [c for c in ranked if c.ns > 0 and c.ns >= least_share(c.kind) * batch.whole.total_ns]
     each = [_by_resource(trace) for trace in batch.traces]
     findings = tuple(
         _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
@@ -121,16 +124,23 @@ def hunt(
     if growth is not None:
         findings = (*scaling_findings(growth, parts=False), *findings)
     looked = tuple(_looked(charges))
-    return Hunt(batch, findings, hidden, LEAST_SHARE, looked, tuple(others), growth, no_growth)
+    return Hunt(
+        batch, findings, hidden, LEAST_SHARE, looked, tuple(others), growth, no_growth, whereabouts(charges)
+    )
 
 
-def _least(kind: str) -> float:
+def candidates(charges: Charges) -> list[Candidate]:
+    """Causes that all rules name, in no order and of any size."""
+    return [candidate for rule in RULES for candidate in rule(charges)]
+
+
+def least_share(kind: str) -> float:
+    """Return the part of the jobs' time below which a cause of that kind is no finding."""
     return LEAST_DELAY if kind == "cpu" else LEAST_SHARE
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:
-    charges = Charges(trace)
-    return {(c.kind, c.resource): c.ns for rule in RULES for c in rule(charges)}
+    return {(c.kind, c.resource): c.ns for c in candidates(Charges(trace))}
 
 
 def _finding(

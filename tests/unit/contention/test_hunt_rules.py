@@ -12,6 +12,7 @@ from rich.console import Console
 
 from contend.advice.finding import Finding
 from contend.contention.hunt import Batch, Hunt, hunt
+from contend.contention.hunt_changes import changes
 from contend.contention.hunt_document import HuntDocument, hunt_document
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Blame, Critical, Interpreter, Loan, Poll, Pool, Stall, Tables
@@ -352,3 +353,31 @@ def test_without_jobs_shares_are_of_the_traces_length_and_say_so() -> None:
 def test_without_jobs_and_without_a_length_no_share_is_made_up() -> None:
     (finding,) = found(Tables("made", locks=(lock(0, "db", waited=1200, held=900),))).findings
     assert finding.share is None and "an unknown share" in finding.sentence
+
+
+def test_where_nobody_is_held_up_it_is_told_where_the_time_is() -> None:
+    hunted = found(batch(waits=[("sleep", "sleep", 300), ("io", "recv", 20)]))
+    assert not hunted.findings
+    assert hunted.whereabouts == "Where the jobs' time is: running, in build, 68 %; sleeping, in claim, 30 %."
+    assert found(Tables("made", length_ns=MS)).whereabouts == ""
+
+
+def test_two_batches_are_compared_cause_by_cause() -> None:
+    def of(*waits: tuple[str, str, int], jobs: int = 10) -> Batch:
+        locks = [lock(at, name, waited=ms, held=ms) for at, (_, name, ms) in enumerate(waits)]
+        tables = batch(jobs=jobs, waits=waits, locks=locks)
+        return Batch("made", (tables,), tables, None, "not recorded")
+
+    before = of(("lock", "db", 500), ("lock", "cache", 100), ("lock", "log", 50))
+    after = of(("lock", "db", 100), ("lock", "log", 102), ("lock", "disk", 200), jobs=20)
+    shown = [
+        (row.resource, row.before_ns // 1000, row.after_ns // 1000, row.change)
+        for row in changes(before, after)
+    ]
+    assert shown == [
+        ("db", 50_000, 5_000, "less"),
+        ("cache", 10_000, 0, "gone"),
+        ("disk", 0, 10_000, "new"),
+        ("log", 5_000, 5_100, "about the same"),
+    ]
+    assert not changes(before, Batch("made", (), Tables("made", length_ns=MS), None, ""))

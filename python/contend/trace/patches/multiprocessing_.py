@@ -206,7 +206,9 @@ def _proxy_waits(proxy: Any) -> Waits | None:
     kind = _PROXIED.get(token.typeid)
     # What it is called, the process says that made it: there it came from its manager.
     key = _key(f"{token.address}/{token.id}")
-    return kind and Waits(kind, shared=kind == SEMAPHORE, located=proxy._manager is not None, across=key)
+    if kind is None:
+        return None
+    return Waits(kind, shared=kind == SEMAPHORE, located=proxy._manager is not None, across=key)
 
 
 def _acquires(original: Callable[..., Any]) -> Callable[..., Any]:
