@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
 
 EVIDENCE = 6  # of a finding; more are in the JSON and on the page
+EXPLAINED = 0.5  # of the jobs' time, by the first finding: there is no need to say where else it is
 CHANGES = 8  # causes that are compared; as above
 
 
@@ -36,10 +37,10 @@ def print_hunt(hunt: Hunt, console: Console) -> None:
     console.print()
     if not hunt.findings:
         console.print(one_line(nothing(hunt)))
-        if hunt.whereabouts:
-            console.print(one_line(hunt.whereabouts))
     for number, finding in enumerate(hunt.findings, start=1):
         _print(number, finding, batch.whole.whole, console)
+    if hunt.whereabouts and not (hunt.findings and (hunt.findings[0].share or 0) >= EXPLAINED):
+        console.print(one_line(hunt.whereabouts))
     if hunt.findings and hunt.hidden:
         console.print(one_line(hidden(hunt), "dim"))
     if hunt.growth is not None:

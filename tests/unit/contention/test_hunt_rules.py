@@ -203,7 +203,7 @@ def test_what_keeps_a_loop_from_jobs_is_the_function_that_was_seen() -> None:
         "squeeze (app.py:9), run by handle, kept an event loop from all others: 6 times" in finding.sentence
     )
     assert "Run squeeze in a thread" in finding.advice
-    assert "handle (app.py:20)" in found(tables).findings[2].sentence, (
+    assert "main (app.py:20)" in found(tables).findings[2].sentence, (
         "where it let others run, if it was not seen"
     )
 
@@ -250,10 +250,12 @@ def test_a_queue_that_lends_too_little() -> None:
 
 
 def test_sleeps_in_rows_are_polling_and_others_are_asked_for() -> None:
-    tables = batch(waits=[("sleep", "sleep", 600)], polls=[Poll("fetch", 9, 40, 12, 400 * MS)])
+    tables = batch(waits=[("sleep", "sleep", 600)], polls=[Poll("fetch", "", 9, 40, 12, 400 * MS)])
     assert ranked(tables) == [("polling", "fetch")]
     assert "40 sleeps of about 10 ms, up to 12 one after the other, inside fetch" in first(tables).sentence
     assert not ranked(batch(waits=[("sleep", "sleep", 600)]))
+    tried = first(batch(waits=[("sleep", "sleep", 600)], polls=[Poll("", "disk", 9, 40, 12, 400 * MS)]))
+    assert tried.resource == "disk" and "they ask for lock disk again and again" in tried.sentence
 
 
 def test_a_little_run_delay_is_what_all_have_on_a_shared_host() -> None:

@@ -23,6 +23,9 @@ use crate::ctrace::span_kinds::SpanKind;
 use crate::ctrace::spans::{self, At, Ending, Sink, Title, Unbalanced, tell};
 use crate::ctrace::spans_both::{Both, Nobody};
 
+/// A wait that is given up so soon is a lock that was refused.
+const REFUSED_NS: u64 = 50_000;
+
 /// What was found.
 pub struct Found<'t> {
     /// Who waited for whom.
@@ -192,6 +195,7 @@ impl Sink for Hearing<'_, '_> {
             self.totals.begins(track, name);
             self.jobs.span_begins(track, name, depth + 1, at.ns);
             self.stalls.begins(at, track, name, details);
+            self.stalls.sleeps(at, track, details);
         }
         self.turned(at.ns, track);
         if let Some(calls) = &mut self.calls {
@@ -216,13 +220,18 @@ impl Sink for Hearing<'_, '_> {
                 let victim = self.stacks.span(track);
                 self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
                 self.holds.wait_ends(lock);
+                if how == Ending::Raised && at.ns - open.began < REFUSED_NS {
+                    self.sleeps.refused(track, lock);
+                }
             }
             Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
         }
         if open.kind == SpanKind::Sleep {
+            let asked = self.stalls.slept(track, open.began, at.ns);
             // Who sleeps while he holds a lock does something under it; who looks again lets it go before.
             let job = if self.blame.holds(track) { NONE } else { self.jobs.of(track) };
-            self.sleeps.slept(job, track, self.stacks.span(track), open.began, at.ns);
+            let span = self.stacks.span(track);
+            self.sleeps.slept(job, track, span, (open.began, at.ns), asked);
         }
         self.jobs.ends(&mut self.links, track, self.stacks.depth(track), how, at.ns);
         self.turned(at.ns, track);

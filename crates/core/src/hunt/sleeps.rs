@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::stacks::NONE;
 
 /// So many sleeps are a row.
-const LEAST_ROW: u64 = 2;
+const LEAST_ROW: u64 = 3;
 /// A row of so many counts where no other row is there to compare it with.
 const LEAST_ALONE: u64 = 4;
 /// Sleeps are equal if they differ by no more than such a part, or by so much: the host may be late to wake who sleeps.
@@ -26,6 +26,8 @@ pub struct Polled {
     pub ns: u64,
     /// The longest row.
     pub most: u64,
+    /// A lock that was refused between most of the sleeps: its number.
+    pub lock: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,27 +45,49 @@ struct Spread {
     polled: Polled,
     least: u64,
     all: u64,
+    /// The lock that was refused last, and how often one was.
+    refused: (Option<u32>, u64),
 }
+
+const FRESH: Spread = Spread {
+    polled: Polled { rows: 0, sleeps: 0, ns: 0, most: 0, lock: None },
+    least: u64::MAX,
+    all: 0,
+    refused: (None, 0),
+};
 
 /// Adds up what jobs sleep.
 #[derive(Debug, Default)]
 pub struct Sleeps {
     /// Of each track.
     open: HashMap<u32, Row>,
+    /// The lock that was refused to a track since its last sleep.
+    refused: HashMap<u32, u32>,
     spans: HashMap<u32, Spread>,
 }
 
 impl Sleeps {
-    /// A track has slept for a job ([`NONE`]: for none), in a span (0: in none).
-    pub fn slept(&mut self, job: u32, track: u32, span: u32, began: u64, ended: u64) {
+    /// A lock was refused to a track that did not wait for it.
+    pub fn refused(&mut self, track: u32, lock: u32) {
+        self.refused.insert(track, lock);
+    }
+
+    /// A track has slept for a job ([`NONE`]: for none), in a span (0: in none); `asked`: for how long it had asked to.
+    pub fn slept(&mut self, job: u32, track: u32, span: u32, (began, ended): (u64, u64), asked: Option<u64>) {
         let ns = ended.saturating_sub(began);
+        let length = asked.unwrap_or(ns);
+        let refused = self.refused.remove(&track);
         if job == NONE {
             self.end(track);
             return;
         }
+        if let Some(lock) = refused {
+            let of = self.spans.entry(span).or_insert(FRESH);
+            of.refused = (Some(lock), of.refused.1 + 1);
+        }
         if let Some(row) = self.open.get_mut(&track) {
             let alike =
-                ns.abs_diff(row.first_ns) <= (row.first_ns / ALIKE).max(LATE_NS.min(row.first_ns / 2));
+                length.abs_diff(row.first_ns) <= (row.first_ns / ALIKE).max(LATE_NS.min(row.first_ns / 2));
             let soon = began.saturating_sub(row.ended) <= row.first_ns;
             if (row.job, row.span) == (job, span) && alike && soon {
                 row.sleeps += 1;
@@ -73,13 +97,12 @@ impl Sleeps {
             }
         }
         self.end(track);
-        self.open.insert(track, Row { job, span, first_ns: ns, ended, sleeps: 1, ns });
+        self.open.insert(track, Row { job, span, first_ns: length, ended, sleeps: 1, ns });
     }
 
     fn end(&mut self, track: u32) {
         let Some(row) = self.open.remove(&track) else { return };
-        let none = Spread { polled: Polled::default(), least: u64::MAX, all: 0 };
-        let of = self.spans.entry(row.span).or_insert(none);
+        let of = self.spans.entry(row.span).or_insert(FRESH);
         of.all += 1;
         of.least = of.least.min(row.sleeps);
         if row.sleeps >= LEAST_ROW {
@@ -99,7 +122,12 @@ impl Sleeps {
             _ => of.least < of.polled.most,
         };
         let found = self.spans.into_iter().filter(|(_, of)| of.polled.rows > 0 && differ(of));
-        found.map(|(span, of)| (span, of.polled)).collect()
+        found
+            .map(|(span, of)| {
+                let lock = of.refused.0.filter(|_| 2 * of.refused.1 > of.polled.sleeps);
+                (span, Polled { lock, ..of.polled })
+            })
+            .collect()
     }
 }
 
@@ -113,7 +141,7 @@ mod tests {
         for (job, &length) in (0..).zip(lengths) {
             for at in 0..length {
                 let began = 1_000_000_000 * u64::from(job) + 21_000_000 * at;
-                sleeps.slept(job, 1, 5, began, began + 20_000_000);
+                sleeps.slept(job, 1, 5, (began, began + 20_000_000), None);
             }
         }
         sleeps.polled()
@@ -122,7 +150,20 @@ mod tests {
     #[test]
     fn rows_of_different_lengths_are_of_who_looks_again() {
         let polled = rows(&[1, 3, 6]);
-        assert_eq!(polled[&5], Polled { rows: 2, sleeps: 9, ns: 180_000_000, most: 6 });
+        assert_eq!(polled[&5], Polled { rows: 2, sleeps: 9, ns: 180_000_000, most: 6, lock: None });
+    }
+
+    #[test]
+    fn who_sleeps_when_a_lock_was_refused_looks_for_that() {
+        let mut sleeps = Sleeps::default();
+        for (job, times) in [(0, 2), (1, 4)] {
+            for at in 0..times {
+                let began = 1_000_000_000 * u64::from(job) + 21_000_000 * at;
+                sleeps.refused(1, 7);
+                sleeps.slept(job, 1, 5, (began, began + 20_000_000), None);
+            }
+        }
+        assert_eq!(sleeps.polled()[&5].lock, Some(7));
     }
 
     #[test]
@@ -137,11 +178,11 @@ mod tests {
     fn sleeps_that_differ_or_lie_apart_are_no_row() {
         let mut sleeps = Sleeps::default();
         let mut began = 0;
-        for ns in [20_000_000, 50_000_000, 5_000_000, 5_000_000] {
-            sleeps.slept(0, 1, 5, began, began + ns);
+        for ns in [20_000_000, 50_000_000, 5_000_000, 5_000_000, 5_000_000, 5_000_000] {
+            sleeps.slept(0, 1, 5, (began, began + ns), None);
             began += 200_000_000;
         }
-        sleeps.slept(NONE, 1, 5, began, began + 5_000_000);
+        sleeps.slept(NONE, 1, 5, (began, began + 5_000_000), None);
         assert!(sleeps.polled().is_empty());
     }
 }

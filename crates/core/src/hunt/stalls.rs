@@ -2,7 +2,7 @@
 //!
 //! A stall is on record beside the thread's own track: what took too long, where it let others run at last, and, if its
 //! thread was looked at meanwhile, in which function it was. It holds up the jobs of the same thread that are open and do
-//! not run then: one that runs is what keeps the others.
+//! not run then: one that runs is what keeps the others, and one that sleeps is held up from when it had asked to wake.
 use std::collections::{BTreeMap, HashMap};
 
 use super::intervals::Intervals;
@@ -68,12 +68,47 @@ pub struct Stalls<'t> {
     open: HashMap<u32, Stall>,
     /// In the order of their end.
     pub all: Vec<Stall>,
+    /// Name of what says for how long a coroutine or greenlet asked to sleep.
+    asked: Option<u32>,
+    /// Of a track that sleeps: when it had asked to wake.
+    due: HashMap<u32, u64>,
+    /// Of each track, in order: from when it had asked to wake until it did.
+    late: HashMap<u32, Vec<(u64, u64)>>,
 }
 
 impl<'t> Stalls<'t> {
     /// None yet.
     pub fn new(trace: &'t Trace) -> Self {
-        Self { trace, open: HashMap::new(), all: Vec::new() }
+        let asked = trace.names.find("asked_ns");
+        Self {
+            trace,
+            open: HashMap::new(),
+            all: Vec::new(),
+            asked,
+            due: HashMap::new(),
+            late: HashMap::new(),
+        }
+    }
+
+    /// A track begins to sleep.
+    pub fn sleeps(&mut self, at: At, track: u32, details: &[Event]) {
+        if self.asked.is_none() {
+            return;
+        }
+        let told = details.iter().filter(|detail| detail.kind() == event::INT);
+        let asked = told.filter(|detail| Some(self.trace.name(at.file, detail.id())) == self.asked);
+        if let Some(asked) = asked.map(|detail| detail.ticks).next() {
+            self.due.insert(track, at.ns.saturating_add(asked));
+        }
+    }
+
+    /// And has slept; for how long it had asked to, if that is on record.
+    pub fn slept(&mut self, track: u32, began: u64, ns: u64) -> Option<u64> {
+        let due = self.due.remove(&track)?;
+        if due < ns {
+            self.late.entry(track).or_default().push((due, ns));
+        }
+        Some(due.saturating_sub(began))
     }
 
     /// Something begins on a track; if that is one for what stalls, it stalls its loop.
@@ -133,13 +168,13 @@ impl<'t> Stalls<'t> {
             let (mut sum, mut most) = (0u64, 0);
             for job in open.iter().filter(|job| self.is_on(job.track, stall.thread)) {
                 let (from, to) = (job.begin_ns.max(stall.begin_ns), job.end_ns.min(stall.end_ns));
-                let still = intervals.between(job.track, from, to.max(from)).filter(|of| {
-                    !matches!(
-                        of.0.state.kind(),
-                        Kind::Span | Kind::Track | Kind::Cpu | Kind::Io | Kind::Sleep
-                    )
+                let between = intervals.between(job.track, from, to.max(from));
+                let still = between.map(|(interval, begin, end)| match interval.state.kind() {
+                    Kind::Span | Kind::Track | Kind::Cpu | Kind::Io => 0,
+                    Kind::Sleep => self.late(job.track, begin, end),
+                    _ => end - begin,
                 });
-                let still: u64 = still.map(|(_, begin, end)| end - begin).sum();
+                let still: u64 = still.sum();
                 sum = sum.saturating_add(still);
                 most = most.max(still);
             }
@@ -154,6 +189,14 @@ impl<'t> Stalls<'t> {
             }
         }
         sums
+    }
+
+    /// How long of a period the track should have been awake, and slept.
+    fn late(&self, track: u32, from: u64, to: u64) -> u64 {
+        let Some(late) = self.late.get(&track) else { return 0 };
+        let first = late.partition_point(|late| late.1 <= from);
+        let within = late[first..].iter().take_while(|late| late.0 < to);
+        within.map(|late| late.1.min(to).saturating_sub(late.0.max(from))).sum()
     }
 
     fn is_on(&self, job: u32, thread: u32) -> bool {

@@ -94,9 +94,9 @@ impl<'a> Places<'a> {
 }
 
 /// Columns of texts, in whatever table.
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 19] = [
     "name", "process", "track", "how", "ended", "kind", "site", "victim", "doing", "culprit", "part",
-    "resource", "policy", "through", "loop", "function", "at", "span",
+    "resource", "policy", "through", "loop", "function", "at", "span", "refused",
 ];
 
 /// The kind of a lock in words, as in the reference of the format.
@@ -382,7 +382,15 @@ fn loans(names: &Names<'_>, found: &Found<'_>) -> Table {
 
 fn polls(names: &Names<'_>, found: &Found<'_>) -> Table {
     let rows = found.polled.iter().map(|(&span, of)| {
-        [Cell::T(names.text(span)), Cell::N(of.rows), Cell::N(of.sleeps), Cell::N(of.most), Cell::N(of.ns)]
+        let lock = of.lock.map_or("", |lock| names.text(names.0.locks[lock as usize].name));
+        [
+            Cell::T(names.text(span)),
+            Cell::T(lock),
+            Cell::N(of.rows),
+            Cell::N(of.sleeps),
+            Cell::N(of.most),
+            Cell::N(of.ns),
+        ]
     });
-    table("polls", ["part", "rows", "sleeps", "most", "ns"], rows)
+    table("polls", ["part", "refused", "rows", "sleeps", "most", "ns"], rows)
 }

@@ -54,11 +54,12 @@ pub fn overdue(began: u64) -> bool {
 #[inline(always)]
 pub unsafe fn ended(began: u64, subject: *mut PyObject) {
     let now = ticks();
+    // Before anything else is done: what is seen from now on is not it.
+    watch::ends();
     let limit = LIMIT.load(Ordering::Relaxed);
     if now.saturating_sub(began) > limit && limit != 0 {
         unsafe { tell(began, now, subject) };
     }
-    watch::ends();
 }
 
 #[cold]

@@ -101,7 +101,10 @@ impl Futex {
                 self.took(local, session);
                 Taken::Yes
             }
-            Err(_) if matches!(patience, Patience::Try) => Taken::No,
+            Err(found) if matches!(patience, Patience::Try) => {
+                self.refused(local, session, found);
+                Taken::No
+            }
             Err(found) => unsafe { self.wait(local, session, me, found, patience) },
         }
     }
@@ -119,6 +122,21 @@ impl Futex {
             session != 0 && local.open(session, Event::new(now(), event::LOCK_ACQUIRED, id, 0));
         self.recorded
             .store(if recorded { session } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Who does not wait has been told who has it: a wait that is given up at once.
+    #[cold]
+    #[inline(never)]
+    fn refused(&self, local: &Local, session: u32, found: u32) {
+        let id = self.id.load(Ordering::Relaxed);
+        let now = ticks();
+        let events = [
+            Event::new(now, event::LOCK_WAIT, id, found & !WAITED_FOR),
+            Event::new(now, event::LOCK_GIVEN_UP, id, 0),
+        ];
+        if session != 0 {
+            local.group(session, &events);
+        }
     }
 
     #[cold]

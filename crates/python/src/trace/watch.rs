@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use contend_core::ctrace::clock::{self, ticks};
 use contend_core::ctrace::ring::current;
+use contend_core::ctrace::times;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 
@@ -31,6 +32,8 @@ struct Slot {
 #[derive(Default)]
 struct Seen {
     since: u64,
+    /// When it was looked at first, in ticks: before that anything may have been.
+    first: u64,
     /// Up to when it is known, in ticks.
     until: u64,
     /// Function, `file:line`, and for how long.
@@ -100,7 +103,7 @@ pub fn seen(since: u64, now: u64) -> Option<(String, String)> {
     // SAFETY: as above.
     let slot = unsafe { SLOT.get().as_ref() }?;
     let mut seen = slot.seen.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.since != since {
+    if seen.since != since || seen.first - since > now.saturating_sub(since) / 2 {
         return None;
     }
     let rest = now.saturating_sub(seen.until);
@@ -208,11 +211,14 @@ fn watch(session: u32) {
     IS_WATCHER.set(true);
     let second = clock::ticks_in(1_000_000_000).max(1);
     let mut late: Vec<Late> = Vec::new();
+    let mut woken_at = ticks();
     loop {
         let limit = LIMIT.load(Ordering::Relaxed);
         if limit == 0 || current() != session || WATCHED.load(Ordering::Relaxed) != session {
             break;
         }
+        // Who was late himself does not know what has been going on: it may be just over.
+        let mut starved = ticks().saturating_sub(woken_at) > limit / 2;
         for (at, slot) in slots().enumerate() {
             if late.len() <= at {
                 late.push(Late::default());
@@ -234,9 +240,10 @@ fn watch(session: u32) {
             if now < known.next {
                 continue;
             }
-            match look(slot, since) {
+            match look(slot, since, limit, starved) {
                 Looked::Over => return,
                 Looked::AtNothing => known.next = u64::MAX,
+                Looked::TooLate => starved = true,
                 Looked::AtSomething => {
                     known.looks += 1;
                     let more = if known.looks < CLOSE_LOOKS {
@@ -248,6 +255,7 @@ fn watch(session: u32) {
                 }
             }
         }
+        woken_at = ticks() + limit / 4;
         let poll_ns = (u128::from(limit) * 250_000_000 / u128::from(second)) as u64;
         std::thread::sleep(Duration::from_nanos(poll_ns.clamp(500_000, 25_000_000)));
     }
@@ -259,21 +267,36 @@ enum Looked {
     /// It has gone on, or nothing of the program runs: a hub that waits.
     AtNothing,
     AtSomething,
+    /// We had no CPU meanwhile: it may have been seen at its end only.
+    TooLate,
 }
 
-fn look(slot: &Slot, since: u64) -> Looked {
+fn look(slot: &Slot, since: u64, limit: u64, starved: bool) -> Looked {
+    if starved {
+        return Looked::TooLate; // a little later we know
+    }
     LOOKING.store(true, Ordering::SeqCst);
     let mut looked = Looked::Over;
     // Whoever ends the recording does so in this order: from there on nobody waits for the lock here.
     if LIMIT.load(Ordering::SeqCst) != 0 {
-        let tried = Python::try_attach(|py| place(py, slot, since));
+        let (waited, began) = (times::run_delay_ns(), ticks());
+        let tried = Python::try_attach(|py| {
+            let now = times::run_delay_ns();
+            let more = now
+                .zip(waited)
+                .map_or(0, |(now, then)| now.saturating_sub(then));
+            match clock::ticks_in(more) > limit / 2 {
+                true => Looked::TooLate,
+                false => place(py, slot, since, began),
+            }
+        });
         looked = tried.unwrap_or(Looked::Over);
     }
     LOOKING.store(false, Ordering::SeqCst);
     looked
 }
 
-fn place(py: Python<'_>, slot: &Slot, since: u64) -> Looked {
+fn place(py: Python<'_>, slot: &Slot, since: u64, began: u64) -> Looked {
     let function = LOOK.load(Ordering::Acquire);
     if function.is_null() || slot.since.load(Ordering::Relaxed) != since {
         return Looked::AtNothing;
@@ -291,11 +314,19 @@ fn place(py: Python<'_>, slot: &Slot, since: u64) -> Looked {
     if seen.since != since {
         *seen = Seen {
             since,
+            first: began.max(since),
             until: since,
             places: Vec::new(),
         };
     }
-    let length = now.saturating_sub(seen.until);
+    // Between two looks it was at the one place for half of the time and at the other for the rest; while we waited for the
+    // lock it was at the one that we see now.
+    let mut length = now.saturating_sub(seen.until);
+    let half = began.saturating_sub(seen.until) / 2;
+    if let Some(before) = seen.places.last_mut() {
+        before.2 += half;
+        length -= half;
+    }
     seen.until = now;
     match seen
         .places

@@ -124,15 +124,21 @@ def _gc(charges: Charges, rows: list[Interpreter]) -> Candidate:
 
 def _stalls(charges: Charges) -> list[Candidate]:
     """A candidate for each function that kept a loop or hub from jobs of its thread."""
+    # What was not seen is what was seen most in the same callback, from the same place on and in the same span.
+    seen: dict[tuple[str, str, str, str], Stall] = {}
+    for row in sorted(charges.tables.stalls, key=lambda row: row.jobs_ns):
+        if row.function:
+            seen[row.loop, row.name, row.site, row.span] = row
     by_culprit: dict[str, list[Stall]] = {}
     for row in charges.tables.stalls:
-        by_culprit.setdefault(row.culprit, []).append(row)
+        like = row if row.function else seen.get((row.loop, row.name, row.site, row.span), row)
+        by_culprit.setdefault(like.culprit, []).append(row)
     return [_stall(charges, culprit, rows) for culprit, rows in by_culprit.items()]
 
 
 def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
     tables = charges.tables
-    worst = max(rows, key=lambda row: row.jobs_ns)
+    worst = max(rows, key=lambda row: (bool(row.function), row.jobs_ns))
     ns, jobs_ns = sum(row.ns for row in rows), sum(row.jobs_ns for row in rows)
     hub = worst.loop.endswith("hub")
     site = worst.at if worst.function else worst.site

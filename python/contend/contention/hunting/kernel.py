@@ -81,14 +81,18 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
     tables = charges.tables
     where = sql(tables.source, "select * from polls")
     each = format_duration(round(row.ns / max(row.sleeps, 1)))
+    looks = (
+        f"they ask for lock {row.refused} again and again, and do not wait for it"
+        if row.refused
+        else "as one does who looks again and again"
+    )
     return Candidate(
         kind="polling",
-        resource=row.part or "sleep",
+        resource=row.refused or row.part or "sleep",
         ns=row.ns,
         sentence=(
             f"{tables.who} slept {format_duration(row.ns)} ({tables.part(row.ns)}) in {row.sleeps:,} sleeps of about {each},"
-            f" up to {row.most:,} one after the other, {f'inside {row.part}' if row.part else 'in no span'}: as one does"
-            " who looks again and again."
+            f" up to {row.most:,} one after the other, {f'inside {row.part}' if row.part else 'in no span'}: {looks}."
         ),
         evidence=(
             seconds("slept in rows", row.ns, where),
@@ -96,8 +100,8 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
             count("longest row", row.most, "sleeps", where),
         ),
         advice=(
-            "Wait for what is looked for: a lock, a condition, an event or a queue wakes the job at once, a sleep up to"
-            f" {each} late."
+            f"Wait for {row.refused or 'what is looked for'}: a lock, a condition, an event or a queue wakes the job at"
+            f" once, a sleep up to {each} late."
         ),
         edits="",
     )

@@ -146,9 +146,11 @@ class Loan(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """Equal sleeps of jobs one after the other, in rows whose lengths differ, by the span around."""
+    """Equal sleeps of jobs one after the other, in rows whose lengths differ, by the span around; `refused`: a lock that
+    was refused before most of them."""
 
     part: str
+    refused: str
     rows: int
     sleeps: int
     most: int

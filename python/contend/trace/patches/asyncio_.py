@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any
 
-from contend._native import Waits
+from contend._native import TraceSpan as Span
+from contend._native import Waits, trace_on
 from contend.trace.patches.waiting import (
     CONDITION,
     LOCK,
@@ -32,6 +34,23 @@ def patch_locks(module: ModuleType) -> None:
         method(held, "release")(releases)
     for passed in (module.Condition, module.Event):
         _awaits(passed, "wait", lambda waits: waits.passed)
+
+
+def patch_sleep(module: ModuleType) -> None:
+    """asyncio.sleep: time that a task asks for, apart from what it awaits of others."""
+    original = module.sleep
+
+    @functools.wraps(original)
+    async def sleep(delay: float, result: Any = None) -> Any:
+        if delay <= 0 or not trace_on():
+            return await original(delay, result)
+        with Span("sleep", kind="sleep", asked_ns=int(delay * 1e9)):
+            return await original(delay, result)
+
+    module.sleep = sleep  # type: ignore[attr-defined]
+    package = sys.modules["asyncio"]
+    if getattr(package, "sleep", None) is original:
+        package.sleep = sleep  # type: ignore[attr-defined]
 
 
 def patch_queues(module: ModuleType) -> None:

@@ -46,6 +46,23 @@ def patch_locks(module: ModuleType) -> None:
     method(module.Lock, "release")(releases)
 
 
+def patch_sleep(module: ModuleType) -> None:
+    """A module's `sleep` lets other greenlets run: time that a greenlet asks for, apart from what it waits for."""
+    original = module.sleep
+
+    @functools.wraps(original)
+    def sleep(seconds: float = 0, *args: Any, **options: Any) -> Any:
+        if not seconds or not trace_on():
+            return original(seconds, *args, **options)
+        with Span("sleep", kind="sleep", asked_ns=int(seconds * 1e9)):
+            return original(seconds, *args, **options)
+
+    module.sleep = sleep  # type: ignore[attr-defined]
+    package = sys.modules.get(module.__name__.partition(".")[0])
+    if getattr(package, "sleep", None) is original:
+        package.sleep = sleep  # type: ignore[union-attr]
+
+
 def _waits(semaphore: Any) -> Waits | None:
     if is_part():
         return None
