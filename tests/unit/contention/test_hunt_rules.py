@@ -191,14 +191,16 @@ def stall(function: str, ms: int, span: str = "", name: str = "handle") -> Stall
 
 
 def test_what_keeps_a_loop_from_jobs_is_the_function_that_was_seen() -> None:
-    tables = batch(stalls=[stall("squeeze", 300), stall("", 150, span="render"), stall("", 60)])
+    tables = batch(stalls=[stall("squeeze", 300), stall("", 150, span="render"), stall("", 60, name="main")])
     assert ranked(tables) == [
         ("blocked-loop", "squeeze"),
         ("blocked-loop", "render"),
-        ("blocked-loop", "handle"),
+        ("blocked-loop", "main"),
     ]
     finding = first(tables)
     assert finding.share == 0.3
+    unseen = batch(stalls=[*tables.stalls, stall("", 100)])
+    assert first(unseen).share == 0.4, "the same callback, from where it was the same one that was seen"
     assert (
         "squeeze (app.py:9), run by handle, kept an event loop from all others: 6 times" in finding.sentence
     )

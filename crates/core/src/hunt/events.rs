@@ -16,15 +16,12 @@ use super::stalls::{Culprit, Stalls, Stood};
 use super::totals::Totals;
 use super::walk::Ground;
 use crate::Result;
-use crate::ctrace::format::Event;
+use crate::ctrace::format::{Event, event};
 use crate::ctrace::merge::Untold;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::span_kinds::SpanKind;
 use crate::ctrace::spans::{self, At, Ending, Sink, Title, Unbalanced, tell};
 use crate::ctrace::spans_both::{Both, Nobody};
-
-/// A wait that is given up so soon is a lock that was refused.
-const REFUSED_NS: u64 = 50_000;
 
 /// What was found.
 pub struct Found<'t> {
@@ -97,6 +94,7 @@ pub fn find_beside<'t>(
         stores: HashSet::new(),
         loans: Loans::default(),
         sleeps: Sleeps::default(),
+        refused: trace.names.find("lock refused"),
         stalls: Stalls::new(trace),
         calls,
     };
@@ -154,6 +152,8 @@ struct Hearing<'t, 'c> {
     stores: HashSet<u32>,
     loans: Loans,
     sleeps: Sleeps,
+    /// Name of what says that a lock was refused.
+    refused: Option<u32>,
     stalls: Stalls<'t>,
     /// Is told for whom each call was.
     calls: Option<&'c mut Calls<'t>>,
@@ -220,9 +220,6 @@ impl Sink for Hearing<'_, '_> {
                 let victim = self.stacks.span(track);
                 self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
                 self.holds.wait_ends(lock);
-                if how == Ending::Raised && at.ns - open.began < REFUSED_NS {
-                    self.sleeps.refused(track, lock);
-                }
             }
             Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
         }
@@ -261,8 +258,17 @@ impl Sink for Hearing<'_, '_> {
         Ok(())
     }
 
-    fn instant(&mut self, at: At, track: u32, _: u32, _: &[Event]) -> Result<()> {
+    fn instant(&mut self, at: At, track: u32, name: u32, details: &[Event]) -> Result<()> {
         self.hears(at, track);
+        if Some(name) == self.refused {
+            let told = details.iter().find(|detail| detail.kind() == event::INT);
+            let lock = told.and_then(|told| {
+                self.trace.files[at.file as usize].locks.get(u32::try_from(told.ticks).ok()?)
+            });
+            if let Some(lock) = lock {
+                self.sleeps.refused(track, lock);
+            }
+        }
         Ok(())
     }
 

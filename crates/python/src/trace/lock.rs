@@ -4,12 +4,14 @@
 //! priority-inheriting futex, futex(2)). So whoever finds the lock taken learns in the same moment by whom.
 use std::ffi::{c_int, c_long};
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use contend_core::clock::monotonic_ns;
 use contend_core::ctrace::clock::{ticks, ticks_after};
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{Local, current, local};
+use contend_core::ctrace::session;
 
 use super::api::{PyErr_CheckSignals, PyEval_RestoreThread, PyEval_SaveThread};
 use super::greens::{self, Parked};
@@ -101,8 +103,8 @@ impl Futex {
                 self.took(local, session);
                 Taken::Yes
             }
-            Err(found) if matches!(patience, Patience::Try) => {
-                self.refused(local, session, found);
+            Err(_) if matches!(patience, Patience::Try) => {
+                self.refused(local, session);
                 Taken::No
             }
             Err(found) => unsafe { self.wait(local, session, me, found, patience) },
@@ -124,18 +126,19 @@ impl Futex {
             .store(if recorded { session } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Who does not wait has been told who has it: a wait that is given up at once.
+    /// Somebody else has it, and who asks does not wait.
     #[cold]
     #[inline(never)]
-    fn refused(&self, local: &Local, session: u32, found: u32) {
-        let id = self.id.load(Ordering::Relaxed);
-        let now = ticks();
-        let events = [
-            Event::new(now, event::LOCK_WAIT, id, found & !WAITED_FOR),
-            Event::new(now, event::LOCK_GIVEN_UP, id, 0),
-        ];
+    fn refused(&self, local: &Local, session: u32) {
+        static NAMES: OnceLock<[u32; 2]> = OnceLock::new();
         if session != 0 {
-            local.group(session, &events);
+            let [name, lock] = *NAMES.get_or_init(|| ["lock refused", "lock"].map(session::name));
+            let id = u64::from(self.id.load(Ordering::Relaxed));
+            let told = [
+                Event::new(ticks(), event::INSTANT, name, 0),
+                Event::new(id, event::INT, lock, 0),
+            ];
+            local.group(session, &told);
         }
     }
 
