@@ -35,6 +35,20 @@ def is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
+@contextmanager
+def new_threads_take_none() -> Iterator[None]:
+    """Block all signals meanwhile, so that threads which libraries start take none from then on.
+
+    As numpy does when it is imported: a signal to the process goes to any thread that has it unblocked, and where the main
+    thread has it blocked to wait for it, that is the end of the process.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Interrupts:
     """Raises KeyboardInterrupt once, at the first of SIGNALS, unless held. For the main thread.
 

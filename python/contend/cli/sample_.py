@@ -13,6 +13,7 @@ import click
 
 from contend.cli.common import print_answer, runs_option, shown, write_sample_report
 from contend.errors import BadInput, ContendError
+from contend.interrupts import new_threads_take_none
 from contend.text.safe import plain
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def command(
       contend report before --open
       contend sql before "select name, sum(user_ns) from process_use group by name"
     """
-    from contend.sample.session import SampleOptions, record, sample_directory
+    with new_threads_take_none():  # signals are the command's, and waited for
+        from contend.sample.session import SampleOptions, record, sample_directory
     from contend.units import parse_duration_ns
 
     wanted = SampleOptions(

@@ -35,7 +35,7 @@ class Signals:
     """Takes PASSED_ON and SIGCHLD one by one, on request, instead of letting them interrupt.
 
     A signal that was ignored stays ignored, as `nohup` and a shell's `&` mean it. For the main thread; a thread that was
-    started before could still receive them.
+    started before must have them blocked (`contend.interrupts.new_threads_take_none`).
     """
 
     def __enter__(self) -> Signals:
