@@ -16,7 +16,7 @@ from contend.contention.alibi.verdict import Alibi
 from contend.contention.growth import by_size
 from contend.contention.hunting import calls, interpreter, kernel, locks, pools
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import Tables, read
+from contend.contention.hunting.rows import LIFE, Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
 from contend.contention.hunting.together import together
 from contend.contention.hunting.whereabouts import whereabouts
@@ -113,7 +113,12 @@ def hunt(
     charges = Charges(batch.whole)
     ranked = sorted(
         candidates(charges),
-        key=lambda c: (-c.ns, _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER), c.resource),
+        key=lambda c: (
+            c.unsure,
+            -c.ns,
+            _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER),
+            c.resource,
+        ),
     )
     shown = [c for c in ranked if c.ns > 0 and c.ns >= least_share(c.kind) * batch.whole.total_ns]
     each = [_by_resource(trace) for trace in batch.traces]
@@ -149,7 +154,9 @@ def _finding(
     whole = batch.whole
     key = candidate.kind, candidate.resource
     jobs = f" --job {shlex.quote(batch.pattern)}" if batch.pattern is not None else ""
-    edits = f"contend whatif {shlex.quote(whole.source)}{jobs} {candidate.edits}" if candidate.edits else ""
+    # What-if knows jobs by spans and marks.
+    replayed = candidate.edits if not whole.jobs or whole.jobs[0].how != LIFE else ""
+    edits = f"contend whatif {shlex.quote(whole.source)}{jobs} {replayed}" if replayed else ""
     return Finding(
         id=f"hunt-{number}-{candidate.kind}",
         kind=candidate.kind,
@@ -161,7 +168,7 @@ def _finding(
         evidence=candidate.evidence,
         advice=candidate.advice,
         verify=edits,
-        edit=candidate.edits,
+        edit=replayed,
     )
 
 

@@ -168,8 +168,8 @@ def test_calls_under_a_lock_are_no_more_than_the_lock() -> None:
         calls=[call(**told, seen=5, seen_ns=50 * MS)],
     )
     assert ranked(tables) == [
-        ("lock-across-call", "db"), ("repeated-call", CALL), ("lock", "cache"),
-    ]  # fmt: skip
+        ("lock-across-call", "db"), ("lock", "cache"), ("repeated-call", CALL),
+    ], "what others had asked before comes last: whether the answer may be kept is not on record"  # fmt: skip
     assert found(tables).findings[1].share == 0.275  # half of its own 100 ms, and of 450 behind the lock
 
 
@@ -184,9 +184,19 @@ def test_the_interpreters_own() -> None:
     assert "held meanwhile by sorts 100 %" in first(tables).sentence
 
 
-def stall(function: str, ms: int, span: str = "", name: str = "handle") -> Stall:
+def stall(function: str, ms: int, span: str = "", name: str = "handle", waits_for: str = "") -> Stall:
     return Stall(
-        "blocked event loop", name, function, "app.py:9", "app.py:20", span, 6, 40 * MS, 10 * MS, ms * MS
+        "blocked event loop",
+        name,
+        function,
+        "app.py:9",
+        "app.py:20",
+        span,
+        waits_for,
+        6,
+        40 * MS,
+        10 * MS,
+        ms * MS,
     )
 
 
@@ -205,6 +215,11 @@ def test_what_keeps_a_loop_from_jobs_is_the_function_that_was_seen() -> None:
         "squeeze (app.py:9), run by handle, kept an event loop from all others: 6 times" in finding.sentence
     )
     assert "Run squeeze in a thread" in finding.advice
+    inside = batch(
+        stalls=[stall("squeeze", 300, span="hash", waits_for="L"), stall("squeeze", 200, span="boot")]
+    )
+    assert ranked(inside) == [("blocked-loop", "hash"), ("blocked-loop", "squeeze")], "boot is the job itself"
+    assert "hash (squeeze, app.py:9), run by handle, waiting there for lock L, kept" in first(inside).sentence
     assert "main (app.py:20)" in found(tables).findings[2].sentence, (
         "where it let others run, if it was not seen"
     )

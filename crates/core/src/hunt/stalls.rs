@@ -35,7 +35,7 @@ pub struct Stall {
 }
 
 /// Stalls alike: names of the loop and of what ran, where it let others run, the function and line it was seen in, and
-/// the innermost span meanwhile (0: none).
+/// the innermost span meanwhile and what was waited for (0: none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Culprit {
     /// As in [`Stall`].
@@ -46,6 +46,8 @@ pub struct Culprit {
     pub seen: (u32, u32),
     /// Name of the span.
     pub span: u32,
+    /// Name of the lock that was waited for during most of it; 0: none.
+    pub lock: u32,
 }
 
 /// Sums of stalls alike, ns.
@@ -180,8 +182,8 @@ impl<'t> Stalls<'t> {
             }
             if sum > 0 {
                 let Stall { names, site, seen, .. } = *stall;
-                let span = span_of(intervals, stall);
-                let of = sums.entry(Culprit { names, site, seen, span }).or_default();
+                let (span, lock) = (span_of(intervals, stall), self.lock_of(intervals, stall));
+                let of = sums.entry(Culprit { names, site, seen, span, lock }).or_default();
                 of.times += 1;
                 of.ns = of.ns.saturating_add(most);
                 of.max_ns = of.max_ns.max(most);
@@ -189,6 +191,19 @@ impl<'t> Stalls<'t> {
             }
         }
         sums
+    }
+
+    /// The name of the lock that it waited for during most of the time; 0: of none.
+    fn lock_of(&self, intervals: &Intervals, stall: &Stall) -> u32 {
+        let mut locks: HashMap<u32, u64> = HashMap::new();
+        for (interval, begin, end) in intervals.between(stall.runner, stall.begin_ns, stall.end_ns) {
+            if interval.state.kind() == Kind::Wait {
+                *locks.entry(interval.state.id()).or_default() += end - begin;
+            }
+        }
+        let most = locks.into_iter().max_by_key(|&(lock, ns)| (ns, std::cmp::Reverse(lock)));
+        let most = most.filter(|&(_, ns)| 2 * ns > stall.end_ns - stall.begin_ns);
+        most.map_or(0, |(lock, _)| self.trace.locks[lock as usize].name)
     }
 
     /// How long of a period the track should have been awake, and slept.

@@ -94,9 +94,27 @@ impl<'a> Places<'a> {
 }
 
 /// Columns of texts, in whatever table.
-const TEXTS: [&str; 19] = [
-    "name", "process", "track", "how", "ended", "kind", "site", "victim", "doing", "culprit", "part",
-    "resource", "policy", "through", "loop", "function", "at", "span", "refused",
+const TEXTS: [&str; 20] = [
+    "name",
+    "process",
+    "track",
+    "how",
+    "ended",
+    "kind",
+    "site",
+    "victim",
+    "doing",
+    "culprit",
+    "part",
+    "resource",
+    "policy",
+    "through",
+    "loop",
+    "function",
+    "at",
+    "span",
+    "refused",
+    "waits_for",
 ];
 
 /// The kind of a lock in words, as in the reference of the format.
@@ -343,7 +361,8 @@ fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
 }
 
 fn stalls(names: &Names<'_>, found: &Found<'_>) -> Table {
-    let columns = ["loop", "name", "function", "at", "site", "span", "times", "ns", "max_ns", "jobs_ns"];
+    let columns =
+        ["loop", "name", "function", "at", "site", "span", "waits_for", "times", "ns", "max_ns", "jobs_ns"];
     let rows = found.stood.iter().map(|(culprit, of)| {
         let text = |name| Cell::T(names.text(name));
         [
@@ -353,6 +372,7 @@ fn stalls(names: &Names<'_>, found: &Found<'_>) -> Table {
             text(culprit.seen.1),
             text(culprit.site),
             text(culprit.span),
+            text(culprit.lock),
             Cell::N(of.times),
             Cell::N(of.ns),
             Cell::N(of.max_ns),

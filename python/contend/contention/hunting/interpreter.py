@@ -123,7 +123,9 @@ def _gc(charges: Charges, rows: list[Interpreter]) -> Candidate:
 
 
 def _stalls(charges: Charges) -> list[Candidate]:
-    """A candidate for each function that kept a loop or hub from jobs of its thread."""
+    """A candidate for each span or function that kept a loop or hub from jobs of its thread."""
+    # A span that is the job says nothing of what it was at.
+    jobs = {job.name for job in charges.tables.jobs}
     # What was not seen is what was seen most in the same callback, from the same place on and in the same span.
     seen: dict[tuple[str, str, str, str], Stall] = {}
     for row in sorted(charges.tables.stalls, key=lambda row: row.jobs_ns):
@@ -132,7 +134,8 @@ def _stalls(charges: Charges) -> list[Candidate]:
     by_culprit: dict[str, list[Stall]] = {}
     for row in charges.tables.stalls:
         like = row if row.function else seen.get((row.loop, row.name, row.site, row.span), row)
-        by_culprit.setdefault(like.culprit, []).append(row)
+        span = "" if like.span in jobs else like.span
+        by_culprit.setdefault(span or like.function or like.name, []).append(row)
     return [_stall(charges, culprit, rows) for culprit, rows in by_culprit.items()]
 
 
@@ -142,8 +145,10 @@ def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
     ns, jobs_ns = sum(row.ns for row in rows), sum(row.jobs_ns for row in rows)
     hub = worst.loop.endswith("hub")
     site = worst.at if worst.function else worst.site
-    inside = [f"in span {worst.span}"] if worst.span not in ("", culprit) else []
-    inside += [f"run by {worst.name}"] if worst.name != culprit else []
+    function = worst.function if worst.function != culprit else ""
+    place = ", ".join(filter(None, (function, site)))
+    inside = [f"run by {worst.name}"] if worst.name not in (culprit, function) else []
+    inside += [f"waiting there for lock {worst.waits_for}"] if worst.waits_for else []
     where = sql(tables.source, "select * from stalls order by jobs_ns desc")
     return Candidate(
         kind="blocked-loop",
@@ -151,7 +156,7 @@ def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
         ns=jobs_ns,
         sentence=(
             f"{tables.who} stood still for {format_duration(jobs_ns)} ({tables.part(jobs_ns)}) while {culprit}"
-            f"{f' ({site})' if site else ''}{''.join(f', {words}' for words in inside)}{',' if inside else ''}"
+            f"{f' ({place})' if place else ''}{''.join(f', {words}' for words in inside)}{',' if inside else ''}"
             f" kept {'a hub' if hub else 'an event loop'} from all others: {times(sum(r.times for r in rows))} times,"
             f" {format_duration(ns)} in all, {format_duration(max(row.max_ns for row in rows))} at most."
         ),

@@ -112,6 +112,9 @@ def _evidence(
 
 
 def _advice(lock: Lock, across: Did | None, held: Held | None, did: tuple[Did, ...], a_job: float) -> str:
+    each = format_duration(lock.hold_ns // max(lock.holds, 1))
+    if lock.kind == "semaphore":
+        return f"Let more in at a time, or let it go sooner than after {each}."
     if across is not None:
         many = held is not None and held.name == across.culprit and held.calls > held.holds
         fewer = f", or send its {times(held.calls / held.holds)} calls as one" if many and held else ""
@@ -119,9 +122,6 @@ def _advice(lock: Lock, across: Did | None, held: Held | None, did: tuple[Did, .
     first = did[0] if did else None
     if first is not None and first.doing == "waiting" and first.share >= _ACROSS:
         return f"Look at {first.culprit} first: holders of {lock.name} wait for it."
-    each = format_duration(lock.hold_ns // max(lock.holds, 1))
-    if lock.kind == "semaphore":
-        return f"Let more in at a time, or let it go sooner than after {each}."
     if a_job >= _MANY:
         return (
             f"Each job takes it {times(a_job)} times for {each}: take it less often, ask for more at a time, or have one"

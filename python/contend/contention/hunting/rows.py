@@ -16,6 +16,7 @@ from contend.store.traces import columns_of, notes
 from contend.units import format_duration, of_time
 
 LEAST_RUN = 5  # calls of one name one after another
+LIFE = "life"  # why something is a job: it is all that a coroutine or greenlet does
 BATCH = -1  # the job that stands for all of them in `critical`
 
 
@@ -114,8 +115,8 @@ class Pool(NamedTuple):
 
 class Stall(NamedTuple):
     """A loop or hub that was kept from all others while jobs stood still: by which callback or greenlet (`name`), seen in
-    which function at which line ("" where its thread was not looked at), where it let others run at last, in which span.
-    `ns` is the time while any job stood still, `jobs_ns` that of all jobs that did."""
+    which function at which line ("" where its thread was not looked at), where it let others run at last, in which span,
+    waiting for which lock. `ns` is the time while any job stood still, `jobs_ns` that of all jobs that did."""
 
     loop: str
     name: str
@@ -123,15 +124,11 @@ class Stall(NamedTuple):
     at: str
     site: str
     span: str
+    waits_for: str
     times: int
     ns: int
     max_ns: int
     jobs_ns: int
-
-    @property
-    def culprit(self) -> str:
-        """The function that was seen, else the span, else what the loop ran."""
-        return self.function or self.span or self.name
 
 
 class Loan(NamedTuple):

@@ -48,7 +48,10 @@ def together(traces: Sequence[Tables]) -> Tables:
             )
         ],
         stalls=_added(
-            traces, lambda t: t.stalls, ("loop", "name", "function", "at", "site", "span"), ("max_ns",)
+            traces,
+            lambda t: t.stalls,
+            ("loop", "name", "function", "at", "site", "span", "waits_for"),
+            ("max_ns",),
         ),
         loans=_added(traces, lambda t: t.loans, ("name", "site", "part"), ("most",)),
         polls=_added(traces, lambda t: t.polls, ("part", "refused"), ("most",)),

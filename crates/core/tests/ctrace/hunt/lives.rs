@@ -178,7 +178,7 @@ fn sleeps_of_jobs_in_rows_of_different_lengths_are_on_record() {
     const MS: u64 = 1_000_000;
     let mut events = Vec::new();
     let mut ns = 0;
-    for (number, times) in [(1, 2), (2, 3), (3, 5)] {
+    for (number, times) in [(1, 1), (2, 3), (3, 5)] {
         events.push(Event::new(ns, event::JOB_BEGIN, BOOT, number));
         for _ in 0..times {
             events.push(Event::new(ns, event::BEGIN, SLEEP, 0));
