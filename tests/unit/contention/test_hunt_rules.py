@@ -170,7 +170,7 @@ def test_calls_under_a_lock_are_no_more_than_the_lock() -> None:
     assert ranked(tables) == [
         ("lock-across-call", "db"), ("lock", "cache"), ("repeated-call", CALL),
     ], "what others had asked before comes last: whether the answer may be kept is not on record"  # fmt: skip
-    assert found(tables).findings[1].share == 0.275  # half of its own 100 ms, and of 450 behind the lock
+    assert found(tables).findings[2].share == 0.275  # half of its own 100 ms, and of 450 behind the lock
 
 
 def test_the_interpreters_own() -> None:
