@@ -319,8 +319,12 @@ class Storm:
         (lists, a number a lock and pool of `parts`: how long jobs and what is done for them waited); jobs_ns (all jobs
         together), of it latency_ns (ways and handovers, replayed as recorded) and unexplained_ns (waits with no cause on
         record); unfinished (jobs without an end), lost (events), boot_ns; regime: makespan_ns, cpu (None, or name and
-        CPU time of each process), seen_ns (of threads whose CPU time is on record), run_delay_ns, gil_ns (None where
-        such waits are not on record), pieces_ns (jobs and items together)."""
+        CPU time of each process), seen_ns (of threads whose CPU time is on record, while they did something),
+        run_delay_ns, gil_ns (None where such waits are not on record), pieces_ns (jobs and items together).
+
+        What may make a replay wrong: come_ns (u64 of each job that comes as recorded: when); doubts: a dict of kind
+        (gave up, polls, chained), name, jobs, count and ns each; delays: stretches of the jobs' own time, as u64 of
+        kind (a place in kinds, which are texts), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
         """What edits can name: locks (name, site, capacity: None unlimited), pools (name, process, workers: None as many
@@ -335,7 +339,8 @@ class Storm:
         Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns begin_ns,
         end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool: lock_ns,
         held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); work_ns (of all steps together), by
-        server: ran_ns, ready_ns (waited for it); costs of coalesced calls: call, source
+        server: ran_ns, ready_ns (waited for it); outside: name, most at a time and time of the calls to somebody whose
+        work is not on record; costs of coalesced calls: call, source
         (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns, calls, before, after."""
 
 class TraceSpan:

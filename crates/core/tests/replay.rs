@@ -15,8 +15,10 @@ fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
         track: 0,
         begin_ns,
         end_ns: begin_ns,
+        job_ns: None,
         until_ns: None,
         after: None,
+        gate: None,
         program,
         items,
         signals,
@@ -39,7 +41,15 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         idle_ns: 0,
         busy_ns: 0,
     };
-    Model { names, locks: vec![lock], pools: vec![pool], servers: vec![], roots }
+    Model {
+        names,
+        locks: vec![lock],
+        pools: vec![pool],
+        servers: vec![],
+        gates: vec![],
+        outside: vec![],
+        roots,
+    }
 }
 
 fn ends(model: &Model) -> Vec<u64> {

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use contend_core::Error;
 use contend_core::replay::coalesce::Source;
+use contend_core::replay::doubts::Kind as DoubtKind;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
 use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN};
@@ -43,9 +44,17 @@ impl Storm {
             .roots
             .iter()
             .filter(|root| root.job)
-            .map(|root| (root.begin_ns, root.until_ns.unwrap_or(root.end_ns)))
+            .map(Root::recorded_ns)
             .collect();
         let dict = spans(py, &jobs)?;
+        let by_themselves = |root: &&Root| root.job && root.after.is_none() && root.gate.is_none();
+        let come = storm
+            .model
+            .roots
+            .iter()
+            .filter(by_themselves)
+            .map(|root| root.begin_ns);
+        dict.set_item("come_ns", column(py, come.collect::<Vec<_>>().into_iter())?)?;
         dict.set_item("lock_ns", &storm.lock_ns)?;
         dict.set_item("pool_ns", &storm.pool_ns)?;
         dict.set_item("jobs_ns", storm.jobs_ns)?;
@@ -53,6 +62,32 @@ impl Storm {
         dict.set_item("unexplained_ns", storm.unexplained_ns)?;
         dict.set_item("unfinished", storm.unfinished)?;
         dict.set_item("lost", storm.lost)?;
+        let doubts = PyList::empty(py);
+        for doubt in &storm.doubts {
+            let row = PyDict::new(py);
+            let kind = match doubt.kind {
+                DoubtKind::GaveUp => "gave up",
+                DoubtKind::Polls => "polls",
+                DoubtKind::Chained => "chained",
+            };
+            row.set_item("kind", kind)?;
+            row.set_item("name", storm.model.text(doubt.name))?;
+            row.set_item("jobs", doubt.jobs)?;
+            row.set_item("count", doubt.count)?;
+            row.set_item("ns", doubt.ns)?;
+            doubts.append(row)?;
+        }
+        dict.set_item("doubts", doubts)?;
+        let delays = PyDict::new(py);
+        let all = &storm.delays.all;
+        delays.set_item(
+            "kind",
+            column(py, all.iter().map(|one| u64::from(one.kind)))?,
+        )?;
+        delays.set_item("begin_ns", column(py, all.iter().map(|one| one.begin_ns))?)?;
+        delays.set_item("ns", column(py, all.iter().map(|one| one.ns))?)?;
+        delays.set_item("kinds", &storm.delays.kinds)?;
+        dict.set_item("delays", delays)?;
         dict.set_item("boot_ns", self.boot_ns)?;
         let regime = &storm.regime;
         let of = PyDict::new(py);
@@ -160,8 +195,13 @@ impl Storm {
             wasted_ns,
             ran_ns,
             ready_ns,
+            outside,
             ..
         } = out;
+        let outside = outside
+            .iter()
+            .map(|(&name, of)| (model.text(name).to_owned(), of.most, of.ns));
+        dict.set_item("outside", outside.collect::<Vec<_>>())?;
         for (key, of) in [
             ("lock_ns", lock_ns),
             ("pool_ns", pool_ns),

@@ -83,9 +83,10 @@ class Semaphore(threading.Semaphore):
         if _Semaphore.acquire(self, False):
             waits.acquired()
             return True
-        if not blocking or (timeout is not None and timeout <= 0):
-            return False
         token, taken = waits.wait(), False
+        if not blocking or (timeout is not None and timeout <= 0):
+            waits.gave_up(token)
+            return False
         try:
             taken = _Semaphore.acquire(self, True, timeout)
         finally:

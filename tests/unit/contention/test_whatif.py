@@ -103,7 +103,13 @@ def test_a_host_without_processors_left(share: float, gil_ns: int | None, kind: 
 
 
 def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
+    none = b""
     was = {"lock_ns": [0], "pool_ns": [], "jobs_ns": 60 * MS, "latency_ns": 0, "unexplained_ns": 0, "lost": 0}
+    was |= {
+        "doubts": [],
+        "come_ns": none,
+        "delays": {"kind": none, "begin_ns": none, "ns": none, "kinds": []},
+    }
     lock = {"name": "L", "site": "", "capacity": 1}
     return Replayed(
         "t",
@@ -111,6 +117,63 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
         {**outcome((0, 10), (0, 20), (0, 30)), **was, **recorded},
         now,
     )
+
+
+def doubt(kind: str, **of: int) -> dict[str, Any]:
+    return {"kind": kind, "name": "L", "jobs": 0, "count": 0, "ns": 0, **of}
+
+
+def test_a_few_that_give_up_change_little() -> None:
+    many = outcome(*((at, at + 10) for at in range(100)), lock_ns=[0], pool_ns=[])
+    for jobs, passed in ((1, True), (2, False)):
+        storm = replayed(many, **many, doubts=[doubt("gave up", jobs=jobs)])
+        assert gate([storm], regime([seen(gil_ns=0)])).passed is passed
+
+
+def test_time_that_grows_with_the_jobs_in_it_is_a_refusal() -> None:
+    begins = [at * MS // 10 for at in range(20)]
+    pack = f"<{len(begins)}Q"
+    for took in ([5 * MS * (at + 1) for at in range(20)], [5 * MS * (at % 4 + 1) for at in range(20)]):
+        delays = {
+            "kind": bytes(8 * 20),
+            "begin_ns": struct.pack(pack, *begins),
+            "ns": struct.pack(pack, *took),
+        }
+        spans = [(0, 10 + at) for at in range(20)]
+        out = outcome(*spans, lock_ns=[0], pool_ns=[])
+        storm = replayed(out, **out, jobs_ns=sum(took), delays={**delays, "kinds": ["recv in order"]})
+        reason = gate([storm], regime([seen(gil_ns=0)])).reason
+        assert (reason is None) is (took[-1] == 20 * MS)
+        assert reason is None or "recv in order grows with the number of jobs" in reason
+
+
+def test_jobs_that_come_when_others_end_are_a_refusal() -> None:
+    spans = [(10 * at, 10 * at + 9) for at in range(20)]
+    out = outcome(*spans, lock_ns=[0], pool_ns=[])
+    for late, refused in ((0, False), (9, True)):
+        come = struct.pack("<20Q", *(max(0, MS * (10 * at + late - 10) + 1000) for at in range(20)))
+        reason = gate([replayed(out, **out, come_ns=come)], regime([seen(gil_ns=0)])).reason
+        assert (reason is not None and "begin when another one has ended" in reason) is refused
+
+
+def test_more_at_a_time_outside_than_ever_is_a_refusal() -> None:
+    def of(*rows: tuple[str, int, int]) -> dict[str, Any]:
+        return {"outside": list(rows)}
+
+    before = [of(("recv", 4, 20 * MS), ("fsync", 1, MS)), of(("recv", 3, 20 * MS))]
+    after = [of(("recv", 5, 20 * MS), ("fsync", 9, MS)), of()]
+    assert doubts.more_outside(100.0 * MS, before, after) is None, "a fourth more, and what takes no time"
+    reason = doubts.more_outside(100.0 * MS, before, [of(("recv", 6, 20 * MS)), of()])
+    assert reason is not None and "6 at a time would be in recv, of which at most 4" in reason
+
+
+def test_an_interval_that_says_little_is_a_refusal() -> None:
+    def predicted(low: float | None, high: float | None) -> dict[str, Predicted]:
+        return {"median_ns": Predicted(100, 99, 101), "makespan_ns": Predicted(100, low, high)}
+
+    assert doubts.too_wide(predicted(None, None)) is doubts.too_wide(predicted(91, 109)) is None
+    reason = doubts.too_wide(predicted(80, 120))
+    assert reason is not None and "makespan is known to 20% only" in reason
 
 
 def test_the_gate_names_what_is_not_reproduced() -> None:
@@ -134,6 +197,9 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"unexplained_ns": 6 * MS}, "not on record what ended them"),
         ({"latency_ns": 30 * MS}, "nothing is on record that could be replayed"),
         ({"lock_ns": [12 * MS]}, "waits for lock L"),
+        ({"doubts": [doubt("gave up", jobs=1)]}, "1 of 3 jobs gave up on L"),
+        ({"doubts": [doubt("polls", ns=MS)]}, "sleep and look again in L"),
+        ({"doubts": [doubt("chained", jobs=1)]}, "into the queue L by other jobs"),
     ],
 )
 def test_the_gate_refuses_what_it_cannot_know(recorded: dict[str, Any], words: str) -> None:

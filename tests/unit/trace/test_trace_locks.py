@@ -244,6 +244,26 @@ def test_released_by_another_thread_and_given_up(tmp_path: Path) -> None:
     assert told.tracks[told.of(LOCK_RELEASED)[0].track].name == "other" and waits[0].value == hold[0]
 
 
+def test_a_try_of_what_another_thread_has_is_a_wait_without_a_length(tmp_path: Path) -> None:
+    told = record(
+        """
+        import threading
+        lock, allowed = trace.Lock(name="L"), trace.Semaphore(1, name="S")
+        def tries():
+            assert not lock.acquire(False) and not lock.acquire(timeout=0) and not allowed.acquire(False)
+        trace.start(DIRECTORY)
+        with lock, allowed:
+            other = threading.Thread(target=tries); other.start(); other.join()
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    waits, gave_up = told.of(LOCK_WAIT), told.of(LOCK_GIVEN_UP)
+    assert [told.locks[event.id].name for event in waits] == ["L", "L", "S"]
+    assert [event.id for event in gave_up] == [event.id for event in waits]
+    assert waits[0].ticks == gave_up[0].ticks and waits[1].ticks == gave_up[1].ticks
+
+
 def test_an_rlock_is_recorded_once_however_deep(tmp_path: Path) -> None:
     told = record(
         """

@@ -16,7 +16,7 @@ use super::stalls::{Culprit, Stalls, Stood};
 use super::totals::Totals;
 use super::walk::Ground;
 use crate::Result;
-use crate::ctrace::format::{Event, event};
+use crate::ctrace::format::Event;
 use crate::ctrace::merge::Untold;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::span_kinds::SpanKind;
@@ -94,7 +94,6 @@ pub fn find_beside<'t>(
         stores: HashSet::new(),
         loans: Loans::default(),
         sleeps: Sleeps::default(),
-        refused: trace.names.find("lock refused"),
         stalls: Stalls::new(trace),
         calls,
     };
@@ -152,8 +151,6 @@ struct Hearing<'t, 'c> {
     stores: HashSet<u32>,
     loans: Loans,
     sleeps: Sleeps,
-    /// Name of what says that a lock was refused.
-    refused: Option<u32>,
     stalls: Stalls<'t>,
     /// Is told for whom each call was.
     calls: Option<&'c mut Calls<'t>>,
@@ -220,6 +217,9 @@ impl Sink for Hearing<'_, '_> {
                 let victim = self.stacks.span(track);
                 self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
                 self.holds.wait_ends(lock);
+                if how == Ending::Raised && at.ns == open.began {
+                    self.sleeps.refused(track, lock);
+                }
             }
             Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
         }
@@ -258,17 +258,8 @@ impl Sink for Hearing<'_, '_> {
         Ok(())
     }
 
-    fn instant(&mut self, at: At, track: u32, name: u32, details: &[Event]) -> Result<()> {
+    fn instant(&mut self, at: At, track: u32, _: u32, _: &[Event]) -> Result<()> {
         self.hears(at, track);
-        if Some(name) == self.refused {
-            let told = details.iter().find(|detail| detail.kind() == event::INT);
-            let lock = told.and_then(|told| {
-                self.trace.files[at.file as usize].locks.get(u32::try_from(told.ticks).ok()?)
-            });
-            if let Some(lock) = lock {
-                self.sleeps.refused(track, lock);
-            }
-        }
         Ok(())
     }
 

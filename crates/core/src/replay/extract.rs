@@ -1,7 +1,9 @@
 //! From a trace to its [`Model`], and what the recording says that the replay has to reproduce.
 use std::collections::{BTreeSet, HashMap};
 
+use super::admission;
 use super::awaits::{self, Links};
+use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
 use super::pattern::matches;
 use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
@@ -37,6 +39,10 @@ pub struct Storm {
     pub latency_ns: u64,
     /// Of it: waits of which it is not known what ended them, replayed as recorded.
     pub unexplained_ns: u64,
+    /// What the storm did that a replay cannot do again.
+    pub doubts: Vec<Doubt>,
+    /// The jobs' own time, which is replayed as recorded.
+    pub delays: Delays,
     /// CPU or waiting.
     pub regime: Regime,
     /// Jobs whose end is missing.
@@ -81,8 +87,11 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         coming: &found.coming,
         running: &running,
         locks: HashMap::new(),
+        doubts: Doubts::default(),
         storm: Storm {
-            model: Model { pools: found.pools, servers: running.servers.clone(), ..Model::default() },
+            doubts: Vec::new(),
+            delays: Delays::default(),
+            model: Model { names, pools: found.pools, servers: running.servers.clone(), ..Model::default() },
             lock_ns: Vec::new(),
             pool_ns: Vec::new(),
             jobs_ns: 0,
@@ -94,9 +103,7 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         },
     };
     extractor.run();
-    let mut storm = extractor.storm;
-    storm.model.names = names;
-    Ok(storm)
+    Ok(extractor.storm)
 }
 
 /// What it usually takes from a release until who waited goes on: the mean of those on record, for what an edit makes
@@ -117,6 +124,23 @@ fn learn_handovers(model: &mut Model) {
         let (count, sum) = if own.0 >= LEAST_HANDOVERS { own } else { all };
         lock.handover_ns = sum.checked_div(count).unwrap_or(0);
     }
+}
+
+/// Names of spans in which work is handed to somebody on record.
+fn served(model: &Model) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for program in model.roots.iter().flat_map(Root::programs) {
+        let mut open = Vec::new();
+        for op in program {
+            match *op {
+                Op::Enter { name, .. } => open.push(name),
+                Op::Leave => drop(open.pop()),
+                Op::Send(_) => found.extend(open.iter().copied()),
+                _ => {}
+            }
+        }
+    }
+    found
 }
 
 fn has_jobs(pieces: &Pieces) -> bool {
@@ -243,6 +267,7 @@ fn beside(trace: &Trace, record: &Record<'_>, pieces: &mut Pieces) {
                         until_ns: end_ns,
                         parent: None,
                         arrival_ns: None,
+                        entry: None,
                     });
                 }
                 _ => {}
@@ -261,6 +286,7 @@ struct Extractor<'a> {
     running: &'a Running,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
+    doubts: Doubts,
     storm: Storm,
 }
 
@@ -289,8 +315,7 @@ impl Extractor<'_> {
             let root = self.root(family, &holds);
             let number = self.storm.model.roots.len() as u32;
             // Items of nobody come when they come, whatever their worker does.
-            let is_item =
-                matches!(self.pieces.all[family.pieces[0] as usize].kind, Kind::Queue(_) | Kind::Message);
+            let is_item = self.pieces.all[family.pieces[0] as usize].is_item();
             let after = if is_item { None } else { last.insert(root.track, number) };
             self.storm.model.roots.push(Root { after, ..root });
         }
@@ -306,6 +331,15 @@ impl Extractor<'_> {
                 roots[at].after = None;
             }
         }
+        self.storm.model.gates = admission::find(roots);
+        self.storm.doubts = std::mem::take(&mut self.doubts).all();
+        let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
+        let mut of = vec![false; self.storm.model.names.len()];
+        outside.for_each(|&name| of[name as usize] = true);
+        for name in served(&self.storm.model) {
+            of[name as usize] = false;
+        }
+        self.storm.model.outside = of;
     }
 
     fn families(&self) -> Vec<Family> {
@@ -360,6 +394,22 @@ impl Extractor<'_> {
         }
     }
 
+    /// What a piece of a job did that a replay cannot do again.
+    fn doubt(&mut self, number: u32, name: u32, ops: &[Op]) {
+        let piece = &self.pieces.all[number as usize];
+        let (from, to) = piece.entry.map_or((piece.from, piece.to), |entry| (entry.starts, entry.stops + 1));
+        let locks = &self.locks;
+        let of = |lock: u32| {
+            let told = &self.trace.locks[lock as usize];
+            (locks.contains_key(&lock) || !told.is_held()).then_some(told.name)
+        };
+        self.doubts.gave_up(self.record, piece.track, from, to, of);
+        self.doubts.sleeps(name, ops, &self.record.sleeps, &self.record.system_calls);
+        if let Some((queue, true)) = piece.entry.and_then(|entry| Some((entry.queue?, entry.by_others))) {
+            self.doubts.add(DoubtKind::Chained, self.trace.locks[queue as usize].name, 1, 0);
+        }
+    }
+
     fn root(&mut self, family: &Family, holds: &HashMap<u32, Vec<Hold>>) -> Root {
         let own = family.pieces[0];
         let first = &self.pieces.all[own as usize];
@@ -368,7 +418,7 @@ impl Extractor<'_> {
             Kind::Job(name) => (true, name),
             _ => (false, self.trace.tracks[first.track as usize].name),
         };
-        let is_item = matches!(first.kind, Kind::Queue(_) | Kind::Message);
+        let is_item = first.is_item();
         // Its own program first, then its items.
         let numbers: HashMap<u32, u32> = family
             .pieces
@@ -389,8 +439,13 @@ impl Extractor<'_> {
             track: first.track,
             begin_ns: family.begin_ns,
             end_ns: first.end_ns,
+            job_ns: first.entry.map(|entry| {
+                let ns = |at: u32| self.record.tracks[first.track as usize][at as usize].ns;
+                (ns(entry.starts), ns(entry.stops))
+            }),
             until_ns: (first.until_ns > first.end_ns).then_some(first.until_ns),
             after: None,
+            gate: None,
             program: if is_item { vec![Op::Send(0)] } else { Vec::new() },
             items: Vec::new(),
             signals: found.count,
@@ -415,6 +470,12 @@ impl Extractor<'_> {
             let made = program(&parts);
             latency += made.latency_ns;
             if job {
+                self.doubt(number, name, &made.ops);
+                self.storm.delays.add(&self.storm.model, name, &self.record.system_calls, &made.plain);
+            }
+            // What it is let in by is no time of the job's.
+            let lets_in = number == own && job;
+            if job {
                 for (lock, ns) in made.waited {
                     self.storm.lock_ns[lock as usize] += ns;
                 }
@@ -423,8 +484,10 @@ impl Extractor<'_> {
                 root.program = made.ops;
                 continue;
             };
-            latency += coming.transit_ns + coming.pickup_ns;
-            if job {
+            if !lets_in {
+                latency += coming.transit_ns + coming.pickup_ns;
+            }
+            if job && !lets_in {
                 self.storm.pool_ns[coming.pool as usize] += coming.waited_ns;
             }
             root.items.push(Item {
@@ -437,7 +500,7 @@ impl Extractor<'_> {
             });
         }
         if job {
-            self.storm.jobs_ns += first.until_ns - first.begin_ns;
+            self.storm.jobs_ns += root.time_ns();
             self.storm.latency_ns += latency;
             self.storm.unexplained_ns += found.unexplained_ns;
         }

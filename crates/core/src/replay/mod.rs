@@ -3,8 +3,10 @@
 //! [`record`] keeps what happened by track, [`pieces`] finds jobs and the items that are done for them, [`awaits`] what
 //! ended their waits, [`pools`] who does the items; [`extract`] makes of them a [`model`], which [`edits`] change and
 //! [`simulate`] runs; [`regime`] says whether the storm waits or computes.
+pub mod admission;
 pub mod awaits;
 pub mod coalesce;
+pub mod doubts;
 pub mod edits;
 pub mod extract;
 pub mod model;

@@ -47,6 +47,10 @@ pub enum Op {
     },
     /// Wakes who waits for it, now or later.
     Signal(u32),
+    /// The job begins here, after what it was let in by.
+    Start,
+    /// And ends.
+    Stop,
 }
 
 impl Op {
@@ -96,6 +100,13 @@ pub struct Lock {
 pub struct Server {
     /// Of its thread, a place in [`Model::names`].
     pub name: u32,
+}
+
+/// So many jobs at a time: the next one, in the order in which they came, begins when one of them has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    /// At a time.
+    pub limit: u32,
 }
 
 /// In which order a queue gives out its items.
@@ -161,15 +172,19 @@ pub struct Root {
     pub name: u32,
     /// Position of its track in the trace.
     pub track: u32,
-    /// CLOCK_MONOTONIC, as recorded.
+    /// CLOCK_MONOTONIC, as recorded: when it came, which may be before it was let in.
     pub begin_ns: u64,
     /// As recorded.
     pub end_ns: u64,
+    /// Begin and end of the job itself, as recorded, where its programs say so by [`Op::Start`] and [`Op::Stop`].
+    pub job_ns: Option<(u64, u64)>,
     /// Where it counts until the last of its items has ended, as a request that is answered before it is done: when that
     /// was, as recorded.
     pub until_ns: Option<u64>,
     /// It begins when that root has ended (a closed loop, or the same thread); place in [`Model::roots`].
     pub after: Option<u32>,
+    /// What it is let in by, a place in [`Model::gates`], and how long after the end that did so.
+    pub gate: Option<(u32, u64)>,
     /// What it does itself.
     pub program: Vec<Op>,
     /// What others do for it.
@@ -179,6 +194,18 @@ pub struct Root {
 }
 
 impl Root {
+    /// Begin and end of the job, as recorded: the end of the last of its items where it counts until then.
+    pub fn recorded_ns(&self) -> (u64, u64) {
+        let (begin, end) = self.job_ns.unwrap_or((self.begin_ns, self.end_ns));
+        (begin, self.until_ns.unwrap_or(end))
+    }
+
+    /// How long it took.
+    pub fn time_ns(&self) -> u64 {
+        let (begin, end) = self.recorded_ns();
+        end.saturating_sub(begin)
+    }
+
     /// All programs: its own first.
     pub fn programs(&self) -> impl Iterator<Item = &Vec<Op>> {
         std::iter::once(&self.program).chain(self.items.iter().map(|item| &item.program))
@@ -201,6 +228,11 @@ pub struct Model {
     pub pools: Vec<Pool>,
     /// Loops and hubs.
     pub servers: Vec<Server>,
+    /// Limits of jobs at a time.
+    pub gates: Vec<Gate>,
+    /// By name: a span of that name waits for somebody whose work is not on record, as a system call or a call without a
+    /// traced server does. It takes as long as recorded, however many do so at a time.
+    pub outside: Vec<bool>,
     /// By their begin.
     pub roots: Vec<Root>,
 }

@@ -45,6 +45,42 @@ pub struct Piece {
     pub until_ns: u64,
     /// When it was in its queue, where that is on record.
     pub arrival_ns: Option<u64>,
+    /// Of a job that was let in by something: the queue that a worker got it from, or a lock around it.
+    pub entry: Option<Entry>,
+}
+
+/// How a job came to begin: its piece begins and ends with that, the job itself is inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Got from this queue; else a lock is held around it.
+    pub queue: Option<u32>,
+    /// Another job's piece, or an item's, put it there.
+    pub by_others: bool,
+    /// The events with which the job begins and ends.
+    pub starts: u32,
+    /// And ends.
+    pub stops: u32,
+}
+
+impl Piece {
+    /// Queue that a worker got it from, job or not.
+    pub fn queue(&self) -> Option<u32> {
+        match (self.kind, self.entry) {
+            (Kind::Queue(queue), _) => Some(queue),
+            (_, entry) => entry.and_then(|entry| entry.queue),
+        }
+    }
+
+    /// How long it was worked at: of a job that was let in, without that.
+    pub fn work_ns(&self, record: &Record<'_>) -> u64 {
+        let ns = |at: u32| record.tracks[self.track as usize][at as usize].ns;
+        self.entry.map_or(self.end_ns - self.begin_ns, |entry| ns(entry.stops) - ns(entry.starts))
+    }
+
+    /// A worker of a pool does it, on its own track.
+    pub fn is_item(&self) -> bool {
+        matches!(self.kind, Kind::Message) || self.queue().is_some()
+    }
 }
 
 /// All pieces, by track and place.
@@ -65,6 +101,9 @@ impl Pieces {
         for track in 0..record.tracks.len() as u32 {
             let from = found.all.len() as u32;
             Scan { record, track, choice, open: None, depth: 0 }.run(&mut found);
+            let mut made = found.all.split_off(from as usize);
+            let_in_by_locks(&record.tracks[track as usize], &mut made);
+            found.all.append(&mut made);
             found.ranges.push((from, found.all.len() as u32));
         }
         found.link(record);
@@ -117,12 +156,18 @@ impl Pieces {
         let outs = out_of(record);
         for at in 0..self.all.len() {
             let Piece { kind, track, from, to, .. } = self.all[at];
-            let put = match kind {
-                Kind::Job(_) | Kind::Beside => continue,
-                Kind::Queue(_) => puts.get(&(track, from)).copied(),
-                Kind::Message => None,
-            };
             let ns = |&(track, event): &Place| record.tracks[track as usize][event as usize].ns;
+            let queue = self.all[at].queue();
+            let put = queue.and_then(|_| puts.get(&(track, from)).copied());
+            match kind {
+                Kind::Job(_) if queue.is_some() => {
+                    let piece = &mut self.all[at];
+                    piece.arrival_ns = put.as_ref().map(ns).map(|ns| ns.min(piece.begin_ns));
+                    continue;
+                }
+                Kind::Job(_) | Kind::Beside => continue,
+                Kind::Queue(_) | Kind::Message => {}
+            }
             let begin = self.all[at].begin_ns;
             // Answers to what it asked itself came later.
             let messages = (from..to).filter_map(|event| outs.get(&(track, event)).copied());
@@ -139,6 +184,59 @@ impl Pieces {
                 piece.arrival_ns = causes.first().map(ns).map(|ns| ns.min(piece.begin_ns));
             }
         }
+        for at in 0..self.all.len() {
+            let Piece { kind: Kind::Job(_), entry: Some(entry), track, from, .. } = self.all[at] else {
+                continue;
+            };
+            let by = entry.queue.and_then(|_| self.at(*puts.get(&(track, from))?));
+            let by_others = by.is_some_and(|by| {
+                by as usize != at && matches!(self.all[self.top(by) as usize].kind, Kind::Job(_))
+            });
+            self.all[at].entry = Some(Entry { by_others, ..entry });
+        }
+    }
+}
+
+/// Jobs on a track that hold a lock from before they begin until after they have ended were let in by it: their pieces have
+/// that wait, too.
+fn let_in_by_locks(events: &[super::record::Raw], pieces: &mut [Piece]) {
+    for at in 0..pieces.len() {
+        let piece = &pieces[at];
+        if !matches!(piece.kind, Kind::Job(_)) || piece.entry.is_some() {
+            continue;
+        }
+        let (job_from, job_to) = (piece.from, piece.to);
+        let free_from = if at == 0 { 0 } else { pieces[at - 1].to };
+        let free_to = pieces.get(at + 1).map_or(events.len() as u32, |next| next.from);
+        let mut open: Vec<(u32, u32)> = Vec::new();
+        for event in free_from..job_from {
+            match events[event as usize].what {
+                What::Hold(lock) => open.push((lock, event)),
+                What::Free(lock) => {
+                    if let Some(place) = open.iter().rposition(|&(of, _)| of == lock) {
+                        open.remove(place);
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Held by the job to its end: what it lets go meanwhile is its own doing.
+        open.retain(|&(lock, _)| !(job_from..job_to).any(|e| events[e as usize].what == What::Free(lock)));
+        let freed = |lock| (job_to..free_to).find(|&e| events[e as usize].what == What::Free(lock));
+        let around: Vec<(u32, u32, u32)> =
+            open.into_iter().filter_map(|(lock, begin)| Some((lock, begin, freed(lock)?))).collect();
+        let (Some(&(lock, begin, _)), Some(last)) = (around.first(), around.iter().map(|a| a.2).max()) else {
+            continue;
+        };
+        // A wait that ended with the hold, where there was one.
+        let waited = |e: &u32| events[*e as usize].what == What::Wait(lock);
+        let asked = begin.checked_sub(2).filter(|from| *from >= free_from).filter(waited);
+        let piece = &mut pieces[at];
+        piece.entry = Some(Entry { queue: None, by_others: false, starts: job_from, stops: job_to - 1 });
+        (piece.from, piece.to) = (asked.unwrap_or(begin), last + 1);
+        piece.begin_ns = events[piece.from as usize].ns;
+        piece.end_ns = events[last as usize].ns;
+        (piece.last_ns, piece.until_ns) = (piece.end_ns, piece.end_ns);
     }
 }
 
@@ -202,6 +300,22 @@ struct Open {
     /// Of the spans around it.
     depth: usize,
     number: Option<u32>,
+    /// Of a job that is an item: the queue, and the events with which the job itself begins and has ended.
+    entry: Option<(u32, u32, Option<u32>)>,
+}
+
+impl Open {
+    /// A job that goes on.
+    fn is_job(&self) -> bool {
+        matches!(self.kind, Kind::Job(_)) && !matches!(self.entry, Some((_, _, Some(_))))
+    }
+
+    fn queue(&self) -> Option<u32> {
+        match (self.kind, self.entry) {
+            (Kind::Queue(queue), _) => Some(queue),
+            (_, entry) => entry.map(|entry| entry.0),
+        }
+    }
 }
 
 struct Scan<'a> {
@@ -221,7 +335,7 @@ impl Scan<'_> {
                     let is_job = self.choice.spans[name as usize];
                     let received = events.get(at as usize + 1).map(|next| next.what);
                     let is_item = matches!(received, Some(What::In(_)));
-                    self.begins(at, is_job.then_some(Kind::Job(name)), None);
+                    self.begins(found, at, is_job.then_some(Kind::Job(name)), None);
                     if is_item && self.open.is_none() {
                         self.start(at, Kind::Message, None);
                     }
@@ -230,24 +344,25 @@ impl Scan<'_> {
                 What::End => {
                     self.depth = self.depth.saturating_sub(1);
                     let ends = |o: &Open| {
-                        o.number.is_none() && o.depth == self.depth && !matches!(o.kind, Kind::Queue(_))
+                        let goes_on = o.is_job() || matches!(o.kind, Kind::Message);
+                        o.number.is_none() && o.depth == self.depth && goes_on
                     };
                     if let Some(open) = self.open.filter(ends) {
-                        self.close(found, open, at + 1);
+                        self.has_ended(found, open, at);
                     }
                 }
                 What::JobBegin { name, number } => {
                     let is_job = self.choice.marks[name as usize];
-                    self.begins(at, is_job.then_some(Kind::Job(name)), Some(number));
+                    self.begins(found, at, is_job.then_some(Kind::Job(name)), Some(number));
                 }
                 What::JobEnd { name, number } => {
-                    let ends = |o: &Open| o.kind == Kind::Job(name) && o.number == Some(number);
+                    let ends = |o: &Open| o.kind == Kind::Job(name) && o.number == Some(number) && o.is_job();
                     if let Some(open) = self.open.filter(ends) {
-                        self.close(found, open, at + 1);
+                        self.has_ended(found, open, at);
                     }
                 }
                 What::Wait(queue) | What::Got(queue) => {
-                    if let Some(open) = self.open.filter(|o| o.kind == Kind::Queue(queue)) {
+                    if let Some(open) = self.open.filter(|o| o.queue() == Some(queue) && !o.is_job()) {
                         self.close(found, open, at + 1);
                         let last = found.all.last_mut();
                         // What ended it belongs to the next one.
@@ -261,22 +376,42 @@ impl Scan<'_> {
             }
         }
         match self.open {
-            Some(Open { kind: Kind::Job(_), .. }) => found.unfinished += 1,
+            Some(open) if open.is_job() => found.unfinished += 1,
             Some(open) => self.close(found, open, events.len() as u32),
             None => {}
         }
     }
 
-    /// A job takes the place of an item that it is done in.
-    fn begins(&mut self, at: u32, job: Option<Kind>, number: Option<u32>) {
-        let inside = matches!(self.open, Some(Open { kind: Kind::Job(_), .. }));
-        if let Some(kind) = job.filter(|_| !inside) {
-            self.start(at, kind, number);
+    /// A job takes the place of an item that it is done in; of one that a worker got from a queue it is the whole.
+    fn begins(&mut self, found: &mut Pieces, at: u32, job: Option<Kind>, number: Option<u32>) {
+        let inside = self.open.is_some_and(|open| open.is_job());
+        let Some(kind) = job.filter(|_| !inside) else { return };
+        match self.open {
+            Some(Open { kind: Kind::Queue(queue), from, .. }) => {
+                let entry = Some((queue, at, None));
+                self.open = Some(Open { kind, from, depth: self.depth, number, entry });
+            }
+            Some(open) if open.entry.is_some() => {
+                // The next job of the same item: the worker goes on with it.
+                self.close(found, open, at);
+                self.start(at, kind, number);
+            }
+            _ => self.start(at, kind, number),
         }
     }
 
     fn start(&mut self, from: u32, kind: Kind, number: Option<u32>) {
-        self.open = Some(Open { kind, from, depth: self.depth, number });
+        self.open = Some(Open { kind, from, depth: self.depth, number, entry: None });
+    }
+
+    /// A job, or the span of a message. The item that a job was ends later, when its worker asks for the next one.
+    fn has_ended(&mut self, found: &mut Pieces, open: Open, at: u32) {
+        match open.entry {
+            Some((queue, starts, None)) => {
+                self.open = Some(Open { entry: Some((queue, starts, Some(at))), ..open });
+            }
+            _ => self.close(found, open, at + 1),
+        }
     }
 
     fn close(&mut self, found: &mut Pieces, open: Open, to: u32) {
@@ -284,10 +419,13 @@ impl Scan<'_> {
         let events = &self.record.tracks[self.track as usize];
         let ns = |at: u32| events[at as usize].ns;
         let end_ns = ns(to - 1);
-        let last = match open.kind {
-            Kind::Queue(_) => last_of_work(events, open.from, to),
-            _ => to - 1,
+        let last = match open.queue() {
+            Some(_) => last_of_work(events, open.from, to),
+            None => to - 1,
         };
+        let entry = open.entry.and_then(|(queue, starts, stops)| {
+            Some(Entry { queue: Some(queue), by_others: false, starts, stops: stops? })
+        });
         found.all.push(Piece {
             kind: open.kind,
             track: self.track,
@@ -299,6 +437,7 @@ impl Scan<'_> {
             until_ns: end_ns,
             parent: None,
             arrival_ns: None,
+            entry,
         });
     }
 }

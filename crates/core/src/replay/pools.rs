@@ -47,13 +47,13 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
     let mut queues: BTreeMap<(Key, u32), Queue> = BTreeMap::new();
     for (at, piece) in (0..).zip(&pieces.all) {
         let file = trace.tracks[piece.track as usize].file;
-        let key = match piece.kind {
-            Kind::Queue(lock) => {
+        let key = match (piece.queue(), piece.kind) {
+            (Some(lock), _) => {
                 let of = &trace.locks[lock as usize];
                 ((of.file, of.name, of.site), lock)
             }
-            Kind::Message => ((file, prefix[piece.track as usize], u32::MAX), 0),
-            Kind::Job(_) | Kind::Beside => continue,
+            (None, Kind::Message) => ((file, prefix[piece.track as usize], u32::MAX), 0),
+            _ => continue,
         };
         let queue = queues.entry(key).or_default();
         queue.pieces.push(at);

@@ -58,6 +58,8 @@ pub struct Program {
     pub delay_ns: u64,
     /// Handovers, and ways of signals.
     pub latency_ns: u64,
+    /// The steps before delays were told apart by what ran, and when each began.
+    pub plain: (Vec<Op>, Vec<u64>),
 }
 
 struct Builder<'a> {
@@ -68,16 +70,33 @@ struct Builder<'a> {
     now: u64,
     signals: usize,
     depth: usize,
+    /// The job, where this is one that was let in.
+    begun: bool,
 }
 
 /// Of a piece.
 pub fn program(parts: &Parts<'_>) -> Program {
-    let done = Program { ops: Vec::new(), waited: HashMap::new(), delay_ns: 0, latency_ns: 0 };
+    let done = Program {
+        ops: Vec::new(),
+        waited: HashMap::new(),
+        delay_ns: 0,
+        latency_ns: 0,
+        plain: Default::default(),
+    };
     let at = Vec::new();
-    let mut builder = Builder { parts, done, at, now: parts.piece.begin_ns, signals: 0, depth: 0 };
+    let mut builder = Builder {
+        parts,
+        done,
+        at,
+        now: parts.piece.begin_ns,
+        signals: 0,
+        depth: 0,
+        begun: parts.piece.entry.is_none(),
+    };
     builder.run();
     let Builder { done, at, .. } = builder;
-    Program { ops: parts.running.split(parts.piece.track, done.ops, &at), ..done }
+    let plain = (done.ops.clone(), at);
+    Program { ops: parts.running.split(parts.piece.track, done.ops, &plain.1), plain, ..done }
 }
 
 impl Builder<'_> {
@@ -100,6 +119,11 @@ impl Builder<'_> {
                 }
                 Some(_) => self.now = ns, // the wait goes on: no time passes here
                 None => {}
+            }
+            if piece.entry.is_some_and(|entry| entry.starts == at) {
+                self.pass(ns);
+                self.push(ns, Op::Start);
+                self.begun = true;
             }
             match what {
                 What::Begin { name, items } => {
@@ -127,12 +151,14 @@ impl Builder<'_> {
                     if let Some(&lock) = self.parts.holds.get(&at) {
                         self.pass(ns);
                         if handover != UNKNOWN {
-                            *self.done.waited.entry(lock).or_default() += ns - asked - handover;
+                            if self.begun {
+                                *self.done.waited.entry(lock).or_default() += ns - asked - handover;
+                            }
                             handover -= self.ready_ns(ns - handover, ns);
                             let resumed = self.parts.running.resumed_ns(piece.track, ns);
                             handover += resumed;
                             self.now += resumed;
-                            self.done.latency_ns += handover;
+                            self.done.latency_ns += if self.begun { handover } else { 0 };
                         }
                         self.push(ns, Op::Acquire { lock, handover_ns: handover });
                         handover = UNKNOWN;
@@ -152,6 +178,10 @@ impl Builder<'_> {
                     }
                 }
                 _ => {}
+            }
+            if piece.entry.is_some_and(|entry| entry.stops == at) {
+                self.pass(ns);
+                self.push(ns, Op::Stop);
             }
             let parts = self.parts;
             if let Some(items) = parts.sends.get(&at) {

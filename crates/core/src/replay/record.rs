@@ -66,6 +66,8 @@ pub struct Used {
     pub cpu_ns: u64,
     /// Ready and without a CPU; 0 where it is not on record.
     pub run_delay_ns: u64,
+    /// From then on it is in a span that is no system call: it works, or waits for something in its work.
+    pub works: bool,
 }
 
 /// How a lock went from hand to hand.
@@ -113,8 +115,16 @@ pub struct Record<'t> {
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
+    /// Of those that wait for time to pass.
+    pub sleeps: HashSet<u32>,
+    /// Names of calls that leave the process.
+    pub remote: HashSet<u32>,
     /// By track: whether each span that is open is a call.
     calls: Vec<Vec<bool>>,
+    /// By track: whether each span that is open is a system call.
+    in_calls: Vec<Vec<bool>>,
+    /// By track: how many spans are open that are no system calls.
+    working: Vec<u32>,
     /// Queues and tracks that have put something into them.
     putters: HashSet<(u32, u32)>,
     /// Queues of what calls need, as connections, and who takes it puts it back: what is got from them is no work.
@@ -145,7 +155,11 @@ impl<'t> Record<'t> {
             items: trace.names.find("items"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
+            sleeps: HashSet::new(),
+            remote: HashSet::new(),
             calls: vec![Vec::new(); trace.tracks.len()],
+            in_calls: vec![Vec::new(); trace.tracks.len()],
+            working: vec![0; trace.tracks.len()],
             putters: HashSet::new(),
             stores: HashSet::new(),
             count: 0,
@@ -178,13 +192,13 @@ impl<'t> Record<'t> {
         self.trace.locks[lock as usize].is_held() && !self.is_interpreter(lock)
     }
 
-    fn used(&mut self, ns: u64, on: u32, details: &[Event]) {
+    fn used(&mut self, ns: u64, on: u32, works: bool, details: &[Event]) {
         let of = |kind| details.iter().find(|d| d.kind() == kind).map(|d| d.ticks);
         // Greenlets and tasks share their thread's time.
         let is_thread = self.trace.tracks[on as usize].kind == track::THREAD;
         if let Some(cpu_ns) = of(event::CPU).filter(|_| is_thread) {
             let run_delay_ns = of(event::RUN_DELAY).unwrap_or(0);
-            self.used[on as usize].push(Used { ns, cpu_ns, run_delay_ns });
+            self.used[on as usize].push(Used { ns, cpu_ns, run_delay_ns, works });
         }
     }
 
@@ -200,12 +214,22 @@ impl Sink for Record<'_> {
     fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, details: &[Event]) -> Result<()> {
         match what {
             Title::Span(name) => {
-                self.used(at.ns, track, details);
                 let kind = self.kinds.of(self.trace, at.file, details);
+                let of = &mut self.working[track as usize];
+                *of += u32::from(!kind.is_system_call());
+                let works = *of > 0;
+                self.used(at.ns, track, works, details);
                 if kind.is_system_call() {
                     self.system_calls.insert(name);
                 }
+                if kind == SpanKind::Sleep {
+                    self.sleeps.insert(name);
+                }
+                if kind == SpanKind::Remote {
+                    self.remote.insert(name);
+                }
                 self.calls[track as usize].push(kind == SpanKind::Remote);
+                self.in_calls[track as usize].push(kind.is_system_call());
                 let items = self.said(at, details);
                 self.add(at.ns, track, What::Begin { name, items })?;
             }
@@ -223,12 +247,16 @@ impl Sink for Record<'_> {
     fn end(&mut self, at: At, track: u32, what: Title, how: Ending, details: &[Event]) -> Result<()> {
         if matches!(what, Title::Span(_)) {
             self.calls[track as usize].pop();
+            let works = self.in_calls[track as usize].pop() == Some(false);
+            let of = &mut self.working[track as usize];
+            *of = of.saturating_sub(u32::from(works));
         }
         match what {
             // What never ended is no job.
             Title::Span(_) if how == Ending::FileEnd => {}
             Title::Span(_) => {
-                self.used(at.ns, track, details);
+                let works = self.working[track as usize] > 0;
+                self.used(at.ns, track, works, details);
                 self.add(at.ns, track, What::End)?;
             }
             Title::Wait(lock) if self.is_interpreter(lock) => {

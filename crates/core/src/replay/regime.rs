@@ -10,9 +10,9 @@ pub struct Regime {
     pub makespan_ns: u64,
     /// CPU time by process, of all its threads that have it on record; none where there is none on record.
     pub cpu: Option<Vec<Process>>,
-    /// Time of threads between the first and last reading of their CPU time.
+    /// Time of threads between readings of their CPU time, in which they did something: a job, an item, a span.
     pub seen_ns: u64,
-    /// Ready and without a CPU.
+    /// Of it: ready and without a CPU.
     pub run_delay_ns: u64,
     /// Waits of jobs and items for the interpreter's lock; none where they are not on record.
     pub gil_ns: Option<u64>,
@@ -31,6 +31,7 @@ pub struct Process {
 
 /// Of the storm.
 pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Regime {
+    let mut seen = 0;
     let jobs = pieces.all.iter().filter(|piece| matches!(piece.kind, Kind::Job(_)));
     let (begin, end) = jobs.fold((u64::MAX, 0), |(a, b), job| (a.min(job.begin_ns), b.max(job.until_ns)));
     let mut found = Regime { makespan_ns: end.saturating_sub(begin), ..Regime::default() };
@@ -43,12 +44,21 @@ pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Regime {
         let within: Vec<&Used> = used.iter().filter(|u| (begin..=end).contains(&u.ns)).collect();
         if let ([first, .., last], file) = (within.as_slice(), trace.tracks[track].file) {
             processes[file as usize].cpu_ns += last.cpu_ns.saturating_sub(first.cpu_ns);
-            found.seen_ns += last.ns - first.ns;
-            found.run_delay_ns += last.run_delay_ns.saturating_sub(first.run_delay_ns);
+            seen += last.ns - first.ns;
+        }
+        // A worker that has nothing to do waits for no processor, and is no reason to think that nobody does.
+        let of = pieces.on(track as u32);
+        for pair in within.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            let piece = of[..of.partition_point(|piece| piece.begin_ns <= from.ns)].last();
+            if from.works || piece.is_some_and(|piece| to.ns <= piece.end_ns) {
+                found.seen_ns += to.ns - from.ns;
+                found.run_delay_ns += to.run_delay_ns.saturating_sub(from.run_delay_ns);
+            }
         }
     }
-    found.cpu = (found.seen_ns > 0).then_some(processes);
-    found.pieces_ns = pieces.all.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
+    found.cpu = (seen > 0).then_some(processes);
+    found.pieces_ns = pieces.all.iter().map(|piece| piece.work_ns(record)).sum();
     let waits = record.gil.iter().map(|&(track, from, to)| {
         let of = pieces.on(track);
         let first = of.partition_point(|piece| piece.end_ns <= from);

@@ -39,7 +39,7 @@ impl Simulation<'_> {
         server.taken = next.is_some();
         let Some((actor, ns, since)) = next else { return };
         self.actors[actor as usize].server = Some(on);
-        if self.model.roots[self.actors[actor as usize].root as usize].job {
+        if self.counts[self.actors[actor as usize].root as usize] {
             self.out.ready_ns[on as usize] += self.now - since;
         }
         self.go(actor, on, ns);

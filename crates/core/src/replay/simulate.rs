@@ -1,6 +1,6 @@
 //! Runs a [`Model`]: discrete events, locks granted in order of request, pools that serve first come, first served.
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::model::{Discipline, Model, Op, Order, UNKNOWN};
 use super::servers::ServerState;
@@ -24,6 +24,18 @@ pub struct Outcome {
     pub ran_ns: Vec<u64>,
     /// By server: how long jobs, and what is done for them, were ready and waited for it.
     pub ready_ns: Vec<u64>,
+    /// By name of those that wait for somebody outside: how many did so at a time at most, and how long all together.
+    pub outside: BTreeMap<u32, Outside>,
+}
+
+/// Waits for somebody outside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outside {
+    now: u32,
+    /// At a time.
+    pub most: u32,
+    /// Together.
+    pub ns: u64,
 }
 
 /// Own program of a root, in the place of an item.
@@ -47,6 +59,9 @@ pub(super) struct Actor {
     since: u64,
     /// The server that it has.
     pub server: Option<u32>,
+    /// How many spans it is in, and of those that wait for somebody outside which, how deep and since when.
+    depth: u32,
+    outside: Vec<(u32, u32, u64)>,
 }
 
 #[derive(Default)]
@@ -88,6 +103,10 @@ pub(super) struct Simulation<'m> {
     sums: Vec<(u32, u32, u64)>,
     signals: Vec<Vec<Signal>>,
     followers: Vec<Vec<u32>>,
+    /// By gate: who is to be let in.
+    outside: Vec<VecDeque<u32>>,
+    /// Roots of which it is counted what they wait for: jobs that have begun.
+    pub counts: Vec<bool>,
     pub out: Outcome,
 }
 
@@ -119,6 +138,8 @@ pub fn simulate(model: &Model) -> Outcome {
         sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
         signals: model.roots.iter().map(|root| vec![Signal::Unset; root.signals as usize]).collect(),
         followers,
+        outside: vec![VecDeque::new(); model.gates.len()],
+        counts: model.roots.iter().map(|root| root.job && root.job_ns.is_none()).collect(),
         out: Outcome {
             roots: vec![(0, UNKNOWN); model.roots.len()],
             lock_ns: vec![0; model.locks.len()],
@@ -128,10 +149,20 @@ pub fn simulate(model: &Model) -> Outcome {
             wasted_ns: vec![0; model.pools.len()],
             ran_ns: vec![0; model.servers.len()],
             ready_ns: vec![0; model.servers.len()],
+            outside: BTreeMap::new(),
         },
     };
+    let mut inside = vec![0; model.gates.len()];
     for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
-        simulation.plan(root.begin_ns - first, Do::Begin(at as u32));
+        match root.gate {
+            Some((gate, _)) if inside[gate as usize] == model.gates[gate as usize].limit => {
+                simulation.outside[gate as usize].push_back(at as u32);
+            }
+            gate => {
+                gate.into_iter().for_each(|(gate, _)| inside[gate as usize] += 1);
+                simulation.plan(root.begin_ns - first, Do::Begin(at as u32));
+            }
+        }
     }
     simulation.run();
     simulation.out
@@ -161,7 +192,7 @@ impl Simulation<'_> {
 
     fn actor(&mut self, root: u32, item: u32) -> u32 {
         let (began, since) = (self.now, self.now);
-        let actor = Actor { root, item, at: 0, began, since, server: None };
+        let actor = Actor { root, item, at: 0, began, since, server: None, depth: 0, outside: Vec::new() };
         if let Some(place) = self.free.pop() {
             self.actors[place as usize] = actor;
             return place;
@@ -183,7 +214,17 @@ impl Simulation<'_> {
             self.actors[actor as usize].at += 1;
             let root = self.actors[actor as usize].root;
             match op {
-                Op::Enter { .. } | Op::Leave | Op::Delay(0) | Op::Run { ns: 0, .. } => {}
+                Op::Delay(0) | Op::Run { ns: 0, .. } => {}
+                Op::Enter { name, .. } => self.enter(actor, name),
+                Op::Leave => self.leave(actor),
+                Op::Start => {
+                    self.out.roots[root as usize].0 = self.now;
+                    self.counts[root as usize] = true;
+                }
+                Op::Stop => {
+                    self.out.roots[root as usize].1 = self.now;
+                    self.counts[root as usize] = false;
+                }
                 Op::Delay(ns) => {
                     self.give_back(actor);
                     return self.plan(self.now + ns, Do::Step(actor));
@@ -226,19 +267,45 @@ impl Simulation<'_> {
         self.end(actor);
     }
 
+    fn enter(&mut self, actor: u32, name: u32) {
+        let of = &mut self.actors[actor as usize];
+        of.depth += 1;
+        if self.model.outside.get(name as usize) == Some(&true) {
+            of.outside.push((name, of.depth, self.now));
+            let outside = self.out.outside.entry(name).or_default();
+            outside.now += 1;
+            outside.most = outside.most.max(outside.now);
+        }
+    }
+
+    fn leave(&mut self, actor: u32) {
+        let of = &mut self.actors[actor as usize];
+        let ends = of.outside.last().copied().filter(|(_, depth, _)| *depth == of.depth);
+        if let Some((name, _, since)) = ends {
+            of.outside.pop();
+            let outside = self.out.outside.entry(name).or_default();
+            outside.now -= 1;
+            outside.ns += self.now - since;
+        }
+        of.depth = of.depth.saturating_sub(1);
+    }
+
     fn end(&mut self, actor: u32) {
         let Actor { root, item, began, .. } = self.actors[actor as usize];
         self.give_back(actor);
         self.free.push(actor);
-        let counts = item == OWN || self.model.roots[root as usize].until_ns.is_some();
-        let end = &mut self.out.roots[root as usize].1;
-        if counts {
-            *end = self.now; // time goes on: the last of them has the last word
+        let of = &self.model.roots[root as usize];
+        if of.until_ns.is_some() || (item == OWN && of.job_ns.is_none()) {
+            self.out.roots[root as usize].1 = self.now; // time goes on: the last of them has the last word
         }
         if item != OWN {
             return self.worker_free(root, item, began);
         }
         let recorded = &self.model.roots;
+        if let Some(next) = of.gate.and_then(|(gate, _)| self.outside[gate as usize].pop_front()) {
+            let gap = recorded[next as usize].gate.map_or(0, |(_, gap)| gap);
+            self.plan(self.now + gap, Do::Begin(next));
+        }
         for next in std::mem::take(&mut self.followers[root as usize]) {
             let gap = recorded[next as usize].begin_ns.saturating_sub(recorded[root as usize].end_ns);
             // A job follows at its distance; what a thread does beside the jobs keeps its own times.
@@ -290,7 +357,7 @@ impl Simulation<'_> {
         self.locks[lock as usize].waiting.pop_front();
         self.take(lock);
         let Actor { root, since, .. } = self.actors[actor as usize];
-        if self.model.roots[root as usize].job {
+        if self.counts[root as usize] {
             self.out.lock_ns[lock as usize] += self.now - since;
         }
     }
@@ -364,7 +431,7 @@ impl Simulation<'_> {
             return;
         };
         self.sums[of.pool as usize].1 -= 1;
-        if self.model.roots[root as usize].job {
+        if self.counts[root as usize] {
             self.out.pool_ns[of.pool as usize] += self.now - since;
         }
         let next = &self.model.roots[root as usize].items[item as usize];

@@ -7,6 +7,7 @@ use contend_core::replay::simulate::simulate;
 
 use crate::support::{Made, Place, Told};
 
+mod entries;
 mod hunted;
 mod locks;
 mod loops;
@@ -16,9 +17,9 @@ mod waits;
 mod what;
 
 /// Names, in the order of their ids from 1.
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 25] = [
     "A", "B", "worker-1", "worker-2", "E", "F", "L", "S", "K", "Q", "GIL", "stack", "urgent", "items",
-    "kind", "remote", "boot", "call", "serve", "work", "msg", "green 1", "green 2", "io",
+    "kind", "remote", "boot", "call", "serve", "work", "msg", "green 1", "green 2", "io", "sleep",
 ];
 const ITEMS: u32 = 14;
 const KIND: u32 = 15;
@@ -29,6 +30,7 @@ const SERVE: u32 = 19;
 const WORK: u32 = 20;
 const MSG: u32 = 21;
 const IO: u32 = 24;
+const SLEEP: u32 = 25;
 /// Locks of either process: a lock, a semaphore, a condition, two queues of one pool, the interpreter's, and queues that give
 /// out last in first, and by an order.
 const L: u32 = 1;
@@ -173,6 +175,8 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Await { signal, latency_ns: 0 } => format!("await {signal}"),
         Op::Await { signal, latency_ns } => format!("await {signal} in {latency_ns}"),
         Op::Signal(signal) => format!("signal {signal}"),
+        Op::Start => "start".to_owned(),
+        Op::Stop => "stop".to_owned(),
     };
     program.iter().map(step).collect::<Vec<_>>().join(" ")
 }
@@ -184,7 +188,7 @@ fn reads(events: &[Told], expected: &[&str]) -> Storm {
     let out = simulate(&storm.model);
     let first = storm.model.roots[0].begin_ns;
     for (root, &(_, end)) in storm.model.roots.iter().zip(&out.roots).filter(|(root, _)| root.job) {
-        assert_eq!(first + end, root.until_ns.unwrap_or(root.end_ns), "{}", head(&storm.model, root));
+        assert_eq!(first + end, root.recorded_ns().1, "{}", head(&storm.model, root));
     }
     storm
 }

@@ -4,14 +4,12 @@
 //! priority-inheriting futex, futex(2)). So whoever finds the lock taken learns in the same moment by whom.
 use std::ffi::{c_int, c_long};
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use contend_core::clock::monotonic_ns;
 use contend_core::ctrace::clock::{ticks, ticks_after};
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{Local, current, local};
-use contend_core::ctrace::session;
 
 use super::api::{PyErr_CheckSignals, PyEval_RestoreThread, PyEval_SaveThread};
 use super::greens::{self, Parked};
@@ -103,8 +101,8 @@ impl Futex {
                 self.took(local, session);
                 Taken::Yes
             }
-            Err(_) if matches!(patience, Patience::Try) => {
-                self.refused(local, session);
+            Err(found) if matches!(patience, Patience::Try) => {
+                self.was_tried(local, session, me, found & !WAITED_FOR);
                 Taken::No
             }
             Err(found) => unsafe { self.wait(local, session, me, found, patience) },
@@ -126,19 +124,17 @@ impl Futex {
             .store(if recorded { session } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Somebody else has it, and who asks does not wait.
+    /// Somebody else had it: a wait without a length, which ended without it. Who has it himself asks whether he has.
     #[cold]
     #[inline(never)]
-    fn refused(&self, local: &Local, session: u32) {
-        static NAMES: OnceLock<[u32; 2]> = OnceLock::new();
-        if session != 0 {
-            let [name, lock] = *NAMES.get_or_init(|| ["lock refused", "lock"].map(session::name));
-            let id = u64::from(self.id.load(Ordering::Relaxed));
-            let told = [
-                Event::new(ticks(), event::INSTANT, name, 0),
-                Event::new(id, event::INT, lock, 0),
-            ];
-            local.group(session, &told);
+    fn was_tried(&self, local: &Local, session: u32, me: u32, holder: u32) {
+        let id = self.id.load(Ordering::Relaxed);
+        let now = ticks();
+        if session != 0
+            && holder != me
+            && local.open(session, Event::new(now, event::LOCK_WAIT, id, holder))
+        {
+            local.close(session, Event::new(now, event::LOCK_GIVEN_UP, id, 0));
         }
     }
 

@@ -13,6 +13,9 @@ from contend.units import format_duration
 CLOSE = 0.1  # of the time of the busier one, by which the next one is less busy
 IN_USE = 0.7  # of the time: below, a resource holds nobody up for long
 SURE = 0.02  # of the median: a change that is smaller has no sign
+OUTSIDE = 0.05  # of the jobs' time: calls to somebody whose work is not on record
+FURTHER = 0.25  # more of them at a time than ever before
+WIDE = 0.1  # of a prediction: half of its interval
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
 
@@ -42,6 +45,48 @@ def computes_then(share: float) -> str | None:
         f"with the edit one process would compute for {share:.0%} of the storm, and what its threads do at a time would"
         " take longer than recorded, by how much a replay does not know"
     )
+
+
+def more_outside(
+    jobs_ns: float, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """The reason why calls to somebody whose work is not on record make the replay wrong; None if they do not.
+
+    `before` and `after` are replays of each storm, without and with the edits; `jobs_ns` is the jobs' time of all storms.
+    """
+    worst, reason = OUTSIDE, None
+    for name in dict.fromkeys(name for of in before for name, _, _ in of["outside"]):
+        was, spent = _most(before, name)
+        then, _ = _most(after, name)
+        share = spent / max(1.0, jobs_ns)
+        if share >= worst and then > was * (1 + FURTHER):
+            worst = share
+            reason = (
+                f"with the edit up to {then} at a time would be in {name}, of which at most {was} are on record: whether who"
+                " answers there is as fast then is not known"
+            )
+    return reason
+
+
+def _most(storms: Sequence[Mapping[str, Any]], name: str) -> tuple[int, int]:
+    """The most calls of a name at a time in any storm, and their time in all of them, ns."""
+    rows = [(most, ns) for of in storms for other, most, ns in of["outside"] if other == name]
+    return max((most for most, _ in rows), default=0), sum(ns for _, ns in rows)
+
+
+def too_wide(predicted: Mapping[str, Predicted]) -> str | None:
+    """The reason why the prediction says too little: its interval is wider than `WIDE`; None where there is none."""
+    for key, word in _NAMES.items():
+        of = predicted[key]
+        if of.low is None or of.high is None:
+            continue
+        half = (of.high - of.low) / 2
+        if half > WIDE * of.value:
+            return (
+                f"the storms differ by so much that the next one's {word} is known to {half / of.value:.0%} only: more"
+                " storms, or storms of more jobs, make it narrower"
+            )
+    return None
 
 
 def between(one: Mapping[str, Predicted], other: Mapping[str, Predicted]) -> dict[str, Predicted]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from contend.contention.whatif.independence import dependent_time, let_in_by_others
 from contend.contention.whatif.regime import Regime
 from contend.contention.whatif.times import Times
 from contend.text.shape import Limits, Shape
@@ -13,6 +14,8 @@ from contend.text.shape import Limits, Shape
 LIMIT = 0.03  # of the median and of the makespan
 LATENCIES = 0.25  # of the jobs' time: handovers and ways of messages, which are replayed as recorded
 UNEXPLAINED = 0.05  # of the jobs' time: waits of which it is not known what ended them
+GAVE_UP = 0.02  # of the jobs: stopped waiting for something
+POLLING = 0.01  # of the jobs' time: sleeps of those that look again and again
 PRIORITY = 0.01  # of the jobs' time: waits in a queue whose order is not known
 RESOURCE = 0.05  # of the jobs' time: waits for one lock or pool that come out differently
 
@@ -74,6 +77,9 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
         return f"{lost} events were lost while it was recorded"
     if regime.refused:
         return f"the storm is CPU-bound, and a replay knows neither processors nor the interpreter's lock: {regime.why}"
+    reason = next(filter(None, (_decisions(storm) for storm in storms)), None)
+    if reason:
+        return reason
     if unexplained > UNEXPLAINED:
         return f"{unexplained:.0%} of the jobs' time are waits of which it is not on record what ended them"
     if latency > LATENCIES:
@@ -90,6 +96,43 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
         name, off = _resources(storm)
         if abs(off) > RESOURCE:
             return f"{storm.path}: the waits for {name} come out {abs(off):.0%} of the jobs' time off"
+    return _given([storm.recorded for storm in storms])
+
+
+def _decisions(storm: Replayed) -> str | None:
+    """The reason why jobs may decide otherwise with an edit: they decided by the clock, or by what others did."""
+    jobs = max(1, len(storm.recorded["begin_ns"]) // 8)
+    for doubt in storm.recorded["doubts"]:
+        name, count = doubt["name"], doubt["jobs"]
+        match doubt["kind"]:
+            case "gave up" if count >= GAVE_UP * jobs:
+                return (
+                    f"{count} of {jobs} jobs gave up on {name}, by a time-out or because it was not free at once: what they"
+                    " do then, and how many would with the edit, is not on record"
+                )
+            case "polls" if doubt["ns"] >= POLLING * storm.recorded["jobs_ns"]:
+                return (
+                    f"jobs sleep and look again in {name}, one more often than another: what they wait for is not on"
+                    " record"
+                )
+            case "chained":
+                return f"jobs are put into the queue {name} by other jobs, and begin when those let them"
+    return None
+
+
+def _given(recorded: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why what is replayed as recorded is not given: it depends on others."""
+    let_in = let_in_by_others(recorded)
+    if let_in:
+        return (
+            f"{let_in:.0%} of the jobs begin when another one has ended: what lets them in is not on record"
+        )
+    time = dependent_time(recorded)
+    if time:
+        return (
+            f"the time in {time.what} grows with the number of jobs that are in it, by {time.share:.0%} of the jobs' time:"
+            " what they share there is not on record"
+        )
     return None
 
 

@@ -107,6 +107,9 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             reasons.append(reason)
         alike = [doubts.alike(one.parts, now) for one, now in zip(replayed, outcomes, strict=True)]
         notes.extend(note for note in alike[:1] if note)
+        jobs_ns = float(sum(row["jobs_ns"] for row in recorded))
+        reasons.append(doubts.more_outside(jobs_ns, [one.outcome for one in replayed], outcomes))
+        reasons.append(doubts.too_wide(predicted))
         reason = next((reason for reason in reasons if reason), None)
         if passed.passed and reason:
             passed = replace(passed, passed=False, reason=reason)

@@ -92,7 +92,7 @@ def record(owner: Any, free: Callable[[Any], bool]) -> None:
             waits = waits_of(self)
             if waits is None:
                 return original(self, blocking, timeout)
-            token = waits.wait() if blocking and not free(self) else 0
+            token = 0 if free(self) else waits.wait()
             taken = False
             try:
                 taken = original(self, blocking, timeout)

@@ -125,7 +125,7 @@ fn who_looks_again_and_again_for_an_answer_waits_once() {
 }
 
 #[test]
-fn a_job_that_is_done_in_an_item_is_the_job_and_not_the_item() {
+fn a_job_that_a_worker_got_from_a_queue_comes_when_it_was_put_and_waits_for_a_worker() {
     let events = [
         job(A, 1, 100, 130, &[put(A, Q, 110)]),
         get(W1, Q, 50, 112).to_vec(),
@@ -135,11 +135,13 @@ fn a_job_that_is_done_in_an_item_is_the_job_and_not_the_item() {
     reads(
         &events.concat(),
         &[
+            "pool Q of process 1: [1] Fifo, idle 2 busy 2",
             "job boot 100-130",
             "  30",
-            "job boot 113-180",
-            "  42 <boot 5 > 20",
-            "jobs 97 locks [] pools [] latency 0 unexplained 0",
+            "job boot 110-181",
+            "  send 0",
+            "  Q queue 0 sent 0 picked 2 at once: 1 start 42 <boot 5 > 20 stop 1",
+            "jobs 97 locks [] pools [0] latency 0 unexplained 0",
         ],
     );
 }

@@ -1,0 +1,281 @@
+//! What a storm did that a replay cannot do again: it decided by the clock, or by what others did.
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::model::{Model, Op};
+use super::record::{Record, What};
+
+/// Sleeps of one loop: so much of each may lie before the next one.
+const BETWEEN: f64 = 0.25;
+/// Fewest sleeps in a row that are taken for a loop, and by how many such loops differ from job to job.
+const LEAST_LOOP: usize = 3;
+const LEAST_APART: usize = 2;
+
+/// Kinds of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Jobs stopped waiting for something that they did not get: a time-out, or a try without a wait.
+    GaveUp,
+    /// Jobs slept again and again, one more often than another, with nothing on record that says why.
+    Polls,
+    /// Jobs were put into a queue by other jobs.
+    Chained,
+}
+
+/// What was seen of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// Its kind.
+    pub kind: Kind,
+    /// Of the lock, the span or the queue; a place in [`Model::names`].
+    pub name: u32,
+    /// How many jobs did so.
+    pub jobs: u32,
+    /// How often.
+    pub count: u32,
+    /// Together.
+    pub ns: u64,
+}
+
+/// Collects them, job by job.
+#[derive(Debug, Default)]
+pub struct Doubts {
+    found: BTreeMap<(Kind, u32), Doubt>,
+    /// By span: the longest loop of sleeps of each job that had any sleep there, and how long that was.
+    loops: HashMap<u32, Vec<(usize, u64)>>,
+}
+
+impl Doubts {
+    /// One job's, so often and so long.
+    pub fn add(&mut self, kind: Kind, name: u32, count: u32, ns: u64) {
+        let doubt = self.found.entry((kind, name)).or_insert(Doubt { kind, name, jobs: 0, count: 0, ns: 0 });
+        (doubt.jobs, doubt.count, doubt.ns) = (doubt.jobs + 1, doubt.count + count, doubt.ns + ns);
+    }
+
+    /// Waits of one job that ended without what was waited for, between these events of a track.
+    pub fn gave_up(
+        &mut self,
+        record: &Record<'_>,
+        track: u32,
+        from: u32,
+        to: u32,
+        of: impl Fn(u32) -> Option<u32>,
+    ) {
+        let mut began: HashMap<u32, u64> = HashMap::new();
+        let mut sums: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+        for raw in &record.tracks[track as usize][from as usize..to as usize] {
+            match raw.what {
+                What::Wait(lock) => {
+                    began.insert(lock, raw.ns);
+                }
+                What::Waited { lock, got: false, .. } => {
+                    if let Some(name) = of(lock) {
+                        let sum = sums.entry(name).or_default();
+                        *sum = (sum.0 + 1, sum.1 + raw.ns - began.get(&lock).copied().unwrap_or(raw.ns));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (name, (count, ns)) in sums {
+            self.add(Kind::GaveUp, name, count, ns);
+        }
+    }
+
+    /// The sleeps of one program of a job. `sleeps`: names of system calls that sleep; `calls`: of all system calls.
+    pub fn sleeps(&mut self, name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) {
+        let mut longest: HashMap<u32, (usize, u64)> = HashMap::new();
+        for (inside, run) in runs(name, program, sleeps, calls) {
+            let of = longest.entry(inside).or_default();
+            *of = (*of).max((run.len(), run.iter().sum()));
+        }
+        for (inside, run) in longest {
+            self.loops.entry(inside).or_default().push(run);
+        }
+    }
+
+    /// All of them.
+    pub fn all(mut self) -> Vec<Doubt> {
+        for (name, of) in std::mem::take(&mut self.loops) {
+            let most = of.iter().map(|run| run.0).max().unwrap_or(0);
+            let least = of.iter().map(|run| run.0).min().unwrap_or(0);
+            if most >= LEAST_LOOP && most >= least + LEAST_APART {
+                for (count, ns) in of.into_iter().filter(|run| run.0 > 1) {
+                    self.add(Kind::Polls, name, count as u32, ns);
+                }
+            }
+        }
+        self.found.into_values().collect()
+    }
+}
+
+/// Sleeps that follow each other in one span, with little between them. By that span, or by the job's name.
+fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) -> Vec<(u32, Vec<u64>)> {
+    // Of each span that is open: its name, its sleeps of the run, what lies after the last of them, and all of its time.
+    struct Span {
+        name: u32,
+        run: Vec<u64>,
+        since: u64,
+        all: u64,
+    }
+    let span = |name| Span { name, run: Vec::new(), since: 0, all: 0 };
+    let mut found = Vec::new();
+    let mut open = vec![span(name)];
+    let mut slept: Option<u64> = None;
+    let mut in_call = 0u32;
+    let close = |of: &mut Span, found: &mut Vec<(u32, Vec<u64>)>| {
+        let run = std::mem::take(&mut of.run);
+        if !run.is_empty() {
+            found.push((of.name, run));
+        }
+    };
+    let sleeps_for = |of: &mut Span, ns: u64, found: &mut Vec<(u32, Vec<u64>)>| {
+        if of.run.last().is_some_and(|&last| of.since as f64 > BETWEEN * last as f64) {
+            close(of, found);
+        }
+        of.all += of.since + ns;
+        of.since = 0;
+        of.run.push(ns);
+    };
+    for (at, op) in program.iter().enumerate() {
+        match *op {
+            Op::Enter { name, .. } if sleeps.contains(&name) => slept = Some(0),
+            Op::Enter { name, .. } if calls.contains(&name) => in_call += 1,
+            Op::Enter { name, .. } => open.push(span(name)),
+            Op::Leave => {
+                if let (Some(ns), Some(of)) = (slept.take(), open.last_mut()) {
+                    sleeps_for(of, ns, &mut found);
+                } else if in_call > 0 {
+                    in_call -= 1;
+                } else if open.len() > 1 {
+                    open.pop().into_iter().for_each(|mut of| {
+                        let all = of.all + of.since;
+                        close(&mut of, &mut found);
+                        open.last_mut().into_iter().for_each(|around| around.since += all);
+                    });
+                }
+            }
+            Op::Delay(ns) => match (&mut slept, open.last_mut()) {
+                (Some(sum), _) => *sum += ns,
+                // Of a task or a greenlet, between two of its turns: it sleeps.
+                (None, Some(of)) if at > 0 && matches!(program[at - 1], Op::Run { .. }) && in_call == 0 => {
+                    sleeps_for(of, ns, &mut found);
+                }
+                (None, Some(of)) => of.since += ns,
+                (None, None) => {}
+            },
+            Op::Run { ns, .. } => {
+                if let Some(of) = open.last_mut() {
+                    of.since += ns;
+                }
+            }
+            // It waited for something: what it slept before is over.
+            Op::Await { .. } => {
+                if let Some(of) = open.last_mut() {
+                    close(of, &mut found);
+                }
+            }
+            _ => {}
+        }
+    }
+    while let Some(mut of) = open.pop() {
+        close(&mut of, &mut found);
+    }
+    found
+}
+
+/// A stretch of a job's own time, which is replayed as recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Place in [`Delays::kinds`].
+    pub kind: u32,
+    /// CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// What of it is replayed.
+    pub ns: u64,
+}
+
+/// Stretches of time of all jobs, by what is around them: a replay takes them to be what they are whoever else is there.
+#[derive(Debug, Default)]
+pub struct Delays {
+    /// All of them.
+    pub all: Vec<Stretch>,
+    /// Texts: in which span, and between what.
+    pub kinds: Vec<String>,
+    numbers: HashMap<Around, u32>,
+}
+
+/// What a program does at a moment, without when.
+type Step = (u8, u32);
+
+/// The span that time is in, the system call, and what comes before and after.
+type Around = (u32, Option<u32>, Step, Step);
+
+fn step(op: Option<&Op>) -> Step {
+    match op {
+        None => (0, 0),
+        Some(Op::Enter { name, .. }) => (1, *name),
+        Some(Op::Leave) => (2, 0),
+        Some(Op::Acquire { lock, .. }) => (3, *lock),
+        Some(Op::Release(lock)) => (4, *lock),
+        Some(Op::Send(_)) => (5, 0),
+        Some(Op::Await { .. }) => (6, 0),
+        Some(Op::Signal(_)) => (7, 0),
+        Some(Op::Start) => (8, 0),
+        Some(Op::Stop) => (9, 0),
+        Some(Op::Delay(_) | Op::Run { .. }) => (10, 0),
+    }
+}
+
+impl Delays {
+    /// Those of one program, each with when it began. `name`: of the job; `calls`: names of system calls.
+    pub fn add(&mut self, model: &Model, name: u32, calls: &HashSet<u32>, (ops, at): &(Vec<Op>, Vec<u64>)) {
+        let mut open = vec![name];
+        for (place, (op, &begin_ns)) in ops.iter().zip(at.iter()).enumerate() {
+            match *op {
+                Op::Enter { name, .. } => open.push(name),
+                Op::Leave if open.len() > 1 => {
+                    open.pop();
+                }
+                Op::Delay(ns) => {
+                    // Of a system call what is around it says which of the program's it is.
+                    let is_call = open.last().is_some_and(|inside| calls.contains(inside));
+                    let (outside, skipped) = match is_call {
+                        true => (open.len().saturating_sub(2), 1),
+                        false => (open.len() - 1, 0),
+                    };
+                    let call = if is_call { open.last().copied() } else { None };
+                    let told = |op: &&Op| !matches!(op, Op::Delay(_));
+                    let before = step(ops[..place].iter().rev().filter(told).nth(skipped));
+                    let after = step(ops[place + 1..].iter().filter(told).nth(skipped));
+                    let key = (open[outside], call, before, after);
+                    let next = self.kinds.len() as u32;
+                    let kind = *self.numbers.entry(key).or_insert(next);
+                    if kind == next {
+                        self.kinds.push(text(model, key));
+                    }
+                    self.all.push(Stretch { kind, begin_ns, ns });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn text(model: &Model, (inside, call, before, after): Around) -> String {
+    let words = |step: Step, end: &str| match step {
+        (1, name) => format!("the begin of {}", model.text(name)),
+        (3, lock) | (4, lock) => {
+            let name = model.locks.get(lock as usize).map_or("", |lock| model.text(lock.name));
+            format!("{} {name}", if step.0 == 3 { "taking" } else { "letting go" })
+        }
+        (5, _) => "handing work on".to_owned(),
+        (6, _) => "an answer".to_owned(),
+        _ => end.to_owned(),
+    };
+    let inside = model.text(inside);
+    match call {
+        Some(call) => format!("{} in {inside}, after {}", model.text(call), words(before, "its begin")),
+        None if (before.0, after.0) == (1, 2) => inside.to_owned(),
+        None => format!("{inside}, between {} and {}", words(before, "its begin"), words(after, "its end")),
+    }
+}

@@ -1,0 +1,96 @@
+//! Jobs that are let in: by a lock around them, by a worker's queue, by the end of another one; and what jobs decide by
+//! the clock.
+use super::*;
+use contend_core::replay::doubts::Kind;
+use contend_core::replay::model::Op;
+
+/// A job inside a hold: asked for, had, and given back.
+fn inside(thread: u32, number: u32, (asked, had, freed): (u64, u64, u64), own: &[Told]) -> Vec<Told> {
+    let held = hold(thread, L, asked, had, freed);
+    let (before, after) = held.split_at(held.len() - 1);
+    [before, &job(thread, number, had + 1, freed - 1, own), after].concat()
+}
+
+#[test]
+fn a_job_in_a_hold_waits_outside_of_its_own_time() {
+    let events = [inside(A, 1, (100, 100, 150), &[]), inside(B, 2, (105, 152, 202), &[])];
+    let storm = reads(
+        &events.concat(),
+        &[
+            "lock L for 1, handed in 2",
+            "job boot 100-150",
+            "  +L 1 start 48 stop 1 -L",
+            "job boot 105-202",
+            "  +L handed in 2 1 start 48 stop 1 -L",
+            "jobs 96 locks [0] pools [] latency 0 unexplained 0",
+        ],
+    );
+    let mut shorter = storm.model.clone();
+    for op in shorter.roots.iter_mut().flat_map(|root| &mut root.program) {
+        if let Op::Delay(ns @ 48) = op {
+            *ns = 24;
+        }
+    }
+    let out = simulate(&shorter);
+    assert_eq!(out.roots, [(1, 25), (29, 53)], "the second one is let in as soon as the first one has ended");
+    assert_eq!(out.lock_ns, [0], "and its wait is not of its time");
+}
+
+#[test]
+fn jobs_that_begin_when_one_has_ended_are_let_in() {
+    let at = [(100, 200), (101, 240), (201, 300), (243, 350), (302, 400), (351, 450), (404, 500), (453, 550)];
+    let threads = [A, B, W1, W2, E, F, GREEN1, GREEN2];
+    let jobs: Vec<_> =
+        (1..).zip(at).zip(threads).map(|((number, (from, to)), on)| (number, from, to, on)).collect();
+    let events = |late: u64| -> Vec<Told> {
+        let one = |&(number, from, to, on): &(u32, u64, u64, u32)| {
+            let later = if number > 2 { late } else { 0 };
+            job(on, number, from + later, to + later, &[])
+        };
+        jobs.iter().flat_map(one).collect()
+    };
+    let storm = storm_of(&events(0), &[]).unwrap();
+    let limits: Vec<_> = storm.model.gates.iter().map(|gate| gate.limit).collect();
+    assert_eq!(limits, [2]);
+    let gaps: Vec<_> = storm.model.roots.iter().map(|root| root.gate.unwrap().1).collect();
+    assert_eq!(gaps, [0, 0, 1, 3, 2, 1, 4, 3]);
+    let mut half = storm.model.clone();
+    for op in half.roots.iter_mut().flat_map(|root| &mut root.program) {
+        op.stretch(0.5);
+    }
+    let ends: Vec<_> = simulate(&half).roots.iter().map(|root| root.1).collect();
+    assert_eq!(ends, [50, 70, 100, 126, 151, 176, 203, 227]);
+    assert!(
+        storm_of(&events(60), &[]).unwrap().model.gates.is_empty(),
+        "with much time between they come by themselves"
+    );
+}
+
+#[test]
+fn tries_and_time_outs_of_jobs_are_doubts() {
+    let tried = |ns| [(ns, A, event::LOCK_WAIT, L, 0), (ns, A, event::LOCK_GIVEN_UP, L, 0)];
+    let events = [
+        job(A, 1, 100, 200, &[&tried(110)[..], &tried(120), &hold(A, L, 130, 130, 140)].concat()),
+        job(B, 2, 105, 230, &hold(B, L, 106, 106, 125)),
+    ];
+    let doubts = storm_of(&events.concat(), &[]).unwrap().doubts;
+    let told: Vec<_> = doubts.iter().map(|doubt| (doubt.kind, doubt.jobs, doubt.count, doubt.ns)).collect();
+    assert_eq!(told, [(Kind::GaveUp, 1, 2, 0)]);
+}
+
+#[test]
+fn sleeps_that_one_job_makes_more_of_than_another_are_polls() {
+    let sleep = |on, from, ns| span(on, WORK, from, from + ns, &[(0, on, event::ARG, KIND, SLEEP)]);
+    let polls = |on, begin: u64, times: u64| -> Vec<Told> {
+        (0..times).flat_map(|at| sleep(on, begin + 11 * at, 10)).collect()
+    };
+    let doubts = |first: u64, second: u64| {
+        let events =
+            [job(A, 1, 100, 400, &polls(A, 101, first)), job(B, 2, 105, 430, &polls(B, 106, second))];
+        storm_of(&events.concat(), &[]).unwrap().doubts
+    };
+    assert_eq!(doubts(3, 3), []);
+    assert_eq!(doubts(3, 2), [], "one more may be a branch");
+    let found = doubts(5, 2);
+    assert_eq!((found[0].kind, found[0].jobs, found[0].count, found[0].ns), (Kind::Polls, 2, 7, 70));
+}
