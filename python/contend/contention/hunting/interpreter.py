@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import Interpreter, Stall
+from contend.contention.hunting.rows import HUB, Interpreter, Stall
 from contend.contention.hunting.rules import Candidate, count, listed, seconds, sql, text, times
 from contend.platforms.quota_log import FILE
 from contend.units import format_duration, of_time
@@ -126,7 +126,7 @@ def _stalls(charges: Charges) -> list[Candidate]:
     """A candidate for each span or function that kept a loop or hub from jobs of its thread."""
     # A span that is the job says nothing of what it was at.
     jobs = {job.name for job in charges.tables.jobs}
-    # What was not seen is what was seen most in the same callback, from the same place on and in the same span.
+    # What was not seen is what was seen most in the same callback, from the same location on and in the same span.
     seen: dict[tuple[str, str, str, str], Stall] = {}
     for row in sorted(charges.tables.stalls, key=lambda row: row.jobs_ns):
         if row.function:
@@ -143,10 +143,10 @@ def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
     tables = charges.tables
     worst = max(rows, key=lambda row: (bool(row.function), row.jobs_ns))
     ns, jobs_ns = sum(row.ns for row in rows), sum(row.jobs_ns for row in rows)
-    hub = worst.loop.endswith("hub")
+    hub = worst.loop == HUB
     site = worst.at if worst.function else worst.site
     function = worst.function if worst.function != culprit else ""
-    place = ", ".join(filter(None, (function, site)))
+    location = ", ".join(filter(None, (function, site)))
     inside = [f"run by {worst.name}"] if worst.name not in (culprit, function) else []
     inside += [f"waiting there for lock {worst.waits_for}"] if worst.waits_for else []
     where = sql(tables.source, "select * from stalls order by jobs_ns desc")
@@ -156,7 +156,7 @@ def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
         ns=jobs_ns,
         sentence=(
             f"{tables.who} stood still for {format_duration(jobs_ns)} ({tables.part(jobs_ns)}) while {culprit}"
-            f"{f' ({place})' if place else ''}{''.join(f', {words}' for words in inside)}{',' if inside else ''}"
+            f"{f' ({location})' if location else ''}{''.join(f', {words}' for words in inside)}{',' if inside else ''}"
             f" kept {'a hub' if hub else 'an event loop'} from all others: {times(sum(r.times for r in rows))} times,"
             f" {format_duration(ns)} in all, {format_duration(max(row.max_ns for row in rows))} at most."
         ),

@@ -113,6 +113,10 @@ class Pool(NamedTuple):
         return (self.running_ns + self.gil_ns) / max(self.busy_ns, 1)
 
 
+HUB = "blocked hub"
+"""As a hub's line is called in a trace."""
+
+
 class Stall(NamedTuple):
     """A loop or hub that was kept from all others while jobs stood still: by which callback or greenlet (`name`), seen in
     which function at which line ("" where its thread was not looked at), where it let others run at last, in which span,
