@@ -30,7 +30,7 @@ from contend.units import NS_PER_S
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
 LEAST_DELAY = 0.1
-"""As above, of waits for a CPU and of sleeps in rows: on a host with others on it all wait a little, and sleep too long."""
+"""As above, of waits for a CPU or for the interpreter's lock, and of sleeps in rows: all wait a little, and sleep too long."""
 LEVEL = 0.95
 
 RULES: tuple[Rule, ...] = (
@@ -141,7 +141,7 @@ def candidates(charges: Charges) -> list[Candidate]:
 
 def least_share(kind: str) -> float:
     """Return the part of the jobs' time below which a cause of that kind is no finding."""
-    return LEAST_DELAY if kind in ("cpu", "polling") else LEAST_SHARE
+    return LEAST_DELAY if kind in ("cpu", "gil", "polling") else LEAST_SHARE
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:

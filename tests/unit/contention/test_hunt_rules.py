@@ -374,6 +374,13 @@ def test_without_jobs_and_without_a_length_no_share_is_made_up() -> None:
     assert finding.share is None and "an unknown share" in finding.sentence
 
 
+def test_without_jobs_threads_wait_for_the_interpreters_lock() -> None:
+    gil = lock(0, "GIL", waited=400, held=300, kind="interpreter")
+    finding = first(Tables("made", locks=[gil], length_ns=1000 * MS))
+    assert (finding.kind, finding.share) == ("gil", 0.4)
+    assert not ranked(Tables("made", locks=[gil], length_ns=8000 * MS)), "a little of it is nothing"
+
+
 def test_where_nobody_is_held_up_it_is_told_where_the_time_is() -> None:
     hunted = found(batch(waits=[("sleep", "sleep", 300), ("io", "recv", 20)]))
     assert not hunted.findings

@@ -111,7 +111,7 @@ const TEXTS: [&str; 20] = [
     "through",
     "loop",
     "function",
-    "at",
+    "seen_at",
     "span",
     "refused",
     "waits_for",
@@ -361,8 +361,19 @@ fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
 }
 
 fn stalls(names: &Names<'_>, found: &Found<'_>) -> Table {
-    let columns =
-        ["loop", "name", "function", "at", "site", "span", "waits_for", "times", "ns", "max_ns", "jobs_ns"];
+    let columns = [
+        "loop",
+        "name",
+        "function",
+        "seen_at",
+        "site",
+        "span",
+        "waits_for",
+        "times",
+        "ns",
+        "max_ns",
+        "jobs_ns",
+    ];
     let rows = found.stood.iter().map(|(culprit, of)| {
         let text = |name| Cell::T(names.text(name));
         [

@@ -103,7 +103,8 @@ pub fn seen(since: u64, now: u64) -> Option<(String, String)> {
     // SAFETY: as above.
     let slot = unsafe { SLOT.get().as_ref() }?;
     let mut seen = slot.seen.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.since != since || seen.first - since > now.saturating_sub(since) / 2 {
+    let soon = (now.saturating_sub(since) / 2).max(LIMIT.load(Ordering::Relaxed) * 5 / 4);
+    if seen.since != since || seen.first - since > soon {
         return None;
     }
     let rest = now.saturating_sub(seen.until);
@@ -285,7 +286,9 @@ fn look(slot: &Slot, since: u64, limit: u64, starved: bool) -> Looked {
             let more = now
                 .zip(waited)
                 .map_or(0, |(now, then)| now.saturating_sub(then));
-            match clock::ticks_in(more) > limit / 2 {
+            let more = clock::ticks_in(more);
+            // Where the lock was not to be had, and not a CPU, nothing else has run meanwhile.
+            match more > limit / 2 && more > ticks().saturating_sub(began) / 2 {
                 true => Looked::TooLate,
                 false => place(py, slot, since, began),
             }

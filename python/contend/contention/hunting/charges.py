@@ -56,6 +56,9 @@ class Charges:
         if not waits:  # no jobs are on record: what anybody waited for
             waits |= {("lock", lock.name): lock.wait_ns for lock in self.locks.values()}
             waits |= {("pool", pool.name): pool.queued_ns for pool in self.pools.values()}
+            waits |= {
+                ("gil", GIL): lock.wait_ns for lock in self.tables.locks if _is_gil(lock) and lock.wait_ns
+            }
         return waits
 
     @cached_property
@@ -169,3 +172,7 @@ class Charges:
 
     def _is_behind(self, pool: str, call: str) -> bool:
         return any(other.name == pool for other in self.behind(call))
+
+
+def _is_gil(lock: Lock) -> bool:
+    return (lock.name, lock.kind) == (GIL, "interpreter")

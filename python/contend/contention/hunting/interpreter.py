@@ -125,17 +125,19 @@ def _gc(charges: Charges, rows: list[Interpreter]) -> Candidate:
 def _stalls(charges: Charges) -> list[Candidate]:
     """A candidate for each span or function that kept a loop or hub from jobs of its thread."""
     # A span that is the job says nothing of what it was at.
-    jobs = {job.name for job in charges.tables.jobs}
-    # What was not seen is what was seen most in the same callback, from the same location on and in the same span.
-    seen: dict[tuple[str, str, str, str], Stall] = {}
-    for row in sorted(charges.tables.stalls, key=lambda row: row.jobs_ns):
+    tables = charges.tables
+    jobs = {job.name for job in tables.jobs}
+    # What was not seen is what was seen in the same callback, from the same place on and in the same span, if that is one.
+    seen: dict[tuple[str, str, str, str], dict[str, Stall]] = {}
+    for row in tables.stalls:
         if row.function:
-            seen[row.loop, row.name, row.site, row.span] = row
+            seen.setdefault((row.loop, row.name, row.site, row.span), {})[row.function] = row
     by_culprit: dict[str, list[Stall]] = {}
-    for row in charges.tables.stalls:
-        like = row if row.function else seen.get((row.loop, row.name, row.site, row.span), row)
-        span = "" if like.span in jobs else like.span
-        by_culprit.setdefault(span or like.function or like.name, []).append(row)
+    for row in tables.stalls:
+        alike = seen.get((row.loop, row.name, row.site, row.span), {})
+        function = row.function or (next(iter(alike)) if len(alike) == 1 else "")
+        span = "" if row.span in jobs else row.span
+        by_culprit.setdefault(span or function or row.name, []).append(row)
     return [_stall(charges, culprit, rows) for culprit, rows in by_culprit.items()]
 
 
@@ -144,7 +146,7 @@ def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
     worst = max(rows, key=lambda row: (bool(row.function), row.jobs_ns))
     ns, jobs_ns = sum(row.ns for row in rows), sum(row.jobs_ns for row in rows)
     hub = worst.loop == HUB
-    site = worst.at if worst.function else worst.site
+    site = worst.seen_at if worst.function else worst.site
     function = worst.function if worst.function != culprit else ""
     location = ", ".join(filter(None, (function, site)))
     inside = [f"run by {worst.name}"] if worst.name not in (culprit, function) else []

@@ -125,7 +125,7 @@ class Stall(NamedTuple):
     loop: str
     name: str
     function: str
-    at: str
+    seen_at: str
     site: str
     span: str
     waits_for: str

@@ -50,7 +50,7 @@ def together(traces: Sequence[Tables]) -> Tables:
         stalls=_added(
             traces,
             lambda t: t.stalls,
-            ("loop", "name", "function", "at", "site", "span", "waits_for"),
+            ("loop", "name", "function", "seen_at", "site", "span", "waits_for"),
             ("max_ns",),
         ),
         loans=_added(traces, lambda t: t.loans, ("name", "site", "part"), ("most",)),

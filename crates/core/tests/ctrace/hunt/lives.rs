@@ -108,7 +108,10 @@ fn a_step_that_takes_too_long_holds_up_the_jobs_that_do_not_run() {
     let rows = &found.0["stalls"];
     assert_eq!(rows.len(), 1, "{rows:?}");
     let row = |column| rows[0][column].as_str();
-    assert_eq!((row("name"), row("function"), row("at"), row("span")), ("handle", "squeeze", "app.py:7", ""));
+    assert_eq!(
+        (row("name"), row("function"), row("seen_at"), row("span")),
+        ("handle", "squeeze", "app.py:7", "")
+    );
     // One of two jobs stood still for it, the other one is what ran.
     assert_eq!((row("times"), row("ns"), row("jobs_ns")), ("1", "50", "50"));
 }
