@@ -327,14 +327,14 @@ class Storm:
         kind (a place in kinds, which are texts), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
-        """What edits can name: locks (name, site, capacity: None unlimited), pools (name, process, workers: None as many
-        as are needed, queues, discipline: fifo, lifo, priority), servers (names of threads with a loop or hub on which
-        tasks or greenlets take turns) and spans: tuples of name, count, how many hold a call, total ns of delays, how many
-        follow one of their own name."""
+        """What edits can name: locks (name, site, capacity: None unlimited, semaphore), pools (name, process,
+        workers: None as many as are needed, queues, discipline: fifo, lifo, priority), servers (names of threads with a
+        loop or hub on which tasks or greenlets take turns) and spans: tuples of name, count, how many hold a call, total
+        ns of delays, how many follow one of their own name."""
 
     def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
         """The storm with edits: kind (hold, remove, coalesce, coalesce_other: the other extreme of a cost that cannot be
-        learnt, global_queue, workers, jobs), pattern and number.
+        learnt, global_queue, workers, size, jobs), pattern and number.
 
         Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns begin_ns,
         end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool: lock_ns,

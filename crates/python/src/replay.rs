@@ -119,6 +119,7 @@ impl Storm {
                 "capacity",
                 (lock.capacity != u32::MAX).then_some(lock.capacity),
             )?;
+            row.set_item("semaphore", lock.semaphore)?;
             locks.append(row)?;
         }
         let pools = PyList::empty(py);
@@ -251,6 +252,7 @@ fn edit((kind, name, number): Asked) -> Result<Edit, Error> {
         "coalesce_other" => Edit::CoalesceOther(name, number as u32),
         "global_queue" => Edit::GlobalQueue(name),
         "workers" => Edit::Workers(name, number as u32),
+        "size" => Edit::Size(name, number as u32),
         "jobs" => Edit::Jobs(number as u32),
         _ => {
             return Err(Error::invalid(format!("no edit is called '{kind}'"), ""));

@@ -31,6 +31,12 @@ _REPEATED: dict[str, Any] = {"multiple": True}
 @click.option("--global-queue", metavar="POOL", **_REPEATED, help="One queue for all workers of POOL.")
 @click.option("--workers", metavar="POOL=N", **_REPEATED, help="POOL has N workers.")
 @click.option(
+    "--size",
+    metavar="NAME=N",
+    **_REPEATED,
+    help="The semaphore, or pool of connections, lets in N at a time.",
+)
+@click.option(
     "--jobs", type=click.IntRange(1, 100_000), metavar="N", help="N jobs, drawn from the recorded ones."
 )
 @click.option(
@@ -63,6 +69,7 @@ def command(
     coalesce: tuple[str, ...],
     global_queue: tuple[str, ...],
     workers: tuple[str, ...],
+    size: tuple[str, ...],
     jobs: int | None,
     job: tuple[str, ...],
     cell: str | None,
@@ -99,6 +106,7 @@ def command(
     edits += [_count("coalesce", text) for text in coalesce]
     edits += [Edit("global_queue", name) for name in global_queue]
     edits += [_count("workers", text) for text in workers]
+    edits += [_count("size", text) for text in size]
     edits += [Edit("jobs", "", jobs)] if jobs else []
     if verify:
         return _verify(sources, edits, verify, job, cell, as_json)

@@ -104,7 +104,11 @@ def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print all that edits can name."""
     console = _console()
     locks = titled_table(
-        "Locks that more than one job holds: --hold", "lock", "where", "waited", texts=("where",)
+        "Locks that more than one job holds: --hold, and --size of semaphores",
+        "lock",
+        "where",
+        "waited",
+        texts=("where",),
     )
     ranked = sorted(of["locks"], key=lambda row: -row["waited_ns"])
     for row in ranked[:ROWS]:

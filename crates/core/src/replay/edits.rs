@@ -20,6 +20,8 @@ pub enum Edit {
     GlobalQueue(String),
     /// So many workers in the pool.
     Workers(String, u32),
+    /// So many at a time in the semaphore, or connections in the pool.
+    Size(String, u32),
     /// So many jobs, drawn from the recorded ones with replacement; they come at the same rate.
     Jobs(u32),
 }
@@ -71,6 +73,7 @@ pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
         match edit {
             Edit::Hold(pattern, factor) => hold(&mut model, pattern, *factor),
             Edit::GlobalQueue(pattern) => global_queue(&mut model, pattern),
+            Edit::Size(pattern, size) => set_size(&mut model, pattern, *size),
             Edit::Workers(pattern, workers) => set_workers(&mut model, pattern, *workers, &mut random),
             _ => {}
         }
@@ -177,6 +180,13 @@ fn hold(model: &mut Model, pattern: &str, factor: f64) {
                 _ => {}
             }
         }
+    }
+}
+
+fn set_size(model: &mut Model, pattern: &str, size: u32) {
+    let names = named(model, pattern);
+    for lock in model.locks.iter_mut().filter(|lock| lock.semaphore && names[lock.name as usize]) {
+        lock.capacity = size;
     }
 }
 

@@ -388,6 +388,7 @@ impl Extractor<'_> {
                 name: of.name,
                 site: of.site,
                 capacity,
+                semaphore: of.kind == kind::SEMAPHORE,
                 order: if barges { Order::Barging } else { Order::Handed },
                 handover_ns: 0,
             });

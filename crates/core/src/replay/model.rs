@@ -88,6 +88,8 @@ pub struct Lock {
     pub site: u32,
     /// How many may hold it at a time.
     pub capacity: u32,
+    /// A semaphore or a pool of connections, which may let in more.
+    pub semaphore: bool,
     /// As learnt.
     pub order: Order,
     /// Mean from release to the next holder's going on.

@@ -15,7 +15,7 @@ IN_USE = 0.7  # of the time: below, a resource holds nobody up for long
 SURE = 0.02  # of the median: a change that is smaller has no sign
 OUTSIDE = 0.05  # of the jobs' time: calls to somebody whose work is not on record
 FURTHER = 0.25  # more of them at a time than ever before
-WIDE = 0.1  # of a prediction: half of its interval
+WIDE = 0.1  # of a predicted change: half of its interval
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
 
@@ -74,17 +74,20 @@ def _most(storms: Sequence[Mapping[str, Any]], name: str) -> tuple[int, int]:
     return max((most for most, _ in rows), default=0), sum(ns for _, ns in rows)
 
 
-def too_wide(predicted: Mapping[str, Predicted]) -> str | None:
-    """The reason why the prediction says too little: its interval is wider than `WIDE`; None where there is none."""
+def too_wide(changes: Mapping[str, Predicted]) -> str | None:
+    """The reason why the prediction says too little: what the edits bring is not known to `WIDE`; None where it is.
+
+    `changes`: times as a part of what they are without the edits.
+    """
     for key, word in _NAMES.items():
-        of = predicted[key]
+        of = changes[key]
         if of.low is None or of.high is None:
             continue
         half = (of.high - of.low) / 2
         if half > WIDE * of.value:
             return (
-                f"the storms differ by so much that the next one's {word} is known to {half / of.value:.0%} only: more"
-                " storms, or storms of more jobs, make it narrower"
+                f"what it brings to the {word} differs so much from storm to storm that it is known to {half / of.value:.0%}"
+                " only: more storms, or storms of more jobs, make that narrower"
             )
     return None
 

@@ -19,7 +19,15 @@ from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import Regime, processors_of, regime
 from contend.contention.whatif.storms import Edit, Source, check
-from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predict, predicted_times
+from contend.contention.whatif.times import (
+    LEAST_STORMS,
+    LEVEL,
+    Predicted,
+    Times,
+    average,
+    predict,
+    predicted_times,
+)
 from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
 
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
@@ -96,8 +104,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     notes.extend(_cost_note(cost) for cost in costs)
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
-        then = doubts.computing_after(judged, [one.outcome for one in replayed], outcomes)
-        reasons = [doubts.computes_then(then)]
+        reasons = [_refusal(judged, replayed, outcomes)]
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
         if unknown:
             other, _, _ = _run(sources, [edit.other for edit in edits], RANKING_DRAWS)
@@ -105,17 +112,14 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             predicted = doubts.between(predicted, other)
             notes.append(note)
             reasons.append(reason)
-        alike = [doubts.alike(one.parts, now) for one, now in zip(replayed, outcomes, strict=True)]
+        alike = [doubts.alike(one.parts, storm[0]) for one, storm in zip(replayed, outcomes, strict=True)]
         notes.extend(note for note in alike[:1] if note)
-        jobs_ns = float(sum(row["jobs_ns"] for row in recorded))
-        reasons.append(doubts.more_outside(jobs_ns, [one.outcome for one in replayed], outcomes))
-        reasons.append(doubts.too_wide(predicted))
         reason = next((reason for reason in reasons if reason), None)
         if passed.passed and reason:
             passed = replace(passed, passed=False, reason=reason)
     fixes: tuple[Fix, ...] = ()
     if passed.passed and (rank if rank is not None else not edits):
-        fixes = rank_fixes(sources, replayed)
+        fixes = rank_fixes(sources, replayed, judged)
     return Whatif(
         tuple(source.path for source in sources),
         tuple(edits),
@@ -126,6 +130,19 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         judged,
         fixes,
         tuple(dict.fromkeys(notes)),
+    )
+
+
+def _refusal(
+    judged: Regime, replayed: Sequence[Replayed], outcomes: Sequence[Sequence[Mapping[str, Any]]]
+) -> str | None:
+    """The reason why an edit makes the replay wrong, though it is right without; None where there is none."""
+    before, after = [one.outcome for one in replayed], [storm[0] for storm in outcomes]
+    jobs_ns = float(sum(one.recorded["jobs_ns"] for one in replayed))
+    return (
+        doubts.computes_then(doubts.computing_after(judged, before, after))
+        or doubts.more_outside(jobs_ns, before, after)
+        or doubts.too_wide(_changes([one.recorded for one in replayed], outcomes))
     )
 
 
@@ -148,13 +165,27 @@ def _loops(replayed: Sequence[Replayed]) -> float:
 
 def _run(
     sources: Sequence[Source], edits: Sequence[Edit], draws: int
-) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Predict; the costs of coalesced calls, and the first draw of each storm."""
+) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """Predict; the costs of coalesced calls, and what came out in each draw of each storm."""
     native_edits = [edit.native for edit in edits]
     outcomes = [[source.storm.run(native_edits, seed) for seed in range(1, draws + 1)] for source in sources]
     costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
-    times = [[Times.of(draw) for draw in storm] for storm in outcomes]
-    return predict(times, error=MEASURED.typical), costs, [storm[0] for storm in outcomes]
+    return predict(_times(outcomes), error=MEASURED.typical), costs, outcomes
+
+
+def _times(outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Times]]:
+    return [[Times.of(draw) for draw in storm] for storm in outcomes]
+
+
+def _changes(
+    recorded: Sequence[Mapping[str, Any]], outcomes: Sequence[Sequence[Mapping[str, Any]]]
+) -> dict[str, Predicted]:
+    """Estimate times as a part of what they are without the edits, on average over storms."""
+    before = [Times.of(row) for row in recorded]
+    parts = [
+        [draw.part_of(was) for draw in storm] for storm, was in zip(_times(outcomes), before, strict=True)
+    ]
+    return average(parts, error=MEASURED.typical)
 
 
 def _notes(
@@ -204,29 +235,28 @@ def _cost_note(cost: Mapping[str, Any]) -> str:
     return learnt + how[cost["source"]]
 
 
-def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed]) -> tuple[Fix, ...]:
-    """Rank the candidates that gain most, and the best three of them together."""
+def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed], judged: Regime) -> tuple[Fix, ...]:
+    """Rank the candidates that gain most, and the best three of them together; none of which the prediction is refused."""
     before, _, _ = _run(sources, (), RANKING_DRAWS)
-    tried = []
-    for edit, assumes in candidates(replayed[0], needless(replayed[0].path)):
-        tried.append(_fix(sources, (edit,), before, assumes))
-    tried.sort(key=lambda fix: -fix.gain)
-    best = [fix for fix in tried if fix.gain > LEAST_GAIN][:BEST]
+
+    def tried(edits: tuple[Edit, ...], assumes: str) -> Fix | None:
+        predicted, costs, outcomes = _run(sources, edits, RANKING_DRAWS)
+        if _refusal(judged, replayed, outcomes):
+            return None
+        unknown = dict.fromkeys(_cost_note(cost) for cost in costs if cost["source"] in UNLEARNT)
+        gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)
+        return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *unknown])))
+
+    singles = [
+        tried((edit,), assumes) for edit, assumes in candidates(replayed[0], needless(replayed[0].path))
+    ]
+    gaining = (fix for fix in singles if fix and fix.gain > LEAST_GAIN)
+    best = sorted(gaining, key=lambda fix: -fix.gain)[:BEST]
     if len(best) > 1:
-        edits = tuple(edit for fix in best for edit in fix.edits)
-        best.append(
-            _fix(sources, edits, before, "; ".join(filter(None, dict.fromkeys(f.assumes for f in best))))
-        )
+        assumes = "; ".join(filter(None, dict.fromkeys(fix.assumes for fix in best)))
+        together = tried(tuple(edit for fix in best for edit in fix.edits), assumes)
+        best.extend([together] if together else [])
     return tuple(best)
-
-
-def _fix(
-    sources: Sequence[Source], edits: tuple[Edit, ...], before: Mapping[str, Predicted], assumes: str
-) -> Fix:
-    predicted, costs, _ = _run(sources, edits, RANKING_DRAWS)
-    notes = dict.fromkeys(_cost_note(c) for c in costs if c["source"] in UNLEARNT)
-    gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)
-    return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *notes])))
 
 
 def needless(path: str) -> set[str]:
@@ -242,9 +272,14 @@ def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tupl
     nothing new."""
     least = WORTH * storm.recorded["jobs_ns"]
     waits: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for row, ns in zip(storm.parts["locks"], storm.recorded["lock_ns"], strict=True):
         waits[row["name"]] = waits.get(row["name"], 0) + ns
+        if row["semaphore"] and row["capacity"]:
+            sizes[row["name"]] = max(sizes.get(row["name"], 0), row["capacity"])
     for name, ns in waits.items():
+        if ns >= least and name in sizes:
+            yield Edit("size", name, 2 * sizes[name]), f"who is let in by {name} can be twice as many"
         if ns >= least:
             yield Edit("hold", name, 0.5), f"what is done under {name} itself can be halved"
     pools: dict[str, tuple[int, int, int]] = {}

@@ -107,11 +107,13 @@ def _cells(path: Path) -> dict[str, str]:
 
 
 def names(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Names that edits can use, over all storms, by kind: `locks`, `pools`, `spans`."""
-    by_kind: dict[str, dict[str, None]] = {"locks": {}, "pools": {}, "spans": {}}
+    """Names that edits can use, over all storms, by kind: `locks`, of those `semaphores`, `pools`, `spans`."""
+    by_kind: dict[str, dict[str, None]] = {"locks": {}, "semaphores": {}, "pools": {}, "spans": {}}
     for source in sources:
         parts = source.storm.parts()
         by_kind["locks"].update(dict.fromkeys(row["name"] for row in parts["locks"]))
+        semaphores = (row["name"] for row in parts["locks"] if row["semaphore"])
+        by_kind["semaphores"].update(dict.fromkeys(semaphores))
         by_kind["pools"].update(dict.fromkeys(row["name"] for row in parts["pools"]))
         by_kind["spans"].update(dict.fromkeys(row[0] for row in parts["spans"]))
     return {kind: sorted(known) for kind, known in by_kind.items()}
@@ -123,6 +125,7 @@ _NAMES = {
     "coalesce": ("spans", "call"),
     "global_queue": ("pools", "pool"),
     "workers": ("pools", "pool"),
+    "size": ("semaphores", "semaphore or pool of connections"),
 }
 
 

@@ -53,6 +53,10 @@ class Times(Shape):
             float(end.max() - begin.min()),
         )
 
+    def part_of(self, of: Times) -> Times:
+        """Each time as a part of the other's."""
+        return Times(*(getattr(self, name) / max(1.0, getattr(of, name)) for name in KEYS))
+
     @classmethod
     def mean(cls, of: Sequence[Times]) -> Times:
         """The mean of each time."""
@@ -98,6 +102,32 @@ def predict(
         key: _predict([[getattr(draw, key) for draw in draws] for draws in storms], level, error)
         for key in KEYS
     }
+
+
+def average(
+    storms: Sequence[Sequence[Times]], level: float = LEVEL, error: float = 0.0
+) -> dict[str, Predicted]:
+    """Estimate the mean over all storms of the kind, by key of Times, as `predict` does for the next one."""
+    return {
+        key: _average(
+            [sum(getattr(draw, key) for draw in draws) / len(draws) for draws in storms], level, error
+        )
+        for key in KEYS
+    }
+
+
+def _average(means: list[float], level: float, error: float) -> Predicted:
+    """
+    >>> _average([9.0, 10.0, 11.0, 10.0], 0.95, 0.0).high < 11.5
+    True
+    """
+    count = len(means)
+    value = sum(means) / count
+    if count < LEAST_STORMS:
+        return Predicted(value, None, None)
+    half = t_quantile((1 + level) / 2, count - 1) * (_variance(means) / count) ** 0.5
+    half = (half**2 + (t_quantile((1 + level) / 2, 1e6) * error * value) ** 2) ** 0.5
+    return Predicted(value, max(0.0, value - half), value + half)
 
 
 def _predict(storms: list[list[float]], level: float, error: float) -> Predicted:

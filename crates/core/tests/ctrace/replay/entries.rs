@@ -2,6 +2,7 @@
 //! the clock.
 use super::*;
 use contend_core::replay::doubts::Kind;
+use contend_core::replay::edits::{Edit, apply};
 use contend_core::replay::model::Op;
 
 /// A job inside a hold: asked for, had, and given back.
@@ -93,4 +94,24 @@ fn sleeps_that_one_job_makes_more_of_than_another_are_polls() {
     assert_eq!(doubts(3, 2), [], "one more may be a branch");
     let found = doubts(5, 2);
     assert_eq!((found[0].kind, found[0].jobs, found[0].count, found[0].ns), (Kind::Polls, 2, 7, 70));
+}
+
+#[test]
+fn a_semaphore_that_lets_in_more() {
+    let inside = |thread, number, (asked, had, freed): (u64, u64, u64)| {
+        let held = hold(thread, S, asked, had, freed);
+        let (before, after) = held.split_at(held.len() - 1);
+        [before, &job(thread, number, had, freed, &[]), after].concat()
+    };
+    let at = [(A, 100, 100, 150), (B, 101, 101, 160), (W1, 102, 150, 200), (W2, 103, 160, 210)];
+    let events: Vec<Told> = (1..)
+        .zip(at)
+        .flat_map(|(number, (on, asked, had, freed))| inside(on, number, (asked, had, freed)))
+        .collect();
+    let storm = storm_of(&events, &[]).unwrap();
+    assert_eq!(storm.model.locks[0].capacity, 2);
+    let (more, _) = apply(&storm.model, &[Edit::Size("S".to_owned(), 3)], 0);
+    assert_eq!(simulate(&more).roots, [(0, 50), (1, 60), (2, 52), (50, 100)]);
+    let (same, _) = apply(&storm.model, &[Edit::Size("L".to_owned(), 3)], 0);
+    assert_eq!(same, storm.model, "a lock is no semaphore");
 }
