@@ -30,7 +30,7 @@ from contend.units import NS_PER_S
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
 LEAST_DELAY = 0.1
-"""As above, of waits for a CPU or for the interpreter's lock, and of sleeps in rows: all wait a little, and sleep too long."""
+"""As above, of waits for a CPU or the interpreter's lock, and of sleeps in rows: all wait a little for these."""
 LEVEL = 0.95
 
 RULES: tuple[Rule, ...] = (

@@ -165,5 +165,7 @@ def test_what_holds_jobs_up_is_named(program: Program, tmp_path: Path) -> None:
     assert named[:1] == ([program.first] if program.first else []), told
     if program.first is None:
         assert "sleeping" in found.whereabouts
+    # The thread that looks at late loops is contend's own.
+    assert not any(b"contend-watch" in file.read_bytes() for file in (tmp_path / "trace").glob("*.ctrace"))
     grow = [finding for finding in found.findings if "more workers than" in finding.advice]
     assert not grow or program.first == ("pool-small", "pool"), told

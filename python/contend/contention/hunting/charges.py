@@ -56,9 +56,8 @@ class Charges:
         if not waits:  # no jobs are on record: what anybody waited for
             waits |= {("lock", lock.name): lock.wait_ns for lock in self.locks.values()}
             waits |= {("pool", pool.name): pool.queued_ns for pool in self.pools.values()}
-            waits |= {
-                ("gil", GIL): lock.wait_ns for lock in self.tables.locks if _is_gil(lock) and lock.wait_ns
-            }
+            gil_ns = sum(lock.wait_ns for lock in self.tables.locks if _is_gil(lock))
+            waits |= {("gil", GIL): gil_ns} if gil_ns else {}
         return waits
 
     @cached_property
