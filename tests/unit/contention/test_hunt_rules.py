@@ -220,6 +220,13 @@ def test_what_keeps_a_loop_from_jobs_is_the_function_that_was_seen() -> None:
     )
     assert ranked(inside) == [("blocked-loop", "hash"), ("blocked-loop", "squeeze")], "boot is the job itself"
     assert "hash (squeeze, app.py:9), run by handle, waiting there for lock L, kept" in first(inside).sentence
+    held = batch(waits=[("gil", "GIL", 100)], stalls=[stall("step", 250, waits_for="GIL")])
+    assert ranked(held) == [("gil", "GIL")] and first(held).share == 0.35, (
+        "who had the lock is what kept the loop"
+    )
+    assert (
+        "stood still for 250 ms (25 % of their time) while their loop waited for it" in first(held).sentence
+    )
     assert "main (app.py:20)" in found(tables).findings[2].sentence, (
         "where it let others run, if it was not seen"
     )

@@ -32,10 +32,11 @@ pub struct Origin {
 }
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 25] = [
+const THROUGH: [&str; 26] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
+    "/contend/trace/blocked.py",
     "/contend/trace/queues.py",
     "/multiprocessing/synchronize.py",
     "/concurrent/futures/_base.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contend.contention.hunting.charges import Charges
+from contend.contention.hunting.charges import GIL, Charges
 from contend.contention.hunting.rows import HUB, Interpreter, Stall
 from contend.contention.hunting.rules import Candidate, count, listed, seconds, sql, text, times
 from contend.platforms.quota_log import FILE
@@ -15,6 +15,8 @@ def interpreter(charges: Charges) -> list[Candidate]:
     gil, cpu = (sum(ns for (of, _), ns in charges.charged.items() if of == kind) for kind in ("gil", "cpu"))
     # The kernel counts a throttled thread as waiting for a CPU.
     held = min(cpu, charges.tables.throttled.ns or 0)
+    # A loop whose thread waited for that lock was kept from jobs by who had it.
+    gil += sum(row.jobs_ns for row in charges.tables.stalls if row.waits_for == GIL)
     for ns, make in ((gil, _gil), (held, _held), (cpu - held, _cpu)):
         if ns > 0:
             candidates.append(make(charges, ns))
@@ -47,6 +49,11 @@ def _gil(charges: Charges, ns: int) -> Candidate:
         evidence.append(seconds(f"waited for a worker of {name}", queued, rows))
         evidence.append(seconds(f"workers of {name} waited for the lock", pool.gil_ns, rows))
         evidence.append(seconds(f"workers of {name} ran", pool.running_ns, rows))
+    stood = sum(row.jobs_ns for row in tables.stalls if row.waits_for == GIL)
+    if stood:
+        clauses.append(
+            f"stood still for {format_duration(stood)} ({tables.part(stood)}) while their loop waited for it"
+        )
     more = " More threads only wait longer for it." if charges.gil_bound else ""
     return Candidate(
         kind="gil",
@@ -129,11 +136,12 @@ def _stalls(charges: Charges) -> list[Candidate]:
     jobs = {job.name for job in tables.jobs}
     # What was not seen is what was seen in the same callback, from the same place on and in the same span, if that is one.
     seen: dict[tuple[str, str, str, str], dict[str, Stall]] = {}
-    for row in tables.stalls:
+    rows = [row for row in tables.stalls if row.waits_for != GIL]
+    for row in rows:
         if row.function:
             seen.setdefault((row.loop, row.name, row.site, row.span), {})[row.function] = row
     by_culprit: dict[str, list[Stall]] = {}
-    for row in tables.stalls:
+    for row in rows:
         alike = seen.get((row.loop, row.name, row.site, row.span), {})
         function = row.function or (next(iter(alike)) if len(alike) == 1 else "")
         span = "" if row.span in jobs else row.span
