@@ -137,7 +137,7 @@ impl Finder<'_> {
         let mut open = HashMap::new();
         for at in from..to {
             match events[at as usize].what {
-                What::Wait(lock) if !self.trace.locks[lock as usize].is_held() => {
+                What::Wait(lock) if !self.record.is_lock(lock) => {
                     open.insert(lock, at);
                 }
                 What::Waited { lock, got, .. } => {
@@ -205,7 +205,7 @@ impl Finder<'_> {
     }
 
     fn is_lock(&self, lock: u32) -> bool {
-        self.trace.locks[lock as usize].is_held()
+        self.record.is_lock(lock)
     }
 
     fn add(&mut self, piece: u32, giver: u32, ns: u64, from: u32, to: u32, events: &[Raw]) {

@@ -62,6 +62,7 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
     };
     let mut record = Record::new(trace);
     tell(trace, &mut record, go_on)?;
+    record.find_stores();
     let mut pieces = Pieces::find(&record, &choice);
     if patterns.is_empty() && pieces.unfinished > 0 && !has_jobs(&pieces) {
         // What was chosen are loops that run for ever: of spans that end, those with most time in them.
@@ -376,7 +377,9 @@ impl Extractor<'_> {
         for lock in shared {
             let of = &self.trace.locks[lock as usize];
             let passing = &self.record.locks[lock as usize];
+            let store = self.record.stores.get(&lock).copied();
             let capacity = match of.kind {
+                _ if store.is_some() => store.unwrap_or(1),
                 // Unless somebody waited, more may have been allowed than were seen.
                 kind::SEMAPHORE if passing.waited == 0 => u32::MAX,
                 kind::SEMAPHORE => passing.most.max(1),
@@ -388,7 +391,7 @@ impl Extractor<'_> {
                 name: of.name,
                 site: of.site,
                 capacity,
-                semaphore: of.kind == kind::SEMAPHORE,
+                semaphore: of.kind == kind::SEMAPHORE || store.is_some(),
                 order: if barges { Order::Barging } else { Order::Handed },
                 handover_ns: 0,
             });
@@ -402,7 +405,7 @@ impl Extractor<'_> {
         let locks = &self.locks;
         let of = |lock: u32| {
             let told = &self.trace.locks[lock as usize];
-            (locks.contains_key(&lock) || !told.is_held()).then_some(told.name)
+            (locks.contains_key(&lock) || !self.record.is_lock(lock)).then_some(told.name)
         };
         self.doubts.gave_up(self.record, piece.track, from, to, of);
         self.doubts.sleeps(name, ops, &self.record.sleeps, &self.record.system_calls);

@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// Events that are kept, 40 bytes each.
 const MOST_EVENTS: usize = 20_000_000;
 
+/// Fewest takings from a queue from which it is told that it lends.
+const LEAST_LENT: usize = 3;
+
 /// Name and number of a message.
 pub type Flow = (u32, u64);
 
@@ -125,10 +128,8 @@ pub struct Record<'t> {
     in_calls: Vec<Vec<bool>>,
     /// By track: how many spans are open that are no system calls.
     working: Vec<u32>,
-    /// Queues and tracks that have put something into them.
-    putters: HashSet<(u32, u32)>,
-    /// Queues of what calls need, as connections, and who takes it puts it back: what is got from them is no work.
-    stores: HashSet<u32>,
+    /// Queues of what is lent, as connections: who takes one puts it back. How many there are, by queue.
+    pub stores: HashMap<u32, u32>,
     count: usize,
 }
 
@@ -160,8 +161,7 @@ impl<'t> Record<'t> {
             calls: vec![Vec::new(); trace.tracks.len()],
             in_calls: vec![Vec::new(); trace.tracks.len()],
             working: vec![0; trace.tracks.len()],
-            putters: HashSet::new(),
-            stores: HashSet::new(),
+            stores: HashMap::new(),
             count: 0,
         }
     }
@@ -182,6 +182,28 @@ impl<'t> Record<'t> {
     /// As in [`crate::ctrace::format::lock`].
     pub fn kind(&self, lock: u32) -> u32 {
         self.trace.locks[lock as usize].kind
+    }
+
+    /// A wait for it is for a lock, and ends with having it.
+    pub fn is_lock(&self, lock: u32) -> bool {
+        self.trace.locks[lock as usize].is_held() || self.stores.contains_key(&lock)
+    }
+
+    /// Queues whose every taker has put back what it took before it took again lend it: they are semaphores, with a hold
+    /// from get to put. After all has been told.
+    pub fn find_stores(&mut self) {
+        for queue in self.queues.keys().copied().collect::<Vec<_>>() {
+            let (puts, gots) = &self.queues[&queue];
+            let Some((back, own)) = lent(puts, gots) else { continue };
+            for &(track, event) in gots {
+                self.tracks[track as usize][event as usize].what = What::Hold(queue);
+            }
+            for &(track, event) in &back {
+                self.tracks[track as usize][event as usize].what = What::Free(queue);
+            }
+            self.stores.insert(queue, own);
+            self.queues.remove(&queue);
+        }
     }
 
     fn is_interpreter(&self, lock: u32) -> bool {
@@ -208,6 +230,29 @@ impl<'t> Record<'t> {
         });
         said.map_or(0, |d| u32::try_from(d.ticks as i64).unwrap_or(0))
     }
+}
+
+/// Of a queue that lends what is in it: the puts that give it back, and how many things there are; none of another one.
+fn lent(puts: &[Place], gots: &[Place]) -> Option<(Vec<Place>, u32)> {
+    let mut of: HashMap<u32, Vec<(u32, bool)>> = HashMap::new();
+    for (places, got) in [(puts, false), (gots, true)] {
+        places.iter().for_each(|&(track, event)| of.entry(track).or_default().push((event, got)));
+    }
+    let mut back = Vec::new();
+    for (track, mut events) in of {
+        events.sort_unstable();
+        // Before the first get it was filled.
+        let used = events.iter().position(|&(_, got)| got).unwrap_or(events.len());
+        for pair in events[used..].chunks(2) {
+            match *pair {
+                [(_, true), (event, false)] => back.push((track, event)),
+                _ => return None,
+            }
+        }
+    }
+    let most = gots.len().min(back.len());
+    let own = puts.len() - back.len();
+    (most >= LEAST_LENT && own > 0).then_some((back, own as u32))
 }
 
 impl Sink for Record<'_> {
@@ -326,14 +371,6 @@ impl Sink for Record<'_> {
     }
 
     fn queue(&mut self, at: At, track: u32, lock: u32, _: u32, got: bool) -> Result<()> {
-        if !got {
-            self.putters.insert((lock, track));
-        } else if self.calls[track as usize].contains(&true) && self.putters.contains(&(lock, track)) {
-            self.stores.insert(lock); // an answer comes from somebody else
-        }
-        if self.stores.contains(&lock) {
-            return Ok(());
-        }
         let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
         let of = self.queues.entry(lock).or_default();
         if got { &mut of.1 } else { &mut of.0 }.push(place);
