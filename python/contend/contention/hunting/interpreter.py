@@ -49,10 +49,10 @@ def _gil(charges: Charges, ns: int) -> Candidate:
         evidence.append(seconds(f"waited for a worker of {name}", queued, rows))
         evidence.append(seconds(f"workers of {name} waited for the lock", pool.gil_ns, rows))
         evidence.append(seconds(f"workers of {name} ran", pool.running_ns, rows))
-    stood = sum(row.jobs_ns for row in tables.stalls if row.waits_for == GIL)
-    if stood:
+    still_ns = sum(row.jobs_ns for row in tables.stalls if row.waits_for == GIL)
+    if still_ns:
         clauses.append(
-            f"stood still for {format_duration(stood)} ({tables.part(stood)}) while their loop waited for it"
+            f"stood still for {format_duration(still_ns)} ({tables.part(still_ns)}) while their loop waited for it"
         )
     more = " More threads only wait longer for it." if charges.gil_bound else ""
     return Candidate(
