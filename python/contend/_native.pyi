@@ -245,9 +245,15 @@ def trace_thread(name: str, thread: int) -> None:
 def trace_collections(follow: bool) -> None:
     """Record pauses for garbage collection, or no more: a callback in gc.callbacks."""
 
-def trace_blocked(limit_ns: int, describe: Callable[[Any], tuple[str, str, str, int | None] | None]) -> None:
+def trace_blocked(
+    limit_ns: int,
+    describe: Callable[[Any], tuple[str, str, str, int | None] | None],
+    look: Callable[[int], tuple[str, str] | None],
+) -> None:
     """Record what keeps an event loop or hub for longer; 0: nothing. `describe` is asked about a handle or greenlet that
-    did, and tells its loop, its name, `file:line`, and how many were ready behind it; or None for what may."""
+    did, and tells its loop, its name, `file:line`, and how many were ready behind it; or None for what may. `look` is asked,
+    by a thread of our own and while one takes too long, for the function that the thread of that ident is in, and its
+    `file:line`; None where nothing of the program runs."""
 
 class Traced:
     """A callable that records a span for each call. Made by `trace_wrap`."""

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use contend_core::ctrace::merge::Untold;
 use contend_core::ctrace::reader::Trace;
 use contend_core::ctrace::spans::Unbalanced;
-use contend_core::ctrace::spans_both::Both;
 use contend_core::hunt::calls::Calls;
-use contend_core::hunt::choice::{How, choose};
+use contend_core::hunt::choice::{How, choose_with_lives};
 use contend_core::hunt::events::{find, find_beside};
 use contend_core::hunt::pauses as of_pauses;
 use contend_core::hunt::tables::{Column, Table, tables};
@@ -43,11 +42,15 @@ fn hunt(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Hunted> {
     let trace = open_masked(paths, 0)?;
-    let choice = choose(&trace, pattern, &mut *go_on)?;
-    let (mut calls, mut pauses) = (Calls::new(&trace, least), of_pauses::Pauses::new(&trace));
+    let choice = choose_with_lives(&trace, pattern, &mut *go_on)?;
+    let mut calls = match choice.any() {
+        true => Calls::of_jobs(&trace, least),
+        false => Calls::new(&trace, least),
+    };
+    let mut pauses = of_pauses::Pauses::new(&trace);
     let found = match least {
         0 => find(&trace, &choice, go_on)?,
-        _ => find_beside(&trace, &choice, &mut Both(&mut calls, &mut pauses), go_on)?,
+        _ => find_beside(&trace, &choice, Some(&mut calls), &mut pauses, go_on)?,
     };
     let beside = (least > 0).then(|| (Rows::of(calls), ctrace::pauses(&pauses.interpreter)));
     if let Some(pattern) = pattern.filter(|_| found.jobs.is_empty()) {

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     Column = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
-TABLES = ("jobs", "parts", "along", "critical", "locks", "waits", "blame", "spans", "pools")
+TABLES = (
+    "jobs", "parts", "along", "critical", "locks", "waits", "blame", "spans", "pools", "stalls", "loans", "polls",
+)  # fmt: skip
 
 _CHOSEN = {
     "mark": "marked as jobs",
@@ -30,6 +32,7 @@ _CHOSEN = {
     "served": "spans that answer to somebody who is not on record",
     "followed": "requests that are answered before they are done, to the end of what they set off",
     "outermost": "outermost spans of the name that most time is in",
+    "life": "what each coroutine or greenlet of the name does from its first step to its last",
 }
 
 
@@ -85,8 +88,8 @@ class Table:
 class Events:
     """The tables read from traces. Each table is an attribute too: `events.jobs`.
 
-    `how` says what made something a job (mark, pattern, served, followed, outermost), `names` are those of the jobs; the
-    period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `counts` has how
+    `how` says what made something a job (mark, pattern, served, followed, outermost, life), `names` are those of the jobs;
+    the period is in ns of CLOCK_MONOTONIC, `began_ns` when that clock began, since 1970 (0: unknown); `counts` has how
     many events could not be used, by reason (`contend.store.traces.notes` makes sentences of it).
     """
 
@@ -138,7 +141,8 @@ def read(paths: str | Path | Sequence[str | Path], jobs: str | None = None, *, c
     outermost on a track counts. Without it they are what is marked as a job (`contend.trace.job`, a request that is
     served; where requests of some names are answered before all is done that they set off, those of the one with most
     time, to the end of that); else spans that answer to somebody who is not on record; else the outermost spans of the
-    name that most time is in. `Events.chosen` says so. Raises BadInput where there is no trace, or nothing of that name;
+    name that most time is in, or, where coroutines or greenlets of one name live much longer than these, their lives.
+    `Events.chosen` says so. Raises BadInput where there is no trace, or nothing of that name;
     HostFailed.
     """
     of = [paths] if isinstance(paths, str | Path) else paths

@@ -16,9 +16,10 @@ from contend.contention.alibi.verdict import Alibi
 from contend.contention.growth import by_size
 from contend.contention.hunting import calls, interpreter, kernel, locks, pools
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import Tables, read
+from contend.contention.hunting.rows import LIFE, Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
 from contend.contention.hunting.together import together
+from contend.contention.hunting.whereabouts import whereabouts
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import scaling_findings
 from contend.stats.estimate import Estimate
@@ -28,15 +29,21 @@ from contend.units import NS_PER_S
 
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
+LEAST_DELAY = 0.1
+"""As above, of waits for a CPU or the interpreter's lock, and of sleeps in rows: all wait a little for these."""
 LEVEL = 0.95
 
-RULES: tuple[Rule, ...] = (locks.locks, pools.pools, calls.calls, interpreter.interpreter, kernel.kernel)
+RULES: tuple[Rule, ...] = (
+    locks.locks, pools.pools, pools.starved, calls.calls, interpreter.interpreter, kernel.kernel,
+)  # fmt: skip
 # Of equal rank first what is named by its cause.
 _ORDER = (
     "lock-across-call",
     "lock",
     "pool-fixed",
     "pool-small",
+    "pool-busy",
+    "pool-starved",
     "no-op-call",
     "n+1",
     "chatty",
@@ -87,6 +94,8 @@ class Hunt:
     """Over batches of several sizes."""
     no_growth: str = ""
     """Why there is none although sizes differ."""
+    whereabouts: str = ""
+    """Where the jobs' time is, in a sentence."""
 
 
 def hunt(
@@ -103,10 +112,15 @@ def hunt(
     """
     charges = Charges(batch.whole)
     ranked = sorted(
-        (candidate for rule in RULES for candidate in rule(charges)),
-        key=lambda c: (-c.ns, _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER), c.resource),
+        candidates(charges),
+        key=lambda c: (
+            c.unsure,
+            -c.ns,
+            _ORDER.index(c.kind) if c.kind in _ORDER else len(_ORDER),
+            c.resource,
+        ),
     )
-    shown = [c for c in ranked if c.ns > 0 and c.ns >= LEAST_SHARE * batch.whole.total_ns]
+    shown = [c for c in ranked if c.ns > 0 and c.ns >= least_share(c.kind) * batch.whole.total_ns]
     each = [_by_resource(trace) for trace in batch.traces]
     findings = tuple(
         _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
@@ -115,12 +129,23 @@ def hunt(
     if growth is not None:
         findings = (*scaling_findings(growth, parts=False), *findings)
     looked = tuple(_looked(charges))
-    return Hunt(batch, findings, hidden, LEAST_SHARE, looked, tuple(others), growth, no_growth)
+    return Hunt(
+        batch, findings, hidden, LEAST_SHARE, looked, tuple(others), growth, no_growth, whereabouts(charges)
+    )
+
+
+def candidates(charges: Charges) -> list[Candidate]:
+    """Causes that all rules name, in no order and of any size."""
+    return [candidate for rule in RULES for candidate in rule(charges)]
+
+
+def least_share(kind: str) -> float:
+    """Return the part of the jobs' time below which a cause of that kind is no finding."""
+    return LEAST_DELAY if kind in ("cpu", "gil", "polling") else LEAST_SHARE
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:
-    charges = Charges(trace)
-    return {(c.kind, c.resource): c.ns for rule in RULES for c in rule(charges)}
+    return {(c.kind, c.resource): c.ns for c in candidates(Charges(trace))}
 
 
 def _finding(
@@ -129,7 +154,9 @@ def _finding(
     whole = batch.whole
     key = candidate.kind, candidate.resource
     jobs = f" --job {shlex.quote(batch.pattern)}" if batch.pattern is not None else ""
-    edits = f"contend whatif {shlex.quote(whole.source)}{jobs} {candidate.edits}" if candidate.edits else ""
+    # What-if knows jobs by spans and marks.
+    replayed = candidate.edits if not whole.jobs or whole.jobs[0].how != LIFE else ""
+    edits = f"contend whatif {shlex.quote(whole.source)}{jobs} {replayed}" if replayed else ""
     return Finding(
         id=f"hunt-{number}-{candidate.kind}",
         kind=candidate.kind,
@@ -141,7 +168,7 @@ def _finding(
         evidence=candidate.evidence,
         advice=candidate.advice,
         verify=edits,
-        edit=candidate.edits,
+        edit=replayed,
     )
 
 

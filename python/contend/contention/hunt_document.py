@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunt import Hunt, Jobs
+from contend.contention.hunt_changes import Change, changes
 from contend.contention.hunting.charges import Charges
 from contend.contention.scaling_document import ScalingDocument, scaling_document
 from contend.text.shape import Count, Limits, Shape
@@ -53,6 +54,10 @@ class OtherDocument(Shape):
     source: str
     traces: Count
     jobs: Jobs
+    changes: Annotated[
+        tuple[Change, ...],
+        "what each cause takes of a job here (after) and in the batch (before); most first",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ class HuntDocument(Shape):
     shares_of: SharesDocument
     looked_at: tuple[str, ...]
     time: tuple[TimeDocument, ...]
+    whereabouts: Annotated[str, "where the jobs' time is, in a sentence; empty without jobs"]
     blame: tuple[BlameDocument, ...]
     others: tuple[OtherDocument, ...]
     growth: ScalingDocument | None
@@ -94,6 +100,7 @@ def hunt_document(hunt: Hunt) -> HuntDocument:
         shares_of=SharesDocument("jobs" if whole.jobs else "trace", whole.total_ns),
         looked_at=hunt.looked_at,
         time=tuple(TimeDocument(kind, resource, ns) for (kind, resource), ns in waited),
+        whereabouts=hunt.whereabouts,
         blame=tuple(
             BlameDocument(
                 whole.lock_names.get(row.lock, ""),
@@ -104,7 +111,9 @@ def hunt_document(hunt: Hunt) -> HuntDocument:
             )
             for row in blame
         ),
-        others=tuple(OtherDocument(of.name, len(of.traces), of.jobs) for of in hunt.others),
+        others=tuple(
+            OtherDocument(of.name, len(of.traces), of.jobs, tuple(changes(batch, of))) for of in hunt.others
+        ),
         growth=None if hunt.growth is None else scaling_document(hunt.growth),
         notes=(*whole.notes, *([hunt.no_growth] if hunt.no_growth else [])),
     )

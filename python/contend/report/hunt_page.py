@@ -10,7 +10,7 @@ from contend.contention.hunting.charges import NOT_HELD, Charges
 from contend.report import html
 from contend.report.hunt_graph import NARROW, WIDE, edges, svg
 from contend.report.hunt_plots import hunt_plots, short_path
-from contend.report.hunt_terminal import against, alibi_line, hidden, jobs_line, nothing
+from contend.report.hunt_terminal import against, alibi_line, change_lines, hidden, jobs_line, nothing
 from contend.report.scaling_terminal import demand_rows
 from contend.units import format_duration, of_time
 
@@ -42,6 +42,7 @@ def render(hunt: Hunt) -> str:
         jobs_line=jobs_line,
         alibi_line=alibi_line,
         against=lambda other: against(hunt.batch, other),
+        change_lines=lambda other: change_lines(hunt.batch, other),
         hidden=hidden(hunt) if hunt.findings else "",
         of_time=of_time,
         facts=_facts(hunt.batch),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from contend.contention.alibi.words import short
 from contend.contention.hunt import Batch, Hunt
+from contend.contention.hunt_changes import changes
 from contend.report.printer import one_line
 from contend.report.scaling_terminal import print_scaling
 from contend.units import format_duration, of_time
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from contend.advice.finding import Finding
 
 EVIDENCE = 6  # of a finding; more are in the JSON and on the page
+EXPLAINED = 0.5  # of the jobs' time, by the first finding: there is no need to say where else it is
+CHANGES = 8  # causes that are compared; as above
 
 
 def print_hunt(hunt: Hunt, console: Console) -> None:
@@ -29,11 +32,15 @@ def print_hunt(hunt: Hunt, console: Console) -> None:
         console.print(one_line(f"beside it: {other.name}", "bold"))
         console.print(one_line(f"  {jobs_line(other)}{against(batch, other)}"))
         console.print(one_line(f"  Hardware: {alibi_line(other)}"))
+        for line in change_lines(batch, other):
+            console.print(one_line(f"  {line}"))
     console.print()
     if not hunt.findings:
         console.print(one_line(nothing(hunt)))
     for number, finding in enumerate(hunt.findings, start=1):
         _print(number, finding, batch.whole.whole, console)
+    if hunt.whereabouts and not (hunt.findings and (hunt.findings[0].share or 0) >= EXPLAINED):
+        console.print(one_line(hunt.whereabouts))
     if hunt.findings and hunt.hidden:
         console.print(one_line(hidden(hunt), "dim"))
     if hunt.growth is not None:
@@ -67,6 +74,18 @@ def against(batch: Batch, other: Batch) -> str:
     """A phrase on how much longer or shorter its jobs took than the other batch's, by the median."""
     before, after = batch.whole.median_ns, other.whole.median_ns
     return f" ({100 * (after / before - 1):+.0f} % of the median)" if before and after else ""
+
+
+def change_lines(batch: Batch, other: Batch) -> list[str]:
+    """A line for each cause that is a finding in either batch: what it takes of a job in the one and in the other."""
+    return [
+        f"{row.kind} {row.resource}: {_of_job(row.before_ns)} of a job → {_of_job(row.after_ns)}, {row.change}"
+        for row in changes(batch, other)[:CHANGES]
+    ]
+
+
+def _of_job(ns: int) -> str:
+    return format_duration(ns) if ns else "nothing"
 
 
 def nothing(hunt: Hunt) -> str:

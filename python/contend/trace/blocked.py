@@ -1,4 +1,4 @@
-"""Blockers: what keeps an event loop or a hub from all others, asked for only when it has taken too long.
+"""Blockers: what keeps an event loop or a hub from all others, asked for only when it takes or has taken too long.
 
 asyncio's own loops run every callback and every step of a task by `Handle._run`; loops that do not, such as uvloop's,
 are not looked at. Greenlets are looked at where a hub of eventlet or gevent runs on their thread.
@@ -7,6 +7,7 @@ are not looked at. Greenlets are looked at where a hub of eventlet or gevent run
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ LOOP, HUB = "event loop", "hub"
 _CALLBACK = 4  # of trace_wrap
 _THROUGH = ("/eventlet/", "/gevent/", "/greenlet/", "/contend/trace/", "/asyncio/")
 
+_STANDARD = os.path.dirname(os.__file__) + "/"  # noqa: PTH120 - pathlib would be imported into every service for it
+
 _followed = False
 
 
@@ -30,12 +33,12 @@ def follow(limit_ms: float) -> None:
         _followed = True
         when_imported("asyncio.events", _follow_handles)
         when_imported("eventlet.greenthread", _follow_spawns)
-    trace_blocked(max(1, round(limit_ms * 1e6)), describe)
+    trace_blocked(max(1, round(limit_ms * 1e6)), describe, look)
 
 
 def leave() -> None:
     """Stop recording them."""
-    trace_blocked(0, describe)
+    trace_blocked(0, describe, look)
 
 
 def followed() -> bool:
@@ -64,6 +67,24 @@ def describe(subject: Any) -> tuple[str, str, str, int | None] | None:
         return None
     name, site = _of_greenlet(subject)
     return HUB, name, site, ready
+
+
+def look(thread: int) -> tuple[str, str] | None:
+    """Return the function that a thread is in, and `file:line`; None where nothing but a loop or hub runs.
+
+    The innermost function of the program, else of a library. Is called by a thread of our own, also while a monkey patch
+    is in force: it waits for nothing.
+    """
+    frames = [f for f in _frames(sys._current_frames().get(thread)) if not _passes_through(f.f_code)]
+    own = [frame for frame in frames if not _of_library(frame.f_code)]
+    for frame in own or frames:
+        return frame.f_code.co_qualname, f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return None
+
+
+def _of_library(code: CodeType) -> bool:
+    file = code.co_filename
+    return file.startswith((_STANDARD, "<frozen")) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def _follow_handles(module: ModuleType) -> None:

@@ -99,7 +99,7 @@ fn run_delay_at(at: u64, cpu_ns: u64, mut look: impl FnMut() -> Option<Look>) ->
 /// How long the calling thread has been ready to run and waited for a CPU, in all: the second number of its schedstat
 /// (Documentation/scheduler/sched-stats.rst). None where the kernel keeps no such account. Opened each time: a
 /// descriptor that is kept would be for a program to close, and for a child to read its parent by.
-fn run_delay_ns() -> Option<u64> {
+pub fn run_delay_ns() -> Option<u64> {
     let mut text = [0; 64];
     let len = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;
     std::str::from_utf8(&text[..len]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()

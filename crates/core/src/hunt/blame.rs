@@ -133,6 +133,12 @@ impl<'t> Blame<'t> {
         &self.groups[self.group_of[lock as usize] as usize]
     }
 
+    /// Whether the track holds a lock.
+    pub fn holds(&self, track: u32) -> bool {
+        let holds = |&lock: &u32| self.locks[lock as usize].holds.iter().any(|hold| hold.track == track);
+        self.awaited[track as usize].iter().any(holds)
+    }
+
     /// The track is about to turn to something else: what it did until now is charged to it.
     pub fn turns(&mut self, stacks: &Stacks<'_>, track: u32, ns: u64) {
         for at in 0..self.awaited[track as usize].len() {
@@ -241,6 +247,7 @@ impl<'t> Blame<'t> {
         let state = stacks.state(track);
         match state.kind() {
             Kind::Track => State::new(Kind::Track, self.trace.tracks[track as usize].name),
+            Kind::Off if state.id() == 0 => State::new(Kind::Track, self.trace.tracks[track as usize].name),
             Kind::Wait => State::new(Kind::Wait, self.group_of[state.id() as usize]),
             Kind::Off => State::new(Kind::Span, state.id()),
             // What it is at says more than by which system call.

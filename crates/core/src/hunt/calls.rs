@@ -2,9 +2,12 @@
 //! held, updates that change nothing; and what they cost by their size.
 //!
 //! Whether two calls had the same arguments is known by a digest (INT `arguments`), where there is one. A call is
-//! *repeated* if the outermost span around it has made it with these before, *seen* if anybody has.
+//! *repeated* if it was made with these before for the same piece of work, *seen* if it was made by anybody. A piece of
+//! work is a job, where it is known for which one a track works; else what the outermost span around is of. Where there are
+//! jobs only calls for these count: what a program does once, when it starts, is no part of them.
 use std::collections::{HashMap, HashSet};
 
+use super::stacks::NONE;
 use crate::Result;
 use crate::ctrace::format::{Event, event};
 use crate::ctrace::reader::Trace;
@@ -31,7 +34,7 @@ pub struct Called {
     pub most: u64,
     /// Of known arguments.
     pub digests: u64,
-    /// Made before by the same outermost span.
+    /// Made before for the same piece of work.
     pub repeated: u64,
     /// ns.
     pub repeated_ns: u64,
@@ -180,6 +183,11 @@ pub struct Calls<'t> {
     remote: Option<(u32, u32)>,
     seen: HashSet<(u32, u64)>,
     tracks: Vec<OnTrack>,
+    jobs: bool,
+    /// Of each track, [`NONE`] for none.
+    job_of: Vec<u32>,
+    /// Name and digest of the calls of each job.
+    scopes: HashSet<(u32, u32, u64)>,
 }
 
 impl<'t> Calls<'t> {
@@ -196,7 +204,20 @@ impl<'t> Calls<'t> {
             remote: trace.names.find("kind").zip(trace.names.find("remote")),
             seen: HashSet::new(),
             tracks,
+            jobs: false,
+            job_of: vec![NONE; trace.tracks.len()],
+            scopes: HashSet::new(),
         }
+    }
+
+    /// As `new`, of calls that are made for jobs.
+    pub fn of_jobs(trace: &'t Trace, least: u64) -> Self {
+        Self { jobs: true, ..Self::new(trace, least) }
+    }
+
+    /// The track works for that job from now on, [`NONE`] for none.
+    pub fn works_for(&mut self, track: u32, job: u32) {
+        self.job_of[track as usize] = job;
     }
 
     fn is_remote(&self, at: At, details: &[Event]) -> bool {
@@ -221,6 +242,10 @@ impl<'t> Calls<'t> {
     }
 
     fn made(&mut self, track: u32, name: u32, ns: u64, told: Told) {
+        let job = self.job_of[track as usize];
+        if self.jobs && job == NONE {
+            return;
+        }
         let on = &mut self.tracks[track as usize];
         let around = on.frames.iter_mut().rev().find_map(|frame| match frame.what {
             Title::Span(parent) => Some((parent, count(&mut frame.made, name))),
@@ -236,10 +261,19 @@ impl<'t> Calls<'t> {
         called.most = called.most.max(nth.unwrap_or(1));
         if let Some(digest) = told.digest {
             called.digests += 1;
-            let known = on.scope.contains(&(name, digest));
-            if !on.frames.is_empty() && on.scope.len() < MOST_IN_SCOPE {
-                on.scope.insert((name, digest));
-            }
+            let known = if job != NONE {
+                let known = self.scopes.contains(&(job, name, digest));
+                if self.scopes.len() < MOST_SEEN {
+                    self.scopes.insert((job, name, digest));
+                }
+                known
+            } else {
+                let known = on.scope.contains(&(name, digest));
+                if !on.frames.is_empty() && on.scope.len() < MOST_IN_SCOPE {
+                    on.scope.insert((name, digest));
+                }
+                known
+            };
             let seen = self.seen.contains(&(name, digest));
             if self.seen.len() < MOST_SEEN {
                 self.seen.insert((name, digest));

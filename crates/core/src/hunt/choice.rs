@@ -12,6 +12,8 @@ use crate::{Error, Result};
 const MOST_SENT: usize = 1 << 20;
 /// Those that ask others are the jobs if they have so large a part of the time of those that do not.
 const ASKING_PART: u64 = 4;
+/// Spans that take no more than such a part of the lives of coroutines are steps of these.
+const LIVED_PART: u64 = 2;
 
 /// Why something is a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub enum How {
     Followed,
     /// It is inside no other span; most time is in those of its name, or in them and what they ask of others.
     Outermost,
+    /// It is all that a coroutine or greenlet does, from its first step to its last; most time is in those of its name.
+    Life,
 }
 
 impl How {
@@ -38,19 +42,29 @@ impl How {
             Self::Served => "served",
             Self::Followed => "followed",
             Self::Outermost => "outermost",
+            Self::Life => "life",
         }
     }
 }
 
-/// Names of spans and of marks that are jobs; by position in the trace's names.
+/// Names of spans, of marks and of tracks that are jobs; by position in the trace's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Of spans, the outermost on a track.
     pub spans: Vec<bool>,
     /// Of marks.
     pub marks: Vec<bool>,
+    /// Of coroutines and greenlets, whose lives are jobs; empty for none.
+    pub lives: Vec<bool>,
     /// By which rule.
     pub how: How,
+}
+
+impl Choice {
+    /// Whether anything is a job.
+    pub fn any(&self) -> bool {
+        [&self.spans, &self.marks, &self.lives].iter().any(|names| names.contains(&true))
+    }
 }
 
 /// Jobs are those that match the pattern, where `*` stands for any text and `?` for a character. Without a pattern they
@@ -61,46 +75,84 @@ pub struct Choice {
 /// # Errors
 /// Of [`tell`].
 pub fn choose(trace: &Trace, pattern: Option<&str>, go_on: impl FnMut() -> Result<()>) -> Result<Choice> {
+    Ok(survey(trace, pattern, go_on)?.0)
+}
+
+/// As [`choose`]; but where coroutines or greenlets of one name live much longer than the outermost spans take, what each
+/// of them does from its first step to its last is a job.
+///
+/// # Errors
+/// Of [`tell`].
+pub fn choose_with_lives(
+    trace: &Trace,
+    pattern: Option<&str>,
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<Choice> {
+    let (spans, lives) = survey(trace, pattern, go_on)?;
+    Ok(lives.unwrap_or(spans))
+}
+
+/// The spans or marks that are jobs, and the lives that are jobs rather than these spans.
+fn survey(
+    trace: &Trace,
+    pattern: Option<&str>,
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<(Choice, Option<Choice>)> {
     let none = vec![false; trace.names.len()];
     if let Some(pattern) = pattern {
         let pattern: Vec<char> = pattern.chars().collect();
         let matching: Vec<_> =
             (0..trace.names.len() as u32).map(|name| matches(&pattern, trace.names.text(name))).collect();
-        return Ok(Choice { spans: matching.clone(), marks: matching, how: How::Pattern });
+        let spans = matching.clone();
+        return Ok((Choice { spans, marks: matching, lives: Vec::new(), how: How::Pattern }, None));
     }
     let mut survey = Survey::new(trace);
     match tell(trace, &mut survey, go_on) {
         Err(error) if !survey.marked => return Err(error),
         _ => {} // the first mark is enough
     }
-    let mut only = none.clone();
+    let only = |name: u32| (0..trace.names.len()).map(|other| other == name as usize).collect::<Vec<_>>();
+    let lives = Vec::new();
     if survey.marked {
-        return Ok(Choice { spans: none, marks: vec![true; trace.names.len()], how: How::Mark });
+        let marks = vec![true; trace.names.len()];
+        return Ok((Choice { spans: none, marks, lives, how: How::Mark }, None));
     }
-    let served = best(&survey.served, |of| of.unknown > of.count / 2).map(|found| (How::Served, found.0));
-    if let Some((how, name)) = served.or_else(|| outermost(&survey.outermost)) {
-        only[name as usize] = true;
-        return Ok(Choice { spans: only, marks: none, how });
+    if let Some((name, _)) = best(&survey.served, |of| of.unknown > of.count / 2) {
+        return Ok((Choice { spans: only(name), marks: none, lives, how: How::Served }, None));
     }
-    Ok(Choice { spans: none.clone(), marks: none, how: How::Outermost })
+    let spans = outermost(&survey.outermost);
+    let lived = best(&survey.lived(), |of| of.most_in_a_file > 1)
+        .filter(|&(_, ns)| spans.is_none_or(|(_, of_spans)| ns / LIVED_PART > of_spans));
+    let lived = lived.map(|(name, _)| Choice {
+        spans: none.clone(),
+        marks: none.clone(),
+        lives: only(name),
+        how: How::Life,
+    });
+    let spans = spans.map_or_else(|| none.clone(), |(name, _)| only(name));
+    Ok((Choice { spans, marks: none, lives, how: How::Outermost }, lived))
 }
 
-/// Jobs come in numbers, and mostly have others do something for them.
-fn outermost(names: &HashMap<u32, Seen>) -> Option<(How, u32)> {
+/// Jobs come in numbers, and mostly have others do something for them. The name, and the time of its spans.
+fn outermost(names: &HashMap<u32, Seen>) -> Option<(u32, u64)> {
     let many = best(names, |of| of.most_in_a_file > 1);
     let asking = best(names, |of| of.most_in_a_file > 1 && 2 * of.sent > of.count);
-    let found = match (many, asking) {
+    match (many, asking) {
         (Some(many), Some(asking)) if asking.1 >= many.1 / ASKING_PART => Some(asking),
         (Some(many), _) => Some(many),
         (None, _) => best(names, |_| true),
-    };
-    found.map(|(name, _)| (How::Outermost, name))
+    }
 }
 
 /// The name that most time is in, of those that fit; and the time.
 fn best(names: &HashMap<u32, Seen>, fits: impl Fn(&Seen) -> bool) -> Option<(u32, u64)> {
     let fitting = names.iter().filter(|found| fits(found.1)).map(|(&name, of)| (name, of.ns));
     fitting.max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))
+}
+
+/// Whether the track is a coroutine's or a greenlet's, whose life may be a job.
+pub(super) fn may_live(trace: &Trace, of: u32) -> bool {
+    matches!(trace.tracks[of as usize].kind, track::TASK | track::GREENLET)
 }
 
 /// As fnmatch(3) without brackets, in time linear in the text for each `*`.
@@ -177,6 +229,8 @@ struct Survey<'t> {
     kinds: SpanKinds,
     /// A system call is open there, in which nothing else is told.
     calling: Vec<bool>,
+    /// First and last step of each coroutine and greenlet.
+    lives: HashMap<u32, (u64, u64), Mixed>,
 }
 
 impl<'t> Survey<'t> {
@@ -192,6 +246,28 @@ impl<'t> Survey<'t> {
             gc: trace.names.find("gc"),
             kinds: SpanKinds::new(trace),
             calling: vec![false; trace.tracks.len()],
+            lives: HashMap::default(),
+        }
+    }
+
+    /// Lives of coroutines and greenlets, by what these are called.
+    fn lived(&self) -> HashMap<u32, Seen> {
+        let mut names: HashMap<u32, Seen> = HashMap::new();
+        let mut files: HashMap<(u32, u32), u64> = HashMap::new();
+        for (&track, (first, last)) in &self.lives {
+            let of = &self.trace.tracks[track as usize];
+            let in_file = files.entry((of.file, of.name)).or_default();
+            *in_file += 1;
+            let seen = names.entry(of.name).or_default();
+            seen.most_in_a_file = seen.most_in_a_file.max(*in_file);
+            seen.ns = seen.ns.saturating_add(last.saturating_sub(*first));
+        }
+        names
+    }
+
+    fn stepped(&mut self, track: u32, ns: u64) {
+        if may_live(self.trace, track) {
+            self.lives.entry(track).or_insert((ns, ns)).1 = ns;
         }
     }
 
@@ -268,6 +344,16 @@ impl Sink for Survey<'_> {
             true => self.receives(track, false),
             false => self.sends(track),
         }
+        Ok(())
+    }
+
+    fn stint_begin(&mut self, at: At, _: u32, track: u32) -> Result<()> {
+        self.stepped(track, at.ns);
+        Ok(())
+    }
+
+    fn stint_end(&mut self, at: At, _: u32, track: u32) -> Result<()> {
+        self.stepped(track, at.ns);
         Ok(())
     }
 

@@ -1,20 +1,25 @@
 //! The one reading of the events on which all of a hunt rests.
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::blame::Blame;
-use super::choice::Choice;
+use super::calls::Calls;
+use super::choice::{Choice, may_live};
 use super::critical::{Paths, paths};
 use super::intervals::{Holds, Intervals, MOST_INTERVALS};
 use super::jobs::{Job, Jobs, STARTS};
 use super::links::{Link, Links};
-use super::pools::{Pool, pools};
-use super::stacks::Stacks;
+use super::loans::{Lent, Loans};
+use super::pools::{Pool, busy, pools};
+use super::sleeps::{Polled, Sleeps};
+use super::stacks::{NONE, Stacks};
+use super::stalls::{Culprit, Stalls, Stood};
 use super::totals::Totals;
 use super::walk::Ground;
 use crate::Result;
 use crate::ctrace::format::Event;
 use crate::ctrace::merge::Untold;
 use crate::ctrace::reader::Trace;
+use crate::ctrace::span_kinds::SpanKind;
 use crate::ctrace::spans::{self, At, Ending, Sink, Title, Unbalanced, tell};
 use crate::ctrace::spans_both::{Both, Nobody};
 
@@ -34,6 +39,12 @@ pub struct Found<'t> {
     pub unfollowed: u64,
     /// Who served items.
     pub pools: Vec<Pool>,
+    /// Queues that lend things, and for how long.
+    pub lent: BTreeMap<u32, Lent>,
+    /// Sleeps in rows, by the span around.
+    pub polled: BTreeMap<u32, Polled>,
+    /// What kept loops and hubs from jobs.
+    pub stood: BTreeMap<Culprit, Stood>,
     /// Where the time of jobs went.
     pub paths: Paths,
     /// Intervals shorter than that may have been put to others; 0: none.
@@ -55,20 +66,22 @@ pub fn find<'t>(
     choice: &'t Choice,
     go_on: impl FnMut() -> Result<()>,
 ) -> Result<Found<'t>> {
-    find_beside(trace, choice, &mut Nobody, go_on)
+    find_beside(trace, choice, None, &mut Nobody, go_on)
 }
 
-/// Reads all events, and tells another one of them too.
+/// Reads all events, and tells another one of them too, and `calls` for whom each was.
 ///
 /// # Errors
 /// Of [`tell`].
 pub fn find_beside<'t>(
     trace: &'t Trace,
     choice: &'t Choice,
+    calls: Option<&mut Calls<'t>>,
     other: &mut impl Sink,
     go_on: impl FnMut() -> Result<()>,
 ) -> Result<Found<'t>> {
     let mut sink = Hearing {
+        trace,
         stacks: Stacks::new(trace),
         blame: Blame::new(trace),
         totals: Totals::new(trace),
@@ -79,18 +92,28 @@ pub fn find_beside<'t>(
         alive: vec![(u64::MAX, 0); trace.tracks.len()],
         takers: HashSet::new(),
         stores: HashSet::new(),
+        loans: Loans::default(),
+        sleeps: Sleeps::default(),
+        stalls: Stalls::new(trace),
+        calls,
     };
     let (unbalanced, untold) = tell(trace, &mut Both(&mut sink, other), go_on)?;
     let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, takers, .. } = sink;
+    let Hearing { loans, sleeps, stalls, .. } = sink;
     let (jobs, more_jobs) = jobs.finish(&mut links, |track| alive[track as usize].1);
     let (links, unfollowed) = (links.all, links.unfollowed);
     let starts = STARTS.map(|name| trace.names.find(name));
-    let (pools, pool_of) = pools(trace, &links, &starts, &takers, |track| alive[track as usize]);
-    let ground = Ground::new(trace, &intervals, &holds, &links, (&pools, &pool_of));
+    let lends = loans.lends();
+    let (mut pools, pool_of) =
+        pools(trace, &links, &starts, (&takers, &lends), |track| alive[track as usize]);
+    busy(trace, &mut pools, &links, &pool_of, &intervals);
+    let ground = Ground::new(trace, &intervals, &holds, &links, (&pools, &pool_of), &lends);
     let paths = paths(&ground, &jobs, |track| alive[track as usize].0);
     let first_ns = alive.iter().map(|alive| alive.0).min().filter(|&ns| ns < u64::MAX);
     let period = (first_ns.unwrap_or_default(), alive.iter().map(|alive| alive.1).max().unwrap_or_default());
     let resolution_ns = intervals.resolution_ns;
+    let (lent, polled) = (loans.lent(&lends, &intervals), sleeps.polled());
+    let stood = stalls.stood(&jobs, &intervals);
     Ok(Found {
         blame,
         totals,
@@ -99,6 +122,9 @@ pub fn find_beside<'t>(
         links,
         unfollowed,
         pools,
+        lent,
+        polled,
+        stood,
         paths,
         resolution_ns,
         period,
@@ -108,7 +134,8 @@ pub fn find_beside<'t>(
 }
 
 /// Passes on what it hears, each part before or after the stacks change as it needs.
-struct Hearing<'t> {
+struct Hearing<'t, 'c> {
+    trace: &'t Trace,
     stacks: Stacks<'t>,
     blame: Blame<'t>,
     totals: Totals<'t>,
@@ -122,9 +149,14 @@ struct Hearing<'t> {
     takers: HashSet<(u32, u32)>,
     /// Queues of what calls need.
     stores: HashSet<u32>,
+    loans: Loans,
+    sleeps: Sleeps,
+    stalls: Stalls<'t>,
+    /// Is told for whom each call was.
+    calls: Option<&'c mut Calls<'t>>,
 }
 
-impl Hearing<'_> {
+impl Hearing<'_, '_> {
     fn hears(&mut self, at: At, track: u32) {
         let alive = &mut self.alive[track as usize];
         *alive = (alive.0.min(at.ns), at.ns);
@@ -142,7 +174,7 @@ impl Hearing<'_> {
     }
 }
 
-impl Sink for Hearing<'_> {
+impl Sink for Hearing<'_, '_> {
     fn begin(&mut self, at: At, track: u32, what: Title, told: Option<u32>, details: &[Event]) -> Result<()> {
         self.hears(at, track);
         self.blame.turns(&self.stacks, track, at.ns);
@@ -159,13 +191,24 @@ impl Sink for Hearing<'_> {
         if let Title::Span(name) = what {
             self.totals.begins(track, name);
             self.jobs.span_begins(track, name, depth + 1, at.ns);
+            self.stalls.begins(at, track, name, details);
+            self.stalls.sleeps(at, track, details);
         }
         self.turned(at.ns, track);
+        if let Some(calls) = &mut self.calls {
+            calls.works_for(track, self.jobs.of(track));
+            calls.begin(at, track, what, told, details)?;
+        }
         Ok(())
     }
 
-    fn end(&mut self, at: At, track: u32, _: Title, how: Ending, details: &[Event]) -> Result<()> {
+    fn end(&mut self, at: At, track: u32, what: Title, how: Ending, details: &[Event]) -> Result<()> {
         self.hears(at, track);
+        if let Some(calls) = &mut self.calls {
+            calls.works_for(track, self.jobs.of(track));
+            calls.end(at, track, what, how, details)?;
+        }
+        self.stalls.ends(track, at.ns);
         self.intervals.used(track, at.ring, at.ns, details);
         self.blame.turns(&self.stacks, track, at.ns);
         let Some((open, off)) = self.stacks.pop(at.ns, track) else { return Ok(()) };
@@ -174,8 +217,18 @@ impl Sink for Hearing<'_> {
                 let victim = self.stacks.span(track);
                 self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
                 self.holds.wait_ends(lock);
+                if how == Ending::Raised && at.ns == open.began {
+                    self.sleeps.refused(track, lock);
+                }
             }
             Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
+        }
+        if open.kind == SpanKind::Sleep {
+            let asked = self.stalls.slept(track, open.began, at.ns);
+            // Who sleeps while he holds a lock does something under it; who looks again lets it go before.
+            let job = if self.blame.holds(track) { NONE } else { self.jobs.of(track) };
+            let span = self.stacks.span(track);
+            self.sleeps.slept(job, track, span, (open.began, at.ns), asked);
         }
         self.jobs.ends(&mut self.links, track, self.stacks.depth(track), how, at.ns);
         self.turned(at.ns, track);
@@ -186,6 +239,10 @@ impl Sink for Hearing<'_> {
         self.hears(at, track);
         self.intervals.switched(at.ring);
         self.stacks.runs(at.ns, track, thread);
+        self.stalls.runs(thread, track);
+        if may_live(self.trace, track) {
+            self.jobs.runs(track, self.trace.tracks[track as usize].name, at.ns);
+        }
         self.turned(at.ns, track);
         self.turned(at.ns, thread);
         Ok(())
@@ -193,6 +250,7 @@ impl Sink for Hearing<'_> {
 
     fn stint_end(&mut self, at: At, thread: u32, track: u32) -> Result<()> {
         self.hears(at, thread);
+        self.hears(at, track);
         self.intervals.switched(at.ring);
         self.stacks.runs(at.ns, thread, track);
         self.turned(at.ns, track);
@@ -231,6 +289,10 @@ impl Sink for Hearing<'_> {
 
     fn queue(&mut self, at: At, track: u32, queue: u32, _: u32, got: bool) -> Result<()> {
         self.hears(at, track);
+        match got {
+            true => self.loans.got(queue, track, at.ns),
+            false => self.loans.put(queue, track, at.ns),
+        }
         if got {
             let link = self.links.got(queue, track, at.ns);
             // What a call takes from a queue is for the call, as a connection that somebody put back: no work to be done.
@@ -252,13 +314,19 @@ impl Sink for Hearing<'_> {
         self.hears(at, holder);
         self.blame.hold_begins(&self.stacks, lock, lane, holder, at.ns);
         self.holds.begins(lock, lane, holder, at.ns);
+        if let Some(calls) = &mut self.calls {
+            calls.hold_begin(at, lock, lane, holder)?;
+        }
         Ok(())
     }
 
-    fn hold_end(&mut self, at: At, lock: u32, lane: u32, holder: u32, _: Ending) -> Result<()> {
+    fn hold_end(&mut self, at: At, lock: u32, lane: u32, holder: u32, how: Ending) -> Result<()> {
         self.hears(at, holder);
         self.blame.hold_ends(&self.stacks, lock, lane, holder, at.ns);
         self.holds.ends(lock, lane, at.ns);
+        if let Some(calls) = &mut self.calls {
+            calls.hold_end(at, lock, lane, holder, how)?;
+        }
         Ok(())
     }
 

@@ -88,6 +88,8 @@ pub struct Jobs<'t> {
     /// By file, name and lane: the job and its track.
     marked: HashMap<(u32, u32, u32), (u32, u32)>,
     starts: [Option<u32>; 2],
+    /// Of each track: its life is a job already.
+    lived: Vec<bool>,
 }
 
 impl<'t> Jobs<'t> {
@@ -101,6 +103,7 @@ impl<'t> Jobs<'t> {
             numbers: HashMap::new(),
             marked: HashMap::new(),
             starts: STARTS.map(|name| trace.names.find(name)),
+            lived: vec![false; trace.tracks.len()],
         }
     }
 
@@ -141,6 +144,19 @@ impl<'t> Jobs<'t> {
             last: (0, track),
         });
         Some(self.all.len() as u32 - 1)
+    }
+
+    /// A coroutine or greenlet goes on; if it begins, its life may be a job.
+    pub fn runs(&mut self, track: u32, name: u32, ns: u64) {
+        if !self.choice.lives.get(name as usize).is_some_and(|&life| life)
+            || std::mem::replace(&mut self.lived[track as usize], true)
+        {
+            return;
+        }
+        if let Some(job) = self.begin(name, None, track, ns, How::Life) {
+            let own = Context { job, depth: 0, ends: Ends::Else, link: NONE, outer: false };
+            self.contexts[track as usize].push(own);
+        }
     }
 
     /// A span has begun; so many are open now.
@@ -284,7 +300,9 @@ impl<'t> Jobs<'t> {
     /// is left, unless they were asked for. Jobs are numbered anew, in links too.
     pub fn finish(mut self, links: &mut Links, last_ns: impl Fn(u32) -> u64) -> (Vec<Job>, u64) {
         for track in 0..self.contexts.len() as u32 {
-            self.leave(links, track, Ending::FileEnd, last_ns(track), |_| true);
+            // What began with the first step of a coroutine ends with its last.
+            let how = if self.lived[track as usize] { Ending::Returned } else { Ending::FileEnd };
+            self.leave(links, track, how, last_ns(track), |_| true);
         }
         let asked = self.choice.how == How::Pattern;
         let requests = self.all.iter().filter(|job| !job.serves);

@@ -5,8 +5,10 @@
 //! the span around the receipt ends.
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::intervals::Intervals;
 use super::links::{By, Link};
-use super::stacks::NONE;
+use super::stacks::{Kind, NONE};
+use crate::ctrace::format::lock;
 use crate::ctrace::reader::Trace;
 
 /// Of queues that belong together.
@@ -28,6 +30,10 @@ pub struct Pool {
     pub queued_ns: u64,
     /// Time in which items waited although workers were idle, counted for each such pair.
     pub wasted_ns: u64,
+    /// Of the time that items were served: what ran, as far as nothing else is on record.
+    pub running_ns: u64,
+    /// As above: what waited for the interpreter's lock.
+    pub gil_ns: u64,
     /// An item may be served by some of the workers only.
     pub fixed: bool,
     /// What its items waited for was a worker. Where queues are not on record that is so if workers were hardly ever idle
@@ -46,12 +52,13 @@ const MAIN: &str = "MainThread";
 type Key = (u32, (u32, u32, bool), String);
 
 /// All pools, and that of each link ([`NONE`] for none). `takers` are queues and who has waited at them: a worker that was
-/// idle all the time belongs to its pool. `alive` gives the first and the last event of a track.
+/// idle all the time belongs to its pool. What is got from queues that lend is no work. `alive` gives the first and the last
+/// event of a track.
 pub fn pools(
     trace: &Trace,
     links: &[Link],
     starts: &[Option<u32>],
-    takers: &HashSet<(u32, u32)>,
+    (takers, lends): (&HashSet<(u32, u32)>, &HashSet<u32>),
     alive: impl Fn(u32) -> (u64, u64),
 ) -> (Vec<Pool>, Vec<u32>) {
     let mut stems: HashMap<u32, String> = HashMap::new();
@@ -61,6 +68,7 @@ pub fn pools(
             continue;
         }
         let by = match link.by {
+            By::Queue(queue) if lends.contains(&queue) => continue,
             By::Queue(queue) => {
                 let lock = &trace.locks[queue as usize];
                 (lock.name, lock.site, true)
@@ -221,7 +229,38 @@ fn pool(
     };
     let tells = !getters.is_empty() || !each_its_own && wasted_ns <= queued_ns / FIXED_PART;
     let (items, queues) = (items.len() as u64, getters.len() as u64);
-    Pool { file, name, workers, items, queues, busy_ns, queued_ns, wasted_ns, fixed, tells }
+    let (running_ns, gil_ns) = (0, 0);
+    Pool {
+        file,
+        name,
+        workers,
+        items,
+        queues,
+        busy_ns,
+        queued_ns,
+        wasted_ns,
+        running_ns,
+        gil_ns,
+        fixed,
+        tells,
+    }
+}
+
+/// Adds what workers did while they served items.
+pub fn busy(trace: &Trace, pools: &mut [Pool], links: &[Link], pool_of: &[u32], intervals: &Intervals) {
+    for (link, &pool) in links.iter().zip(pool_of) {
+        let Some(pool) = pools.get_mut(pool as usize) else { continue };
+        for (interval, begin, end) in intervals.between(link.to, link.to_ns, link.until_ns.max(link.to_ns)) {
+            let of = match interval.state.kind() {
+                Kind::Span | Kind::Track => &mut pool.running_ns,
+                Kind::Wait if trace.locks[interval.state.id() as usize].kind == lock::INTERPRETER => {
+                    &mut pool.gil_ns
+                }
+                _ => continue,
+            };
+            *of = of.saturating_add(end - begin);
+        }
+    }
 }
 
 #[cfg(test)]

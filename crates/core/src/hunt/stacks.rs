@@ -19,7 +19,7 @@ pub enum Kind {
     Remote,
     /// Waiting for a lock, condition or queue, by its number.
     Wait,
-    /// In a span, while another runs on its thread.
+    /// In a span, while another runs on its thread; in none its id is 0.
     Off,
     /// In a span, ready to run and without a CPU.
     Cpu,
@@ -187,6 +187,9 @@ impl<'t> Stacks<'t> {
     pub fn told(&self, track: u32) -> Option<u32> {
         let on = &self.tracks[track as usize];
         let open = on.open.last()?;
+        if open.kind.is_system_call() && on.waits().is_some() {
+            return on.open[on.open.len() - 2].told;
+        }
         match open.kind.is_system_call() && on.remote.is_empty() {
             true => span(&on.open[..on.open.len() - 1]),
             false => open.told,
@@ -197,9 +200,16 @@ impl<'t> Stacks<'t> {
     /// answer; and so does who reads from a socket inside any call that leaves the process.
     pub fn state(&self, track: u32) -> State {
         let on = &self.tracks[track as usize];
-        let Some(open) = on.open.last() else { return State::NOTHING };
+        let Some(open) = on.open.last() else {
+            return if on.off_since.is_some() { State::new(Kind::Off, 0) } else { State::NOTHING };
+        };
         let call = on.remote.last().filter(|call| call.1);
-        match (open.what, call) {
+        // Who waits for a lock by a system call, as for one in another process, waits for the lock.
+        let what = match on.waits().filter(|_| open.kind.is_system_call()) {
+            Some(lock) => Title::Wait(lock),
+            None => open.what,
+        };
+        match (what, call) {
             (Title::Wait(lock), call) => match call {
                 Some(&(name, _)) if !self.trace.locks[lock as usize].is_held() => {
                     State::new(Kind::Remote, name)
@@ -207,6 +217,7 @@ impl<'t> Stacks<'t> {
                 _ => State::new(Kind::Wait, lock),
             },
             (Title::Span(name), _) if open.kind == SpanKind::Remote => State::new(Kind::Remote, name),
+            // Who waits for a lock by a system call, as for one in another process, waits for the lock.
             (Title::Span(name), _) if open.kind.is_system_call() => match (on.remote.last(), open.kind) {
                 (Some(&(call, _)), _) => State::new(Kind::Remote, call),
                 (None, SpanKind::Sleep) => State::new(Kind::Sleep, name),
@@ -220,6 +231,14 @@ impl<'t> Stacks<'t> {
 }
 
 impl OnTrack {
+    /// The lock that is waited for around what is open.
+    fn waits(&self) -> Option<u32> {
+        match self.open[..self.open.len().saturating_sub(1)].last()?.what {
+            Title::Wait(lock) => Some(lock),
+            Title::Span(_) => None,
+        }
+    }
+
     /// How long it has not run while it was open.
     fn off(&self, ns: u64) -> u64 {
         self.off_ns.saturating_add(self.off_since.map_or(0, |since| ns.saturating_sub(since)))

@@ -94,9 +94,27 @@ impl<'a> Places<'a> {
 }
 
 /// Columns of texts, in whatever table.
-const TEXTS: [&str; 14] = [
-    "name", "process", "track", "how", "ended", "kind", "site", "victim", "doing", "culprit", "part",
-    "resource", "policy", "through",
+const TEXTS: [&str; 20] = [
+    "name",
+    "process",
+    "track",
+    "how",
+    "ended",
+    "kind",
+    "site",
+    "victim",
+    "doing",
+    "culprit",
+    "part",
+    "resource",
+    "policy",
+    "through",
+    "loop",
+    "function",
+    "seen_at",
+    "span",
+    "refused",
+    "waits_for",
 ];
 
 /// The kind of a lock in words, as in the reference of the format.
@@ -160,6 +178,9 @@ pub fn tables(trace: &Trace, found: &Found<'_>) -> Vec<Table> {
         blame,
         spans(&names, found),
         pools(&names, found),
+        stalls(&names, found),
+        loans(&names, found),
+        polls(&names, found),
     ]
 }
 
@@ -314,6 +335,8 @@ fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
         "busy_ns",
         "queued_ns",
         "wasted_ns",
+        "running_ns",
+        "gil_ns",
         "policy",
     ];
     let rows = (0..).zip(&found.pools).map(|(at, of)| {
@@ -329,8 +352,76 @@ fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
             Cell::N(of.busy_ns),
             Cell::N(of.queued_ns),
             Cell::N(of.wasted_ns),
+            Cell::N(of.running_ns),
+            Cell::N(of.gil_ns),
             Cell::T(if of.fixed { "fixed" } else { "shared" }),
         ]
     });
     table("pools", columns, rows)
+}
+
+fn stalls(names: &Names<'_>, found: &Found<'_>) -> Table {
+    let columns = [
+        "loop",
+        "name",
+        "function",
+        "seen_at",
+        "site",
+        "span",
+        "waits_for",
+        "times",
+        "ns",
+        "max_ns",
+        "jobs_ns",
+    ];
+    let rows = found.stood.iter().map(|(culprit, of)| {
+        let text = |name| Cell::T(names.text(name));
+        [
+            text(culprit.names.0),
+            text(culprit.names.1),
+            text(culprit.seen.0),
+            text(culprit.seen.1),
+            text(culprit.site),
+            text(culprit.span),
+            text(culprit.lock),
+            Cell::N(of.times),
+            Cell::N(of.ns),
+            Cell::N(of.max_ns),
+            Cell::N(of.jobs_ns),
+        ]
+    });
+    table("stalls", columns, rows)
+}
+
+fn loans(names: &Names<'_>, found: &Found<'_>) -> Table {
+    let rows = found.lent.iter().flat_map(|(&queue, of)| {
+        let lock = &names.0.locks[queue as usize];
+        of.spans.iter().map(move |(&span, &ns)| {
+            [
+                Cell::N(queue.into()),
+                Cell::T(names.text(lock.name)),
+                Cell::T(names.text(lock.site)),
+                Cell::N(of.loans),
+                Cell::N(of.most),
+                Cell::T(names.text(span)),
+                Cell::N(ns),
+            ]
+        })
+    });
+    table("loans", ["queue", "name", "site", "loans", "most", "part", "ns"], rows)
+}
+
+fn polls(names: &Names<'_>, found: &Found<'_>) -> Table {
+    let rows = found.polled.iter().map(|(&span, of)| {
+        let lock = of.lock.map_or("", |lock| names.text(names.0.locks[lock as usize].name));
+        [
+            Cell::T(names.text(span)),
+            Cell::T(lock),
+            Cell::N(of.rows),
+            Cell::N(of.sleeps),
+            Cell::N(of.most),
+            Cell::N(of.ns),
+        ]
+    });
+    table("polls", ["part", "refused", "rows", "sleeps", "most", "ns"], rows)
 }

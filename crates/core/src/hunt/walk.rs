@@ -1,5 +1,7 @@
 //! What a track did in a period, cut into pieces that add up to it exactly: as it was, or with each wait replaced by what
 //! was waited for, which may be on other tracks and in other processes.
+use std::collections::HashSet;
+
 use super::intervals::{Holds, Interval, Intervals};
 use super::jobs::STARTS;
 use super::links::{By, Link};
@@ -30,6 +32,8 @@ pub struct Ground<'a> {
     pub pool_of: &'a [u32],
     /// All.
     pub pools: &'a [Pool],
+    /// Queues that lend.
+    pub lends: &'a HashSet<u32>,
     sent: Vec<Vec<u32>>,
     came: Vec<Vec<u32>>,
     starts: [Option<u32>; 2],
@@ -43,6 +47,7 @@ impl<'a> Ground<'a> {
         holds: &'a Holds,
         links: &'a [Link],
         (pools, pool_of): (&'a [Pool], &'a [u32]),
+        lends: &'a HashSet<u32>,
     ) -> Self {
         let mut sent = vec![Vec::new(); trace.tracks.len()];
         let mut came = vec![Vec::new(); trace.tracks.len()];
@@ -56,7 +61,7 @@ impl<'a> Ground<'a> {
             of.sort_by_key(|&at| links[at as usize].from_ns);
         }
         let starts = STARTS.map(|name| trace.names.find(name));
-        Self { trace, intervals, holds, links, pool_of, pools, sent, came, starts }
+        Self { trace, intervals, holds, links, pool_of, pools, lends, sent, came, starts }
     }
 
     /// Links that arrived on the track up to then, the latest last.
@@ -234,7 +239,11 @@ impl<'a, 'g> Walk<'a, 'g> {
     fn suspended(&mut self, track: u32, interval: &Interval, (from, to): (u64, u64), way: Way) {
         let ground = self.ground;
         let slack = SOON_NS + (to - from) / 8;
-        let part = interval.state.id();
+        let part = match interval.state.id() {
+            // Elsewhere than where the walk began the track's name says more than nothing.
+            0 if way.depth > 0 => ground.trace.tracks[track as usize].name,
+            part => part,
+        };
         let asked = ground.asked(track, from, to, None).map(|at| (at, &ground.links[at as usize]));
         let awaited = asked.filter(|(_, link)| link.until_ns <= to && to - link.until_ns <= slack);
         let (mut begun, mut done) = (to, to);
@@ -316,6 +325,10 @@ impl<'a, 'g> Walk<'a, 'g> {
             false => interval.state.id(),
         };
         let queue = (is_wait && why == Why::Queue).then(|| interval.state.id());
+        if self.follow != Follow::Everything && queue.is_some_and(|queue| ground.lends.contains(&queue)) {
+            // Who has what is waited for does nothing for who waits, as who holds a lock.
+            return self.own(track, why, part, resource, way, (from, to));
+        }
         let answer = queue.and_then(|queue| ground.answered(track, queue, from, to));
         let inside = way.through(resource, (track, why, part));
         let follows = self.follows(way);

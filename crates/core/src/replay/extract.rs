@@ -167,7 +167,7 @@ fn outermost(trace: &Trace, record: &Record<'_>) -> Choice {
     }
     let most = (0..total.len()).max_by_key(|&name| (total[name], std::cmp::Reverse(name)));
     let spans = (0..total.len()).map(|name| Some(name) == most && total[name] > 0).collect();
-    Choice { spans, marks: vec![false; total.len()], how: How::Outermost }
+    Choice { spans, marks: vec![false; total.len()], lives: Vec::new(), how: How::Outermost }
 }
 
 /// Where requests are answered before they are done these are the jobs, as in a hunt.
@@ -189,7 +189,7 @@ fn named(trace: &Trace, patterns: &[String]) -> Choice {
     let names = 0..trace.names.len() as u32;
     let wanted: Vec<bool> =
         names.map(|name| patterns.iter().any(|pattern| matches(pattern, trace.names.text(name)))).collect();
-    Choice { spans: wanted.clone(), marks: wanted, how: How::Pattern }
+    Choice { spans: wanted.clone(), marks: wanted, lives: Vec::new(), how: How::Pattern }
 }
 
 fn no_jobs(trace: &Trace, record: &Record<'_>, patterns: &[String], unfinished: u32) -> Error {

@@ -10,6 +10,7 @@ use contend_core::hunt::tables::{Column, Table, tables};
 use crate::support::{Made, Place, Random, Told};
 
 mod jobs;
+mod lives;
 mod paths;
 mod times;
 

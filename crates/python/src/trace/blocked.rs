@@ -15,6 +15,8 @@ use contend_core::ctrace::session;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 
+use super::watch;
+
 /// In ticks; 0 records none.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 static DESCRIBE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
@@ -32,7 +34,9 @@ pub fn begins() -> u64 {
     if LIMIT.load(Ordering::Relaxed) == 0 || current() == 0 {
         0
     } else {
-        ticks()
+        let now = ticks();
+        watch::begins(now);
+        now
     }
 }
 
@@ -50,6 +54,8 @@ pub fn overdue(began: u64) -> bool {
 #[inline(always)]
 pub unsafe fn ended(began: u64, subject: *mut PyObject) {
     let now = ticks();
+    // Before anything else is done: what is seen from now on is not it.
+    watch::ends();
     let limit = LIMIT.load(Ordering::Relaxed);
     if now.saturating_sub(began) > limit && limit != 0 {
         unsafe { tell(began, now, subject) };
@@ -73,7 +79,10 @@ unsafe fn tell(began: u64, now: u64, subject: *mut PyObject) {
             .and_then(|told| told.extract())
     };
     match told {
-        Ok(Some((of, name, site, ready))) => record(began, now, &of, &name, &site, ready),
+        Ok(Some((of, name, site, ready))) => {
+            let seen = watch::seen(began, now);
+            record((began, now), &of, &name, &site, ready, seen);
+        }
         Ok(None) => {}
         Err(error) => error.write_unraisable(py, None),
     }
@@ -82,7 +91,14 @@ unsafe fn tell(began: u64, now: u64, subject: *mut PyObject) {
     }
 }
 
-fn record(began: u64, now: u64, of: &str, name: &str, site: &str, ready: Option<u64>) {
+fn record(
+    (began, now): (u64, u64),
+    of: &str,
+    name: &str,
+    site: &str,
+    ready: Option<u64>,
+    seen: Option<(String, String)>,
+) {
     let session = current();
     // Not while the thread ends: then there is no lane any more.
     let _ending = LANE.try_with(|lane| {
@@ -102,12 +118,21 @@ fn record(began: u64, now: u64, of: &str, name: &str, site: &str, ready: Option<
         let [name, kind, blocked, site_key, ready_key] =
             [name, "kind", "blocked", "site", "ready"].map(session::name);
         let site = session::name(site);
+        let seen = seen.map(|(function, at)| {
+            let keys = ["function", "at"].map(session::name);
+            [
+                (keys[0], session::name(&function)),
+                (keys[1], session::name(&at)),
+            ]
+        });
         lane.tell(began, now, |began| {
             let mut events = vec![
                 Event::new(began, event::BEGIN, name, 0),
                 Event::new(began, event::ARG, kind, blocked),
                 Event::new(began, event::ARG, site_key, site),
             ];
+            let places = seen.iter().flatten();
+            events.extend(places.map(|&(key, value)| Event::new(began, event::ARG, key, value)));
             events.extend(ready.map(|ready| Event::new(ready, event::INT, ready_key, 0)));
             events.extend([
                 Event::new(began, event::LOCK_ACQUIRED, *id, 0),
@@ -133,7 +158,12 @@ fn define(of: &str) -> u32 {
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn trace_blocked(limit_ns: u64, describe: Bound<'_, PyAny>) {
+pub fn trace_blocked(
+    py: Python<'_>,
+    limit_ns: u64,
+    describe: Bound<'_, PyAny>,
+    look: Bound<'_, PyAny>,
+) {
     let before = DESCRIBE.swap(describe.into_ptr(), Ordering::AcqRel);
     // Kept for good where it was another: a thread may be about to call it. It is one function, set once.
     let _kept = before;
@@ -143,4 +173,5 @@ pub fn trace_blocked(limit_ns: u64, describe: Bound<'_, PyAny>) {
         clock::ticks_in(limit_ns).max(1)
     };
     LIMIT.store(limit, Ordering::Relaxed);
+    watch::set(py, limit, look.into_ptr());
 }

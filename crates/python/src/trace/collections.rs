@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::locks::none;
+use super::watch;
 
 static CALLBACK: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 /// The session of the BEGIN on record, 0 none. Of one interpreter, which collects once at a time.
@@ -33,7 +34,7 @@ unsafe extern "C-unwind" fn collected(
     // SAFETY: gc calls with a str and a dict; anything else is left alone.
     unsafe {
         let session = current();
-        if session != 0 && count == 2 {
+        if session != 0 && count == 2 && !watch::is_watcher() {
             let (phase, info) = (*args, *args.add(1));
             let begins = ffi::PyUnicode_Check(phase) != 0
                 && ffi::PyUnicode_CompareWithASCIIString(phase, c"start".as_ptr()) == 0;

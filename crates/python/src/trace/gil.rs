@@ -27,6 +27,7 @@ use super::gil_state::{
 use super::got::{self, Slot};
 use super::holders::{MOST_HOLDERS, Wait};
 use super::thread_names::name;
+use super::watch;
 
 const WAIT: &CStr = c"pthread_cond_timedwait";
 const SIGNAL: &CStr = c"pthread_cond_signal";
@@ -104,7 +105,7 @@ fn myself() -> usize {
 
 fn wait_begins(mutex: usize) {
     let epoch = ASKED.epoch.load(Ordering::Relaxed);
-    if waiting().epoch == epoch || current() == 0 {
+    if waiting().epoch == epoch || current() == 0 || watch::is_watcher() {
         return; // the next switch interval of the same wait
     }
     let logged = BUSY.holders.logged();
@@ -140,7 +141,7 @@ fn signalled(cond: usize) {
 fn dropped() {
     release();
     let session = current();
-    if session == 0 || BUSY.waiting.load(Ordering::Relaxed) == 0 {
+    if watch::is_watcher() || session == 0 || BUSY.waiting.load(Ordering::Relaxed) == 0 {
         return;
     }
     let holder = local().track_quietly(session, name);

@@ -178,14 +178,27 @@ unsafe fn define(greenlet: *mut PyObject, known: u32) -> u32 {
         if first {
             return 0;
         }
-        // The function that it runs is gone from it by now; its class tells eventlet's, gevent's and plain ones apart.
         let py = Python::assume_attached();
-        let name = Bound::from_borrowed_ptr(py, greenlet)
-            .get_type()
-            .fully_qualified_name();
-        let name = name.map_or_else(|_| "greenlet".to_owned(), |name| name.to_string());
+        let greenlet = Bound::from_borrowed_ptr(py, greenlet);
+        let name = function_of(&greenlet).unwrap_or_else(|| {
+            // A plain one has forgotten what it runs.
+            let name = greenlet.get_type().fully_qualified_name();
+            name.map_or_else(|_| "greenlet".to_owned(), |name| name.to_string())
+        });
         session::define_track(known, track::GREENLET, local().thread(), &name, 0)
     }
+}
+
+/// What a greenlet of eventlet runs, which we have noted at its begin, or of gevent.
+fn function_of(greenlet: &Bound<'_, PyAny>) -> Option<String> {
+    let known = |key: &str| {
+        greenlet
+            .getattr(key)
+            .ok()
+            .filter(|function| !function.is_none())
+    };
+    let function = known("_contend_function").or_else(|| known("_run"))?;
+    function.getattr("__qualname__").ok()?.extract().ok()
 }
 
 /// In the calling thread, where greenlet is in use.

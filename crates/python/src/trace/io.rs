@@ -46,23 +46,47 @@ fn begins() -> Began {
 }
 
 #[inline]
-fn ended(began: Began, which: usize) {
+fn ended(began: Began, which: usize, file: c_int) {
     if let Some((session, group, len)) = began {
         let now = ticks_after();
         if now.saturating_sub(group[0].ticks) >= LEAST.load(Ordering::Relaxed) {
-            tell(session, &group[..len], now, which);
+            tell(session, &group[..len], now, which, file);
         }
     }
 }
 
+/// No file that a name depends on.
+const NO_FILE: c_int = -1;
+
+/// Which of [`OF_FILES`] a file is of, for what reads and writes any.
+fn kind_of(file: c_int) -> usize {
+    // SAFETY: zeros are a valid struct for fstat to fill, which lives over the call.
+    let (failed, kind) = unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        (
+            libc::fstat(file, &raw mut found),
+            found.st_mode & libc::S_IFMT,
+        )
+    };
+    match kind {
+        libc::S_IFIFO if failed == 0 => 1,
+        libc::S_IFSOCK if failed == 0 => 2,
+        _ => 0,
+    }
+}
+
+/// What a name ends with: of a file on a disk and whatever else, of a pipe, of a socket.
+const OF_FILES: [&str; 3] = ["", " pipe", " socket"];
+
 #[cold]
 #[inline(never)]
-fn tell(session: u32, began: &[Event], now: u64, which: usize) {
+fn tell(session: u32, began: &[Event], now: u64, which: usize, file: c_int) {
     // What the caller looks at when it is back.
     // SAFETY: errno is the thread's own.
     let errno = unsafe { *libc::__errno_location() };
     let [kind, io, sleep, named @ ..] = names();
-    let name = named[which];
+    let of = if file == NO_FILE { 0 } else { kind_of(file) };
+    let name = named[which + of * CALLS.len()];
     let of = if CALLS[which].1 == SLEEP { sleep } else { io };
     let ended = Event::new(now, event::END, name, 0);
     let (after, count) = if times::asked() {
@@ -90,7 +114,7 @@ fn in_handler(file: c_int, bytes: size_t) -> bool {
 const SLEEP: &str = "sleep";
 
 macro_rules! calls {
-    ($($number:literal $name:ident($($arg:ident: $type:ty),*) -> $ret:ty, $shown:literal $(, unless $unless:expr)?;)*) => {
+    ($($number:literal $name:ident($($arg:ident: $type:ty),*) -> $ret:ty, $shown:literal $(, of $file:ident)? $(, unless $unless:expr)?;)*) => {
         /// As the linker knows them, and as they are shown.
         const CALLS: &[(&CStr, &str)] = &[$((
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -115,7 +139,7 @@ macro_rules! calls {
                         let real: unsafe extern "C-unwind" fn($($type),*) -> $ret = std::mem::transmute(real);
                         real($($arg),*)
                     };
-                    ended(began, $number);
+                    ended(began, $number, NO_FILE $(.max($file))?);
                     result
                 }
 
@@ -130,12 +154,12 @@ macro_rules! calls {
 // preadv and the like have no slots of their own here: who uses them has long files to read, which are found in the
 // thread's CPU time.
 calls! {
-    0 read(file: c_int, to: *mut c_void, bytes: size_t) -> ssize_t, "read";
-    1 write(file: c_int, from: *const c_void, bytes: size_t) -> ssize_t, "write", unless in_handler(file, bytes);
+    0 read(file: c_int, to: *mut c_void, bytes: size_t) -> ssize_t, "read", of file;
+    1 write(file: c_int, from: *const c_void, bytes: size_t) -> ssize_t, "write", of file, unless in_handler(file, bytes);
     2 pread64(file: c_int, to: *mut c_void, bytes: size_t, at: off_t) -> ssize_t, "read";
     3 pwrite64(file: c_int, from: *const c_void, bytes: size_t, at: off_t) -> ssize_t, "write";
-    4 readv(file: c_int, to: *const c_void, count: c_int) -> ssize_t, "read";
-    5 writev(file: c_int, from: *const c_void, count: c_int) -> ssize_t, "write";
+    4 readv(file: c_int, to: *const c_void, count: c_int) -> ssize_t, "read", of file;
+    5 writev(file: c_int, from: *const c_void, count: c_int) -> ssize_t, "write", of file;
     6 sendfile64(to: c_int, from: c_int, at: *mut c_void, bytes: size_t) -> ssize_t, "sendfile";
     7 fsync(file: c_int) -> c_int, "fsync";
     8 fdatasync(file: c_int) -> c_int, "fdatasync";
@@ -166,13 +190,19 @@ calls! {
     25 clock_nanosleep(clock: c_int, flags: c_int, until: *const c_void, left: *mut c_void) -> c_int, "sleep";
 }
 
-/// Of "kind", "io" and "sleep", then of each call: a name keeps its id.
-fn names() -> &'static [u32; CALLS.len() + 3] {
-    static NAMES: OnceLock<[u32; CALLS.len() + 3]> = OnceLock::new();
+/// Of "kind", "io" and "sleep", then of each call, for each of [`OF_FILES`]: a name keeps its id.
+fn names() -> &'static [u32; OF_FILES.len() * CALLS.len() + 3] {
+    static NAMES: OnceLock<[u32; OF_FILES.len() * CALLS.len() + 3]> = OnceLock::new();
     NAMES.get_or_init(|| {
         let texts = ["kind", "io", SLEEP];
-        std::array::from_fn(|at| {
-            session::name(texts.get(at).copied().unwrap_or_else(|| CALLS[at - 3].1))
+        std::array::from_fn(|at| match texts.get(at) {
+            Some(text) => session::name(text),
+            None => {
+                let (of, call) = ((at - 3) / CALLS.len(), (at - 3) % CALLS.len());
+                let depends = of == 0 || matches!(CALLS[call].1, "read" | "write");
+                let ends = if depends { OF_FILES[of] } else { "" };
+                session::name(&format!("{}{ends}", CALLS[call].1))
+            }
         })
     })
 }

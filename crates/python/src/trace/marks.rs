@@ -20,6 +20,8 @@ const MOST_TEXT_BYTES: usize = 1024;
 static NAMES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
 /// Id of a name; remembered by Python's own hash of the text.
+/// To be asked for before the time of an event is read: where it is not known yet, others may have the interpreter's lock
+/// meanwhile.
 pub fn id(name: &Bound<'_, PyString>) -> PyResult<u32> {
     let py = name.py();
     let known = NAMES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
@@ -176,9 +178,10 @@ impl TraceSpan {
 pub fn trace_instant(name: &Bound<'_, PyString>, args: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     let session = current();
     if session != 0 {
+        let name = id(name)?;
         emit(
             session,
-            &[Event::new(ticks(), event::INSTANT, id(name)?, 0)],
+            &[Event::new(ticks(), event::INSTANT, name, 0)],
             args,
         )?;
     }
@@ -199,9 +202,10 @@ pub fn trace_counter(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> Py
         }
         _ => Event::new(value.extract::<f64>()?.to_bits(), event::FLOAT, 0, 0),
     };
+    let name = id(name)?;
     emit(
         session,
-        &[Event::new(ticks(), event::COUNTER, id(name)?, 0), number],
+        &[Event::new(ticks(), event::COUNTER, name, 0), number],
         None,
     )?;
     Ok(())
@@ -246,9 +250,10 @@ pub fn trace_flow(
             event::FLOW_OUT
         };
         let whole = Event::new(number, event::INT, 0, 0);
+        let name = id(name)?;
         emit(
             session,
-            &[Event::new(ticks(), kind, id(name)?, number as u32), whole],
+            &[Event::new(ticks(), kind, name, number as u32), whole],
             None,
         )?;
     }

@@ -38,6 +38,7 @@ mod submitted;
 mod switches;
 mod thread_names;
 mod waits;
+mod watch;
 
 /// A method by its plain function, whose shape `how` tells.
 fn method(name: &'static CStr, function: *const c_void, how: c_int) -> ffi::PyMethodDef {

@@ -32,16 +32,18 @@ pub struct Origin {
 }
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 24] = [
+const THROUGH: [&str; 26] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
+    "/contend/trace/blocked.py",
     "/contend/trace/queues.py",
     "/multiprocessing/synchronize.py",
     "/concurrent/futures/_base.py",
     "/concurrent/futures/thread.py",
     "/concurrent/futures/process.py",
     "/multiprocessing/context.py",
+    "/multiprocessing/managers.py",
     "/multiprocessing/queues.py",
     "/asyncio/locks.py",
     "/asyncio/queues.py",

@@ -18,6 +18,7 @@ use pyo3::types::{PyDict, PyList};
 use super::api::PyObject_Vectorcall;
 use super::blocked;
 use super::greenlets::track_of;
+use super::watch;
 
 /// What stood there before, by the order of [`NAMES`]; kept for good.
 static ORIGINALS: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
@@ -157,6 +158,7 @@ unsafe fn original<const WHICH: usize>(
 #[cold]
 #[inline(never)]
 unsafe fn took_long(since: u64, left: *mut PyObject) {
+    watch::ends();
     unsafe {
         let runs = ffi::PyObject_CallNoArgs(GETCURRENT.load(Ordering::Acquire));
         if runs.is_null() {

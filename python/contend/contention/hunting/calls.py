@@ -109,6 +109,7 @@ def _again(charges: Charges, name: str, rows: list[Call], cost: float) -> Candid
         ),
         advice=advice,
         edits=f"--remove {shlex.quote(name)}" if says_nothing_new(rows) else "",
+        unsure=not (repeated or unchanged),
     )
 
 

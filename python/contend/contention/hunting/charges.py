@@ -20,6 +20,11 @@ Resource = tuple[str, str]
 
 RUNS = ("running", "suspended", "cpu", "blocked", "sleep")
 NOT_HELD = ("condition", "queue", "interpreter")
+GIL = "GIL"
+COMPUTES = 0.5
+"""Of the time in which items are served: a pool whose workers run so much of it is no larger with more of them."""
+GIL_PART = 0.1
+"""Of the time that workers compute or wait for the interpreter's lock: that they wait so much says whose time it is."""
 _DEEPEST = 8  # locks whose holders wait for locks
 _CALL, _SERVE = "rpc call ", "rpc serve "
 
@@ -51,6 +56,8 @@ class Charges:
         if not waits:  # no jobs are on record: what anybody waited for
             waits |= {("lock", lock.name): lock.wait_ns for lock in self.locks.values()}
             waits |= {("pool", pool.name): pool.queued_ns for pool in self.pools.values()}
+            gil_ns = sum(lock.wait_ns for lock in self.tables.locks if _is_gil(lock))
+            waits |= {("gil", GIL): gil_ns} if gil_ns else {}
         return waits
 
     @cached_property
@@ -114,7 +121,24 @@ class Charges:
                 charges[kind, name] = charges.get((kind, name), 0) + ns
         for name, ns in self.reached.items():
             self._to_pool(name, ns, charges)
+        for name in self.pools:
+            if self._is_gil_bound(name) and ("pool", name) in charges:
+                charges["gil", GIL] = charges.get(("gil", GIL), 0) + charges.pop(("pool", name))
         return {key: round(ns) for key, ns in charges.items()}
+
+    @cached_property
+    def gil_bound(self) -> Mapping[str, int]:
+        """Waiting time for a worker of each pool whose workers have one interpreter's lock between them: what was waited
+        for is the lock."""
+        waits = {
+            name: max(self.waited.get(("pool", name), 0), self.reached.get(name, 0)) for name in self.pools
+        }
+        return {name: ns for name, ns in waits.items() if ns and self._is_gil_bound(name)}
+
+    def _is_gil_bound(self, name: str) -> bool:
+        pool = self.pools[name]
+        waits = pool.gil_ns >= GIL_PART * (pool.running_ns + pool.gil_ns) > 0
+        return pool.computing >= COMPUTES and waits
 
     def _to_locks(self, name: str, ns: float, charges: dict[Resource, float], depth: int) -> None:
         """Waits for a lock whose holders wait for another lock are that one's."""
@@ -147,3 +171,7 @@ class Charges:
 
     def _is_behind(self, pool: str, call: str) -> bool:
         return any(other.name == pool for other in self.behind(call))
+
+
+def _is_gil(lock: Lock) -> bool:
+    return (lock.name, lock.kind) == (GIL, "interpreter")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import Interpreter
-from contend.contention.hunting.rules import Candidate, listed, seconds, sql
+from contend.contention.hunting.charges import GIL, Charges
+from contend.contention.hunting.rows import HUB, Interpreter, Stall
+from contend.contention.hunting.rules import Candidate, count, listed, seconds, sql, text, times
 from contend.platforms.quota_log import FILE
 from contend.units import format_duration, of_time
 
@@ -15,14 +15,15 @@ def interpreter(charges: Charges) -> list[Candidate]:
     gil, cpu = (sum(ns for (of, _), ns in charges.charged.items() if of == kind) for kind in ("gil", "cpu"))
     # The kernel counts a throttled thread as waiting for a CPU.
     held = min(cpu, charges.tables.throttled.ns or 0)
+    # A loop whose thread waited for that lock was kept from jobs by who had it.
+    gil += sum(row.jobs_ns for row in charges.tables.stalls if row.waits_for == GIL)
     for ns, make in ((gil, _gil), (held, _held), (cpu - held, _cpu)):
         if ns > 0:
             candidates.append(make(charges, ns))
-    for kind, tell in (("gc", _gc), ("blocked", _blocked)):
-        rows = [row for row in charges.tables.interpreter if row.kind == kind]
-        if rows:
-            candidates.append(tell(charges, rows))
-    return candidates
+    rows = [row for row in charges.tables.interpreter if row.kind == "gc"]
+    if rows:
+        candidates.append(_gc(charges, rows))
+    return candidates + _stalls(charges)
 
 
 def _where(charges: Charges, kind: str) -> str:
@@ -33,15 +34,34 @@ def _gil(charges: Charges, ns: int) -> Candidate:
     tables = charges.tables
     did = [f"{d.culprit} {of_time(d.share)}" for d in charges.meanwhile.get("GIL", ())[:3] if d.culprit]
     held = f", held meanwhile by {listed(did)}" if did else ""
+    own = sum(waited for (kind, _), waited in charges.waited.items() if kind == "gil")
+    clauses = [
+        f"waited {format_duration(own)} for the interpreter's lock ({tables.part(own)}){held}"
+    ] if own else []  # fmt: skip
+    evidence = [seconds(f"waited by {tables.who.lower()}", own, _where(charges, "gil"))]
+    for name, queued in charges.gil_bound.items():
+        pool = charges.pools[name]
+        rows = sql(tables.source, f"select * from pools where name = {text(name)}")
+        clauses.append(
+            f"waited {format_duration(queued)} ({tables.part(queued)}) for a worker of {name} ({pool.workers} in"
+            f" {pool.process}), which computed or waited for that lock for {of_time(pool.computing)} of their work"
+        )
+        evidence.append(seconds(f"waited for a worker of {name}", queued, rows))
+        evidence.append(seconds(f"workers of {name} waited for the lock", pool.gil_ns, rows))
+        evidence.append(seconds(f"workers of {name} ran", pool.running_ns, rows))
+    still_ns = sum(row.jobs_ns for row in tables.stalls if row.waits_for == GIL)
+    if still_ns:
+        clauses.append(
+            f"stood still for {format_duration(still_ns)} ({tables.part(still_ns)}) while their loop waited for it"
+        )
+    more = " More threads only wait longer for it." if charges.gil_bound else ""
     return Candidate(
         kind="gil",
         resource="GIL",
         ns=ns,
-        sentence=(
-            f"{tables.who} waited {format_duration(ns)} for the interpreter's lock ({tables.part(ns)}){held}."
-        ),
-        evidence=(seconds("waited by jobs", ns, _where(charges, "gil")),),
-        advice="Compute in other processes, or in native code that lets the lock go.",
+        sentence=f"{tables.who} {', and '.join(clauses)}.",
+        evidence=tuple(evidence),
+        advice=f"Compute in other processes, or in native code that lets the lock go.{more}",
         edits="",
     )
 
@@ -109,32 +129,57 @@ def _gc(charges: Charges, rows: list[Interpreter]) -> Candidate:
     )
 
 
-def _blocked(charges: Charges, rows: list[Interpreter]) -> Candidate:
-    worst = max(rows, key=lambda row: row.ns)
-    ns = sum(row.ns for row in rows)
-    where = f"contend report {charges.tables.source}"
-    site = f" ({worst.site})" if worst.site else ""
+def _stalls(charges: Charges) -> list[Candidate]:
+    """A candidate for each span or function that kept a loop or hub from jobs of its thread."""
+    # A span that is the job says nothing of what it was at.
+    tables = charges.tables
+    jobs = {job.name for job in tables.jobs}
+    # What was not seen is what was seen in the same callback, from the same place on and in the same span, if that is one.
+    seen: dict[tuple[str, str, str, str], dict[str, Stall]] = {}
+    rows = [row for row in tables.stalls if row.waits_for != GIL]
+    for row in rows:
+        if row.function:
+            seen.setdefault((row.loop, row.name, row.site, row.span), {})[row.function] = row
+    by_culprit: dict[str, list[Stall]] = {}
+    for row in rows:
+        alike = seen.get((row.loop, row.name, row.site, row.span), {})
+        function = row.function or (next(iter(alike)) if len(alike) == 1 else "")
+        span = "" if row.span in jobs else row.span
+        by_culprit.setdefault(span or function or row.name, []).append(row)
+    return [_stall(charges, culprit, rows) for culprit, rows in by_culprit.items()]
+
+
+def _stall(charges: Charges, culprit: str, rows: list[Stall]) -> Candidate:
+    tables = charges.tables
+    worst = max(rows, key=lambda row: (bool(row.function), row.jobs_ns))
+    ns, jobs_ns = sum(row.ns for row in rows), sum(row.jobs_ns for row in rows)
+    hub = worst.loop == HUB
+    site = worst.seen_at if worst.function else worst.site
+    function = worst.function if worst.function != culprit else ""
+    location = ", ".join(filter(None, (function, site)))
+    inside = [f"run by {worst.name}"] if worst.name not in (culprit, function) else []
+    inside += [f"waiting there for lock {worst.waits_for}"] if worst.waits_for else []
+    where = sql(tables.source, "select * from stalls order by jobs_ns desc")
     return Candidate(
         kind="blocked-loop",
-        resource=worst.name,
-        ns=_at_most(charges, ns),
+        resource=culprit,
+        ns=jobs_ns,
         sentence=(
-            f"An event loop or hub was kept from all others for {format_duration(ns)}, longest"
-            f" {format_duration(worst.max_ns)} at a time; most by {worst.name}{site}."
+            f"{tables.who} stood still for {format_duration(jobs_ns)} ({tables.part(jobs_ns)}) while {culprit}"
+            f"{f' ({location})' if location else ''}{''.join(f', {words}' for words in inside)}{',' if inside else ''}"
+            f" kept {'a hub' if hub else 'an event loop'} from all others: {times(sum(r.times for r in rows))} times,"
+            f" {format_duration(ns)} in all, {format_duration(max(row.max_ns for row in rows))} at most."
         ),
         evidence=(
-            seconds("blocked", ns, where),
-            seconds(f"by {worst.name}", worst.ns, where),
-            seconds("longest", worst.max_ns, where),
+            seconds("jobs stood still", jobs_ns, where),
+            seconds("the loop was kept from them", ns, where),
+            seconds("longest", max(row.max_ns for row in rows), where),
+            count("times", sum(row.times for row in rows), "", where),
         ),
-        advice=f"Let {worst.name} await, or run it in a thread.",
+        advice=(
+            f"Run {culprit} in a native thread (tpool, threadpool), or let it use calls that switch greenlets."
+            if hub
+            else f"Run {culprit} in a thread (asyncio.to_thread), or let it await what it waits for."
+        ),
         edits="",
     )
-
-
-def _at_most(charges: Charges, ns: int) -> int:
-    """All jobs that were open stood still with it; that is more than the pauses, and no more than there were jobs."""
-    tables = charges.tables
-    if not tables.makespan_ns:
-        return 0
-    return min(tables.total_ns, round(ns * tables.total_ns / tables.makespan_ns))

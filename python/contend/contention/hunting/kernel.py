@@ -1,9 +1,10 @@
-"""The kernel: what jobs waited for in system calls, and time off the CPU for what is not on record."""
+"""The kernel: what jobs waited for in system calls, time off the CPU for what is not on record, and sleeps in rows."""
 
 from __future__ import annotations
 
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rules import Candidate, listed, seconds, sql, text
+from contend.contention.hunting.rows import Poll
+from contend.contention.hunting.rules import Candidate, count, listed, seconds, sql, text
 from contend.units import format_duration, of_time
 
 _NAMED = 3  # spans in a sentence
@@ -11,7 +12,8 @@ _DISK = ("fsync", "fdatasync", "write", "read", "sendfile")
 
 
 def kernel(charges: Charges) -> list[Candidate]:
-    """A candidate for each system call that jobs waited in, and one for being blocked. Sleep is none: it is asked for."""
+    """A candidate for each system call that jobs waited in, one for being blocked, and one for looking again and again.
+    Other sleep is none: it is asked for."""
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for row in charges.tables.time:
         if row.kind in ("io", "blocked"):
@@ -20,7 +22,7 @@ def kernel(charges: Charges) -> list[Candidate]:
     return [
         _blocked(charges, spans) if kind == "blocked" else _io(charges, name, spans)
         for (kind, name), spans in sums.items()
-    ]
+    ] + [_polling(charges, row) for row in charges.tables.polls if charges.tables.jobs]
 
 
 def _in(spans: dict[str, int]) -> str:
@@ -71,5 +73,35 @@ def _blocked(charges: Charges, spans: dict[str, int]) -> Candidate:
         ),
         evidence=(seconds("off the CPU", ns, where),),
         advice="contend sample --off-cpu-stacks says in which code: native libraries' own locks and files, page faults.",
+        edits="",
+    )
+
+
+def _polling(charges: Charges, row: Poll) -> Candidate:
+    tables = charges.tables
+    where = sql(tables.source, "select * from polls")
+    each = format_duration(round(row.ns / max(row.sleeps, 1)))
+    looks = (
+        f"they ask for lock {row.refused} again and again, and do not wait for it"
+        if row.refused
+        else "as one does who looks again and again"
+    )
+    return Candidate(
+        kind="polling",
+        resource=row.refused or row.part or "sleep",
+        ns=row.ns,
+        sentence=(
+            f"{tables.who} slept {format_duration(row.ns)} ({tables.part(row.ns)}) in {row.sleeps:,} sleeps of about {each},"
+            f" up to {row.most:,} one after the other, {f'inside {row.part}' if row.part else 'in no span'}: {looks}."
+        ),
+        evidence=(
+            seconds("slept in rows", row.ns, where),
+            count("sleeps", row.sleeps, "", where),
+            count("longest row", row.most, "sleeps", where),
+        ),
+        advice=(
+            f"Wait for {row.refused or 'what is looked for'}: a lock, a condition, an event or a queue wakes the job at"
+            f" once, a sleep up to {each} late."
+        ),
         edits="",
     )

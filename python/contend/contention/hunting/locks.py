@@ -26,10 +26,11 @@ _MANY = 5  # takings of a lock by each job are many
 
 
 def locks(charges: Charges) -> list[Candidate]:
-    """A candidate for each lock that is on the jobs' critical paths."""
+    """A candidate for each lock that is on the jobs' critical paths; not for a pool's own, which is held while a worker is
+    started."""
     candidates = []
     for (kind, name), ns in charges.charged.items():
-        if kind == "lock" and name in charges.locks and ns > 0:
+        if kind == "lock" and name in charges.locks and ns > 0 and name not in charges.pools:
             candidates.append(_lock(charges, charges.locks[name], ns))
     return candidates
 
@@ -111,6 +112,9 @@ def _evidence(
 
 
 def _advice(lock: Lock, across: Did | None, held: Held | None, did: tuple[Did, ...], a_job: float) -> str:
+    each = format_duration(lock.hold_ns // max(lock.holds, 1))
+    if lock.kind == "semaphore":
+        return f"Let more in at a time, or let it go sooner than after {each}."
     if across is not None:
         many = held is not None and held.name == across.culprit and held.calls > held.holds
         fewer = f", or send its {times(held.calls / held.holds)} calls as one" if many and held else ""
@@ -118,7 +122,6 @@ def _advice(lock: Lock, across: Did | None, held: Held | None, did: tuple[Did, .
     first = did[0] if did else None
     if first is not None and first.doing == "waiting" and first.share >= _ACROSS:
         return f"Look at {first.culprit} first: holders of {lock.name} wait for it."
-    each = format_duration(lock.hold_ns // max(lock.holds, 1))
     if a_job >= _MANY:
         return (
             f"Each job takes it {times(a_job)} times for {each}: take it less often, ask for more at a time, or have one"

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from contend.contention import events
 from contend.platforms.quota_log import Throttled, between
-from contend.store.trace_summary import Blocked, Collections, rows_of
+from contend.store.trace_summary import Collections, rows_of
 from contend.store.traces import columns_of, notes
 from contend.units import format_duration, of_time
 
 LEAST_RUN = 5  # calls of one name one after another
+LIFE = "life"  # why something is a job: it is all that a coroutine or greenlet does
 BATCH = -1  # the job that stands for all of them in `critical`
 
 
@@ -103,6 +104,58 @@ class Pool(NamedTuple):
     wasted_ns: int
     policy: str
     queues: int = 1
+    running_ns: int = 0
+    gil_ns: int = 0
+
+    @property
+    def computing(self) -> float:
+        """Part of the time in which items were served that ran or waited for the interpreter's lock, 0–1."""
+        return (self.running_ns + self.gil_ns) / max(self.busy_ns, 1)
+
+
+HUB = "blocked hub"
+"""As a hub's line is called in a trace."""
+
+
+class Stall(NamedTuple):
+    """A loop or hub that was kept from all others while jobs stood still: by which callback or greenlet (`name`), seen in
+    which function at which line ("" where its thread was not looked at), where it let others run at last, in which span,
+    waiting for which lock. `ns` is the time while any job stood still, `jobs_ns` that of all jobs that did."""
+
+    loop: str
+    name: str
+    function: str
+    seen_at: str
+    site: str
+    span: str
+    waits_for: str
+    times: int
+    ns: int
+    max_ns: int
+    jobs_ns: int
+
+
+class Loan(NamedTuple):
+    """Time that things lent by a queue were out, by the span of who had one; `most` of them were out at a time."""
+
+    name: str
+    site: str
+    loans: int
+    most: int
+    part: str
+    ns: int
+
+
+class Poll(NamedTuple):
+    """Equal sleeps of jobs one after the other, in rows whose lengths differ, by the span around; `refused`: a lock that
+    was refused before most of them."""
+
+    part: str
+    refused: str
+    rows: int
+    sleeps: int
+    most: int
+    ns: int
 
 
 class Call(NamedTuple):
@@ -153,7 +206,7 @@ class Longest(NamedTuple):
 
 
 class Interpreter(NamedTuple):
-    """Pauses for garbage collection, and what blocked a loop: its name, where it let go, how often, how long."""
+    """Pauses for garbage collection by generation: how often, how long."""
 
     kind: str
     name: str
@@ -178,6 +231,9 @@ class Tables:
     blame: Sequence[Blame] = ()
     spans: Sequence[Span] = ()
     pools: Sequence[Pool] = ()
+    stalls: Sequence[Stall] = ()
+    loans: Sequence[Loan] = ()
+    polls: Sequence[Poll] = ()
     calls: Sequence[Call] = ()
     held: Sequence[Held] = ()
     longest: Sequence[Longest] = ()
@@ -277,10 +333,6 @@ def read(source: Path, jobs: str | None) -> Tables:
         Interpreter("gc", f"generation {row.generation}", "", row.count, row.total_ns, row.max_ns)
         for row in (Collections(**row) for row in rows_of(beside["collections"]))
     ]
-    blocked = [
-        Interpreter("blocked", row.name, row.site, row.count, row.total_ns, row.max_ns)
-        for row in (Blocked(**row) for row in rows_of(beside["blocked"]))
-    ]
     job_rows = _rows(Job, events_read.jobs)
     begin_ns = min((job.begin_ns for job in job_rows), default=events_read.begin_ns)
     end_ns = max((job.end_ns for job in job_rows), default=events_read.end_ns)
@@ -296,10 +348,13 @@ def read(source: Path, jobs: str | None) -> Tables:
         blame=_rows(Blame, events_read.blame),
         spans=_rows(Span, events_read.spans, processes),
         pools=_rows(Pool, events_read.pools, processes),
+        stalls=_rows(Stall, events_read.stalls),
+        loans=_rows(Loan, events_read.loans),
+        polls=_rows(Poll, events_read.polls),
         calls=calls_of(beside),
         held=_native_rows(Held, beside["held"]),
         longest=_native_rows(Longest, beside["longest"]),
-        interpreter=(*of_gc, *blocked),
+        interpreter=of_gc,
         notes=notes(events_read.counts),
         length_ns=max(0, events_read.end_ns - events_read.begin_ns),
     )

@@ -23,6 +23,8 @@ class Candidate:
     evidence: tuple[Evidence, ...]
     advice: str
     edits: str  # of `contend whatif`, "" where none is there
+    unsure: bool = False
+    """Whether it can be changed is not on record: it stands after what holds jobs up."""
 
 
 Rule = Callable[[Charges], Sequence[Candidate]]

@@ -47,6 +47,14 @@ def together(traces: Sequence[Tables]) -> Tables:
                 )
             )
         ],
+        stalls=_added(
+            traces,
+            lambda t: t.stalls,
+            ("loop", "name", "function", "seen_at", "site", "span", "waits_for"),
+            ("max_ns",),
+        ),
+        loans=_added(traces, lambda t: t.loans, ("name", "site", "part"), ("most",)),
+        polls=_added(traces, lambda t: t.polls, ("part", "refused"), ("most",)),
         calls=_calls(traces),
         held=_added(traces, lambda t: t.held, ("lock", "site", "name"), ("most",)),
         longest=[row for trace in traces[:1] for row in trace.longest],

@@ -32,6 +32,7 @@ _FROM_THE_BEGINNING = (
     "multiprocessing.synchronize",
     "multiprocessing.queues",
     "multiprocessing.process",
+    "multiprocessing.managers",
     "concurrent.futures.process",
     "gevent.lock",
     "gevent.event",
@@ -59,6 +60,7 @@ def apply(*, running: bool = False) -> None:
     when("multiprocessing.synchronize", multiprocessing_.patch_synchronize)
     when("multiprocessing.queues", multiprocessing_.patch_queues)
     when("multiprocessing.process", multiprocessing_.patch_process)
+    when("multiprocessing.managers", multiprocessing_.patch_managers)
     when("asyncio.locks", asyncio_.patch_locks)
     when("asyncio.queues", asyncio_.patch_queues)
     when("asyncio.tasks", asyncio_.patch_sleep)
@@ -69,11 +71,12 @@ def apply(*, running: bool = False) -> None:
     when("eventlet.queue", eventlet_.patch_queues)
     when("eventlet.event", eventlet_.patch_events)
     when("eventlet.greenthread", eventlet_.patch_greenthreads)
+    when("eventlet.greenthread", eventlet_.patch_sleep)
     when("eventlet.tpool", eventlet_.patch_tpool)
+    when("gevent.hub", eventlet_.patch_sleep)
     when("gevent.lock", gevent_.patch_locks)
     when("gevent.event", gevent_.patch_events)
     when("gevent.queue", gevent_.patch_queues)
-    when("gevent.hub", gevent_.patch_sleep)
     when("subprocess", processes.patch_subprocess)
     services.apply(when)
     if running and "sqlalchemy.engine.base" in sys.modules:

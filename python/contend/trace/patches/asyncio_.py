@@ -37,14 +37,14 @@ def patch_locks(module: ModuleType) -> None:
 
 
 def patch_sleep(module: ModuleType) -> None:
-    """Tell that a task sleeps, as the system call of a thread's sleep does; of what is only let run nothing is told."""
+    """asyncio.sleep: time that a task asks for, apart from what it awaits of others."""
     original = module.sleep
 
     @functools.wraps(original)
     async def sleep(delay: float, result: Any = None) -> Any:
         if delay <= 0 or not trace_on():
             return await original(delay, result)
-        with Span("sleep", kind="sleep"):
+        with Span("sleep", kind="sleep", asked_ns=int(delay * 1e9)):
             return await original(delay, result)
 
     module.sleep = sleep  # type: ignore[attr-defined]

@@ -23,7 +23,6 @@ from contend.trace.patches.waiting import (
     passing,
     queue_waits,
     releases,
-    sleeps,
     waits_of,
 )
 
@@ -45,6 +44,23 @@ def patch_semaphores(module: ModuleType) -> None:
 def patch_locks(module: ModuleType) -> None:
     # As its own: not by way of Semaphore.release.
     method(module.Lock, "release")(releases)
+
+
+def patch_sleep(module: ModuleType) -> None:
+    """A module's `sleep` lets other greenlets run: time that a greenlet asks for, apart from what it waits for."""
+    original = module.sleep
+
+    @functools.wraps(original)
+    def sleep(seconds: float = 0, *args: Any, **options: Any) -> Any:
+        if not seconds or not trace_on():
+            return original(seconds, *args, **options)
+        with Span("sleep", kind="sleep", asked_ns=int(seconds * 1e9)):
+            return original(seconds, *args, **options)
+
+    module.sleep = sleep  # type: ignore[attr-defined]
+    package = sys.modules.get(module.__name__.partition(".")[0])
+    if getattr(package, "sleep", None) is original:
+        package.sleep = sleep  # type: ignore[union-attr]
 
 
 def _waits(semaphore: Any) -> Waits | None:
@@ -107,8 +123,6 @@ def patch_events(module: ModuleType) -> None:
 
 
 def patch_greenthreads(module: ModuleType) -> None:
-    method(module, "sleep")(sleeps)
-
     @method(module.GreenThread, "main")
     def _main(original: Callable[..., Any]) -> Callable[..., Any]:
         def main(self: Any, /, *args: Any, **options: Any) -> Any:

@@ -19,7 +19,6 @@ from contend.trace.patches.waiting import (
     method,
     passing,
     queue_waits,
-    sleeps,
 )
 
 
@@ -52,10 +51,6 @@ def _waits(semaphore: Any) -> Waits | None:
         return None
     is_lock = type(semaphore).__name__ == "LockType"
     return Waits(LOCK if is_lock else SEMAPHORE, shared=semaphore.counter > 1)
-
-
-def patch_sleep(module: ModuleType) -> None:
-    method(module, "sleep")(sleeps)
 
 
 def patch_events(module: ModuleType) -> None:

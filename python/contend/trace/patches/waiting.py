@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from contend._native import TraceSpan as Span
-from contend._native import Waits, trace_on
+from contend._native import Waits
 
 LOCK, REENTRANT, SEMAPHORE, CONDITION, QUEUE = range(1, 6)
 LIFO_QUEUE, PRIORITY_QUEUE = 8, 9
@@ -68,18 +67,6 @@ def method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[...
         return replace
 
     return put
-
-
-def sleeps(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a greenlet library's `sleep`: a span, as the system call of a thread's is; not where others are only let run."""
-
-    def sleep(seconds: float = 0, *args: Any, **options: Any) -> Any:
-        if not seconds or not trace_on():
-            return original(seconds, *args, **options)
-        with Span("sleep", kind="sleep"):
-            return original(seconds, *args, **options)
-
-    return sleep
 
 
 def releases(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -141,3 +141,20 @@ fn a_service_thread_that_is_idle_does_not_lie_on_a_path() {
         ["condition serve K Q 80 1", "queue boot Q Q 10 1", "running boot 15 1", "running work Q Q 10 1"]
     );
 }
+
+#[test]
+fn who_waits_for_a_lock_by_a_system_call_waits_for_the_lock() {
+    let events = [
+        (100, 1, event::JOB_BEGIN, BOOT, 1),
+        (110, 1, event::LOCK_WAIT, L, 0),
+        (120, 1, event::BEGIN, READ, 0),
+        (120, 1, event::ARG, KIND, IO),
+        (180, 1, event::END, READ, 0),
+        (185, 1, event::LOCK_ACQUIRED, L, 0),
+        (190, 1, event::LOCK_RELEASED, L, 0),
+        (200, 1, event::JOB_END, BOOT, 1),
+    ];
+    let found = hunted(&events, None);
+    found.adds_up();
+    assert_eq!(found.of("parts", 0), ["lock L 75", "running 25"]);
+}
