@@ -8,7 +8,7 @@ use super::pattern::matches;
 /// One change. Patterns are of names, with `*` and `?`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
-    /// What holders of the lock do themselves takes this part of its time.
+    /// What holders of the lock do themselves takes this part of its time; not what they wait for of others.
     Hold(String, f64),
     /// What holders of the lock do is done without it.
     Unlock(String),
@@ -175,11 +175,18 @@ fn hold(model: &mut Model, pattern: &str, factor: f64) {
     let locks: Vec<bool> = model.locks.iter().map(|lock| names[lock.name as usize]).collect();
     for program in model.roots.iter_mut().flat_map(Root::programs_mut) {
         let mut held = 0u32;
+        // Of each span that is open: somebody else's work is waited for.
+        let mut outside: Vec<bool> = Vec::new();
         for op in program {
             match op {
+                Op::Enter { name, .. } => {
+                    let waits = model.outside.get(*name as usize) == Some(&true);
+                    outside.push(waits || outside.last() == Some(&true));
+                }
+                Op::Leave => drop(outside.pop()),
                 Op::Acquire { lock, .. } if locks[*lock as usize] => held += 1,
                 Op::Release(lock) if locks[*lock as usize] => held = held.saturating_sub(1),
-                op if held > 0 => op.stretch(factor),
+                op if held > 0 && outside.last() != Some(&true) => op.stretch(factor),
                 _ => {}
             }
         }
