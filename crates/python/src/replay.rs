@@ -248,6 +248,7 @@ fn edit((kind, name, number): Asked) -> Result<Edit, Error> {
     Ok(match kind.as_str() {
         "hold" => Edit::Hold(name, number),
         "remove" => Edit::Remove(name),
+        "unlock" => Edit::Unlock(name),
         "coalesce" => Edit::Coalesce(name, number as u32),
         "coalesce_other" => Edit::CoalesceOther(name, number as u32),
         "global_queue" => Edit::GlobalQueue(name),

@@ -24,6 +24,7 @@ _REPEATED: dict[str, Any] = {"multiple": True}
 @click.command("whatif", short_help="What would change if: replay a traced storm with edits.")
 @click.argument("sources", metavar="[RUN|TRACE...]", nargs=-1)
 @click.option("--hold", metavar="LOCK=X", **_REPEATED, help="What holders of LOCK do takes X of its time.")
+@click.option("--unlock", metavar="LOCK", **_REPEATED, help="What holders of LOCK do is done without it.")
 @click.option(
     "--remove", metavar="SPAN", **_REPEATED, help="SPAN is not done, nor what is in it or called from it."
 )
@@ -65,6 +66,7 @@ _REPEATED: dict[str, Any] = {"multiple": True}
 def command(
     sources: tuple[str, ...],
     hold: tuple[str, ...],
+    unlock: tuple[str, ...],
     remove: tuple[str, ...],
     coalesce: tuple[str, ...],
     global_queue: tuple[str, ...],
@@ -102,6 +104,7 @@ def command(
     from contend.contention.whatif.storms import Edit, cells_of, open_storms
 
     edits: list[Edit] = [_factor("hold", text) for text in hold]
+    edits += [Edit("unlock", name) for name in unlock]
     edits += [Edit("remove", name) for name in remove]
     edits += [_count("coalesce", text) for text in coalesce]
     edits += [Edit("global_queue", name) for name in global_queue]

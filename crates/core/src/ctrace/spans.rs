@@ -31,6 +31,9 @@ pub enum Title {
     Wait(u32),
 }
 
+/// A wait that was given up sooner than this was none: a lock was tried, and was not free.
+pub const TRY_NS: u64 = 2_000;
+
 /// How something ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::format::{Event, event};
 use super::mixed::Mixed;
 use super::reader::Trace;
-use super::spans::{At, Ending, Job, Sink, Title, Value};
+use super::spans::{At, Ending, Job, Sink, TRY_NS, Title, Value};
 use super::summary_frames::{Child, Frame, OnTrack};
 use super::summary_interpreter::{Interpreter, generation};
 use super::summary_messages::{Ended, Messages};
@@ -110,6 +110,9 @@ impl<'t> Summary<'t> {
     }
 
     fn end_wait(&mut self, lock: u32, frame: &Frame, ns: u64, how: Ending) {
+        if how == Ending::Raised && ns <= TRY_NS {
+            return; // asked whether it is free, and did not wait
+        }
         let totals = &mut self.locks[self.group_of[lock as usize] as usize];
         totals.waits += 1;
         grow(&mut totals.wait_ns, ns);

@@ -3,6 +3,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::pieces::{Kind, Pieces};
 use super::record::{Place, Raw, Record, What};
+use super::running::Running;
 use crate::ctrace::reader::Trace;
 
 /// How much later than the end of a wait the end of what ended it may be on record.
@@ -19,6 +20,9 @@ pub struct Awaited {
     pub signal: u32,
     /// From the signal to its going on.
     pub latency_ns: u64,
+    /// When it stopped running, and when it ran again, where that is not at those events: a task tells of no wait for an
+    /// answer.
+    pub suspended: Option<(u64, u64)>,
 }
 
 /// Of one root.
@@ -34,6 +38,9 @@ pub struct Found {
     pub unexplained_ns: u64,
 }
 
+/// Of a task that goes on after what it gave to others has ended: at most so much later, without what ran before it.
+const AFTER_NS: u64 = 2_000_000;
+
 /// Places of the trace that belong together.
 pub struct Links {
     /// From a get to its put.
@@ -43,8 +50,15 @@ pub struct Links {
 }
 
 /// Finds them. `family` are the pieces of a root.
-pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, links: &Links, family: &[u32]) -> Found {
-    let mut finder = Finder { trace, record, pieces, links, family, found: Found::default() };
+pub fn find(
+    trace: &Trace,
+    record: &Record<'_>,
+    pieces: &Pieces,
+    links: &Links,
+    running: &Running,
+    family: &[u32],
+) -> Found {
+    let mut finder = Finder { trace, record, pieces, links, running, family, found: Found::default() };
     for &piece in family {
         finder.piece(piece);
     }
@@ -67,6 +81,7 @@ struct Finder<'a> {
     record: &'a Record<'a>,
     pieces: &'a Pieces,
     links: &'a Links,
+    running: &'a Running,
     family: &'a [u32],
     found: Found,
 }
@@ -107,6 +122,9 @@ impl Finder<'_> {
             if let Some((ns, start, end)) = self.reply(child, events, sent, (from, to)) {
                 waits.retain(|&(_, begin, _)| begin < start || begin >= end);
                 self.add(number, child, ns, start, end, events);
+                answered.insert(child);
+            } else if let Some(awaited) = self.suspended(child, events, sent, (from, to)) {
+                self.signal(number, child, self.pieces.all[child as usize].last_ns, awaited);
                 answered.insert(child);
             }
         }
@@ -204,16 +222,43 @@ impl Finder<'_> {
         Some((ns, start, end))
     }
 
+    /// A task or greenlet that did not run from before the end of what it sent until just after it has waited for that.
+    fn suspended(&self, child: u32, events: &[Raw], sent: u32, (from, to): (u32, u32)) -> Option<Awaited> {
+        let item = &self.pieces.all[child as usize];
+        let track = self.pieces.all[item.parent?.0 as usize].track;
+        let (stopped, went_on) = self.running.around(track, item.last_ns)?;
+        let late =
+            (went_on - item.last_ns).saturating_sub(self.running.ready_ns(track, item.last_ns, went_on));
+        if stopped < events[sent as usize].ns || late > AFTER_NS {
+            return None;
+        }
+        let own = &events[from as usize..to as usize];
+        let gap = (from as usize + own.partition_point(|event| event.ns <= stopped)).checked_sub(1)? as u32;
+        let next = gap + 1;
+        // What it waits for is on record, or it sleeps.
+        let told = matches!(events[gap as usize].what, What::Wait(_));
+        let sleeps = matches!(events[gap as usize].what, What::Begin { name, .. } if self.record.sleeps.contains(&name));
+        if gap < sent || told || sleeps || next >= to || events[next as usize].ns < went_on {
+            return None;
+        }
+        let suspended = Some((stopped.max(events[gap as usize].ns), went_on));
+        Some(Awaited { from: gap, to: next, signal: 0, latency_ns: went_on - item.last_ns, suspended })
+    }
+
     fn is_lock(&self, lock: u32) -> bool {
         self.record.is_lock(lock)
     }
 
     fn add(&mut self, piece: u32, giver: u32, ns: u64, from: u32, to: u32, events: &[Raw]) {
-        let signal = self.found.count;
-        self.found.count += 1;
         let latency_ns = events[to as usize].ns.saturating_sub(ns);
         let latency_ns = if from == to { 0 } else { latency_ns };
-        self.found.awaits.entry(piece).or_default().push(Awaited { from, to, signal, latency_ns });
+        self.signal(piece, giver, ns, Awaited { from, to, signal: 0, latency_ns, suspended: None });
+    }
+
+    fn signal(&mut self, piece: u32, giver: u32, ns: u64, awaited: Awaited) {
+        let signal = self.found.count;
+        self.found.count += 1;
+        self.found.awaits.entry(piece).or_default().push(Awaited { signal, ..awaited });
         self.found.signals.entry(giver).or_default().push((ns, signal));
     }
 }

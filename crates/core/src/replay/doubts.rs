@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::model::{Model, Op};
 use super::record::{Record, What};
+use crate::ctrace::spans::TRY_NS;
 
 /// Sleeps of one loop: so much of each may lie before the next one.
 const BETWEEN: f64 = 0.25;
@@ -62,15 +63,21 @@ impl Doubts {
     ) {
         let mut began: HashMap<u32, u64> = HashMap::new();
         let mut sums: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
-        for raw in &record.tracks[track as usize][from as usize..to as usize] {
+        let events = &record.tracks[track as usize][from as usize..to as usize];
+        for (at, raw) in events.iter().enumerate() {
             match raw.what {
                 What::Wait(lock) => {
                     began.insert(lock, raw.ns);
                 }
                 What::Waited { lock, got: false, .. } => {
-                    if let Some(name) = of(lock) {
+                    let ns = raw.ns - began.get(&lock).copied().unwrap_or(raw.ns);
+                    // Who tries first, and waits then, waits.
+                    let next = events.get(at + 1).map(|next| next.what);
+                    let waits_then = ns <= TRY_NS
+                        && matches!(next, Some(What::Wait(other) | What::Hold(other)) if other == lock);
+                    if let Some(name) = of(lock).filter(|_| !waits_then) {
                         let sum = sums.entry(name).or_default();
-                        *sum = (sum.0 + 1, sum.1 + raw.ns - began.get(&lock).copied().unwrap_or(raw.ns));
+                        *sum = (sum.0 + 1, sum.1 + ns);
                     }
                 }
                 _ => {}
@@ -136,7 +143,7 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
         of.since = 0;
         of.run.push(ns);
     };
-    for (at, op) in program.iter().enumerate() {
+    for op in program {
         match *op {
             Op::Enter { name, .. } if sleeps.contains(&name) => slept = Some(0),
             Op::Enter { name, .. } if calls.contains(&name) => in_call += 1,
@@ -154,20 +161,11 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                     });
                 }
             }
-            Op::Delay(ns) => match (&mut slept, open.last_mut()) {
+            Op::Delay(ns) | Op::Run { ns, .. } => match (&mut slept, open.last_mut()) {
                 (Some(sum), _) => *sum += ns,
-                // Of a task or a greenlet, between two of its turns: it sleeps.
-                (None, Some(of)) if at > 0 && matches!(program[at - 1], Op::Run { .. }) && in_call == 0 => {
-                    sleeps_for(of, ns, &mut found);
-                }
                 (None, Some(of)) => of.since += ns,
                 (None, None) => {}
             },
-            Op::Run { ns, .. } => {
-                if let Some(of) = open.last_mut() {
-                    of.since += ns;
-                }
-            }
             // It waited for something: what it slept before is over.
             Op::Await { .. } => {
                 if let Some(of) = open.last_mut() {

@@ -10,6 +10,8 @@ use super::pattern::matches;
 pub enum Edit {
     /// What holders of the lock do themselves takes this part of its time.
     Hold(String, f64),
+    /// What holders of the lock do is done without it.
+    Unlock(String),
     /// These spans are not done, nor what is in them or done for them.
     Remove(String),
     /// So many calls one after the other become one.
@@ -71,6 +73,7 @@ pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
     // Whatever the order they are given in: what is done first, then who does it, then how often.
     for edit in edits {
         match edit {
+            Edit::Unlock(pattern) => unlock(&mut model, pattern),
             Edit::Hold(pattern, factor) => hold(&mut model, pattern, *factor),
             Edit::GlobalQueue(pattern) => global_queue(&mut model, pattern),
             Edit::Size(pattern, size) => set_size(&mut model, pattern, *size),
@@ -180,6 +183,16 @@ fn hold(model: &mut Model, pattern: &str, factor: f64) {
                 _ => {}
             }
         }
+    }
+}
+
+fn unlock(model: &mut Model, pattern: &str) {
+    let names = named(model, pattern);
+    let locks: Vec<bool> = model.locks.iter().map(|lock| names[lock.name as usize]).collect();
+    for program in model.roots.iter_mut().flat_map(Root::programs_mut) {
+        program.retain(
+            |op| !matches!(op, Op::Acquire { lock, .. } | Op::Release(lock) if locks[*lock as usize]),
+        );
     }
 }
 

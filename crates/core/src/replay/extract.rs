@@ -417,7 +417,8 @@ impl Extractor<'_> {
     fn root(&mut self, family: &Family, holds: &HashMap<u32, Vec<Hold>>) -> Root {
         let own = family.pieces[0];
         let first = &self.pieces.all[own as usize];
-        let found = awaits::find(self.trace, self.record, self.pieces, self.links, &family.pieces);
+        let found =
+            awaits::find(self.trace, self.record, self.pieces, self.links, self.running, &family.pieces);
         let (job, name) = match first.kind {
             Kind::Job(name) => (true, name),
             _ => (false, self.trace.tracks[first.track as usize].name),

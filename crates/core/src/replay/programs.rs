@@ -189,15 +189,17 @@ impl Builder<'_> {
                 items.iter().for_each(|&item| self.push(ns, Op::Send(item)));
             }
             while let Some(next) = awaits.next_if(|next| next.from == at) {
-                self.pass(ns);
-                let went_on = events[next.to as usize].ns;
+                self.pass(next.suspended.map_or(ns, |(stopped, _)| stopped));
+                let went_on = next.suspended.map_or(events[next.to as usize].ns, |(_, again)| again);
                 let ready = self.ready_ns(went_on - next.latency_ns.min(went_on), went_on);
                 let latency_ns = next.latency_ns - ready.min(next.latency_ns);
                 self.done.latency_ns += latency_ns;
                 waits_at = (at, self.done.ops.len());
-                self.push(ns, Op::Await { signal: next.signal, latency_ns });
-                if next.to > at {
-                    until = Some(next.to);
+                self.push(self.now, Op::Await { signal: next.signal, latency_ns });
+                match next.suspended {
+                    Some((_, again)) => self.now = again,
+                    None if next.to > at => until = Some(next.to),
+                    None => {}
                 }
             }
         }

@@ -71,6 +71,15 @@ impl Running {
         of.unwrap_or(0)
     }
 
+    /// Of a greenlet or task that did not run at that moment: when it last stopped before, and when it ran again.
+    pub fn around(&self, on: u32, ns: u64) -> Option<(u64, u64)> {
+        let (_, own) = self.tracks.get(&on)?;
+        let next = own.all.partition_point(|period| period.0 < ns);
+        let (_, stopped) = *own.all.get(next.checked_sub(1)?)?;
+        let (went_on, _) = *own.all.get(next)?;
+        (stopped <= ns).then_some((stopped, went_on))
+    }
+
     /// How much later who has got a lock at that moment, after it waited, could go on: the one who released it had the
     /// interpreter still. Part of what a lock costs that is waited for, and of no other.
     pub fn resumed_ns(&self, on: u32, ns: u64) -> u64 {

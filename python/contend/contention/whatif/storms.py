@@ -22,6 +22,8 @@ class Edit:
 
     >>> str(Edit("hold", "resources", 0.5)), str(Edit("jobs", "", 128))
     ('--hold resources=0.5', '--jobs 128')
+    >>> str(Edit("hold", "resources", 0)), str(Edit("unlock", "resources"))
+    ('--hold resources=0', '--unlock resources')
     """
 
     kind: str
@@ -33,7 +35,8 @@ class Edit:
         name = f"'{self.name}'" if any(c in self.name for c in " *?$'\"()") else self.name
         if not name:
             return f"{option} {self.number:g}"
-        return f"{option} {name}={self.number:g}" if self.number else f"{option} {name}"
+        numbered = self.number or self.kind == "hold"
+        return f"{option} {name}={self.number:g}" if numbered else f"{option} {name}"
 
     @property
     def other(self) -> Edit:
@@ -121,6 +124,7 @@ def names(sources: Sequence[Source]) -> dict[str, list[str]]:
 
 _NAMES = {
     "hold": ("locks", "lock that more than one job holds"),
+    "unlock": ("locks", "lock that more than one job holds"),
     "remove": ("spans", "span of a job or of what is done for one"),
     "coalesce": ("spans", "call"),
     "global_queue": ("pools", "pool"),

@@ -71,7 +71,22 @@ fn jobs_that_begin_when_one_has_ended_are_let_in() {
 fn tries_and_time_outs_of_jobs_are_doubts() {
     let tried = |ns| [(ns, A, event::LOCK_WAIT, L, 0), (ns, A, event::LOCK_GIVEN_UP, L, 0)];
     let events = [
-        job(A, 1, 100, 200, &[&tried(110)[..], &tried(120), &hold(A, L, 130, 130, 140)].concat()),
+        // The third one waits at once.
+        job(
+            A,
+            1,
+            100,
+            200,
+            &[
+                &tried(110)[..],
+                &span(A, WORK, 111, 119, &[]),
+                &tried(120),
+                &span(A, WORK, 121, 125, &[]),
+                &tried(129),
+                &hold(A, L, 129, 130, 140),
+            ]
+            .concat(),
+        ),
         job(B, 2, 105, 230, &hold(B, L, 106, 106, 125)),
     ];
     let doubts = storm_of(&events.concat(), &[]).unwrap().doubts;
@@ -114,4 +129,43 @@ fn a_semaphore_that_lets_in_more() {
     assert_eq!(simulate(&more).roots, [(0, 50), (1, 60), (2, 52), (50, 100)]);
     let (same, _) = apply(&storm.model, &[Edit::Size("L".to_owned(), 3)], 0);
     assert_eq!(same, storm.model, "a lock is no semaphore");
+}
+
+#[test]
+fn without_the_lock_what_was_done_under_it_is_done_at_once() {
+    let events =
+        [job(A, 1, 100, 200, &hold(A, L, 110, 110, 160)), job(B, 2, 105, 230, &hold(B, L, 120, 165, 215))];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let (free, _) = apply(&storm.model, &[Edit::Unlock("L".to_owned())], 0);
+    assert_eq!(simulate(&free).roots, [(0, 100), (5, 85)]);
+}
+
+#[test]
+fn a_queue_from_which_each_taker_puts_back_lends() {
+    let put = |thread, ns| (ns, thread, event::QUEUE_PUT, Q, 0);
+    let got = |thread, ns| (ns, thread, event::QUEUE_GOT, Q, 0);
+    let events = [
+        vec![put(W1, 10)],
+        job(A, 1, 100, 150, &[got(A, 110), put(A, 140)]),
+        job(
+            B,
+            2,
+            105,
+            195,
+            &[
+                (120, B, event::LOCK_WAIT, Q, 0),
+                (140, B, event::LOCK_ACQUIRED, Q, 0),
+                (140, B, event::LOCK_RELEASED, Q, 0),
+                got(B, 141),
+                put(B, 180),
+            ],
+        ),
+        job(A, 3, 200, 240, &[got(A, 210), put(A, 230)]),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let lock = &storm.model.locks[0];
+    assert_eq!((storm.model.text(lock.name), lock.capacity, lock.semaphore), ("Q", 1, true));
+    assert!(storm.model.pools.is_empty());
+    let (two, _) = apply(&storm.model, &[Edit::Size("Q".to_owned(), 2)], 0);
+    assert_eq!(simulate(&two).roots[1].1, 75, "it waits for none");
 }

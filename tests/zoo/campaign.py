@@ -1,0 +1,186 @@
+"""Draws programs, has contend predict their edits and hunt in them, and measures the truth: one line of JSON a program.
+
+    PYTHONPATH=tests python -m zoo.campaign --population development --first 1 --count 20 --edits 1 -o DIR
+
+Goes on where it was stopped: programs that have a line are left out. `python -m zoo.scoring DIR` makes the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from contend.errors import ContendError
+from contend.testbed.rabbit import bed, node
+from zoo import harness, predictions, truth
+from zoo.draws import POPULATIONS, draw, generator
+from zoo.manifest import Manifest
+from zoo.parts import BROKER, Change
+
+ROWS = "rows.ndjson"
+_STORMS = 4
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """All whole lines of a campaign: a last one that was cut off is left out."""
+    path = folder / ROWS
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def add(folder: Path, row: dict[str, Any]) -> None:
+    """Append a line, after the whole ones."""
+    path = folder / ROWS
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def seeds(folder: Path, population: str, first: int, count: int) -> list[int]:
+    """Seeds of a campaign: in order for development; for acceptance by chance, once, and kept in `seeds.json`."""
+    if population == "development":
+        return list(range(first, first + count))
+    kept = folder / "seeds.json"
+    drawn: list[int] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+    drawn += [int.from_bytes(os.urandom(6), "big") for _ in range(count - len(drawn))]
+    kept.write_text(json.dumps(drawn) + "\n", encoding="utf-8")
+    return drawn[:count]
+
+
+def chosen(manifest: Manifest, count: int) -> list[Change]:
+    """So many of the edits that contend has words for, drawn by the program's seed; all of them for 0.
+
+    Three times as often those of the mechanisms as those that every program has (Efraimidis & Spirakis 2006: the largest
+    powers of a random number, by the inverse of the weight).
+    """
+    known = [change for change in manifest.changes if change.exists]
+    rng = generator(manifest.seed, manifest.population)
+    drawn = {change.switch: rng.random() ** (3 if change.general else 1) for change in known}
+    known.sort(key=lambda change: drawn[change.switch], reverse=True)
+    return known[:count] if count else known
+
+
+def missing(libraries: Collection[str]) -> list[str]:
+    """Libraries that are not installed here, or the broker."""
+    return [
+        name
+        for name in libraries
+        if (node.server() is None if name == BROKER else importlib.util.find_spec(name) is None)
+    ]
+
+
+@contextlib.contextmanager
+def broker(libraries: Collection[str], folder: Path) -> Iterator[None]:
+    """A RabbitMQ for a program that needs one, in a folder of its own. Raises HostFailed if it does not come up."""
+    if BROKER not in libraries:
+        yield
+        return
+    try:
+        os.environ["ZOO_RABBIT"] = bed.up(folder).url()
+        yield
+    finally:
+        bed.down(folder)
+
+
+def trial(
+    manifest: Manifest, folder: Path, edits: int, most_pairs: int, *, keep: bool = False
+) -> dict[str, Any]:
+    """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed."""
+    begin = time.monotonic()
+    program = manifest.write(folder)
+    for old in folder.glob("storm-*"):
+        shutil.rmtree(old)
+    traces, traced = predictions.trace(folder, _STORMS)
+    untraced = truth.storms(program, ["plain"] * (_STORMS + 1))[1:]
+    hunted = predictions.hunt(folder, traces[0], manifest.job)
+    tried = []
+    for change in chosen(manifest, edits):
+        predicted = predictions.predict(folder, traces, change.options, manifest.job)
+        measured = truth.measure(
+            program, change.switch, generator(manifest.seed, manifest.population), most=most_pairs
+        )
+        tried.append({"change": asdict(change), "predicted": asdict(predicted), "truth": asdict(measured)})
+    if not keep:
+        for old in traces:
+            shutil.rmtree(old)
+    known = asdict(manifest)
+    del known["source"], known["changes"]
+    known |= {"plain": asdict(truth.plain(untraced)), "traced": asdict(truth.plain(traced))}
+    return {**known, "edits": tried, "hunt": asdict(hunted), "took_s": round(time.monotonic() - begin, 1)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--population", choices=POPULATIONS, default="development")
+    parser.add_argument("--first", type=int, default=1, help="first seed, of development")
+    parser.add_argument("--count", type=int, default=20, help="number of programs")
+    parser.add_argument("--edits", type=int, default=1, help="edits of each program; 0: all")
+    parser.add_argument("--pairs", type=int, default=48, help="most pairs of storms for one truth")
+    parser.add_argument("--only", default="", help="mechanisms of every program, with commas")
+    parser.add_argument("--without", default="", help="mechanisms of no program, with commas")
+    parser.add_argument("--keep", action="store_true", help="keep the traces")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    given = parser.parse_args(arguments)
+    folder: Path = given.output
+    folder.mkdir(parents=True, exist_ok=True)
+    done = {(row["population"], row["seed"]) for row in rows(folder)}
+    only, without = ([name for name in text.split(",") if name] for text in (given.only, given.without))
+    os.environ["ZOO_LOOPS_PER_S"] = _begin(folder, {"only": only, "without": without})
+    try:
+        for seed in seeds(folder, given.population, given.first, given.count):
+            if (given.population, seed) in done:
+                continue
+            manifest = draw(seed, given.population, only=only, without=without)
+            program = folder / "programs" / manifest.key
+            try:
+                if absent := missing(manifest.libraries):
+                    raise truth.ProgramFailed(f"not installed: {', '.join(absent)}")
+                with broker(manifest.libraries, folder / "rabbit"):
+                    row = trial(manifest, program, given.edits, given.pairs, keep=given.keep)
+            except (truth.ProgramFailed, predictions.ContendFailed, ContendError) as failed:
+                row = {"seed": seed, "population": given.population, "failed": str(failed)}
+                row["mechanisms"] = manifest.mechanisms
+            add(folder, row)
+            print(seed, *manifest.mechanisms, row.get("failed", f"{row.get('took_s')} s"), flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped; the same command goes on after {len(rows(folder))} programs", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _begin(folder: Path, drawn: dict[str, list[str]]) -> str:
+    """The speed of `burn` on this machine, measured when a campaign begins and kept with how its programs are drawn.
+
+    Raises SystemExit if a campaign that goes on would draw others.
+    """
+    kept = folder / "campaign.json"
+    if not kept.exists():
+        kept.write_text(
+            json.dumps({**drawn, "loops_per_s": f"{harness.loops_per_s():.0f}"}) + "\n", encoding="utf-8"
+        )
+    begun = json.loads(kept.read_text(encoding="utf-8"))
+    loops: str = begun.pop("loops_per_s")
+    if begun != drawn:
+        raise SystemExit(f"{folder} was begun with {begun}, and goes on only so")
+    return loops
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Flask served by waitress with a few threads; a client sends a batch of requests."""
+
+from random import Random
+
+from zoo import parts, web
+from zoo.parts import Part
+
+FLAVOURS = ("threads",)
+FRONT = True
+
+
+def draw(rng: Random, flavour: str) -> Part:
+    count = rng.randint(2, 8)
+    serve = f"""
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        server = waitress.create_server(app, host="127.0.0.1", port=0, threads=run.workers("server", {count}))
+        port = server.effective_port
+        serving = threading.Thread(target=server.run)
+        serving.start()
+        """
+    stop = "server.task_dispatcher.shutdown()\nserver.trigger.pull_trigger(server.close)\nserving.join()"
+    return Part(
+        imports=("import flask", "import http.client", "import logging", "import waitress"),
+        frame=web.frame(serve, stop),
+        changes=(parts.unnamed_workers("server", count, count * 2),),
+        libraries=("flask", "waitress"),
+        alone_ms=2.0,
+        serial_ms=1.5,
+        at_once=count,
+        job=web.JOB,
+    )
