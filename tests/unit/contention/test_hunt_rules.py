@@ -220,6 +220,10 @@ def test_what_keeps_a_loop_from_jobs_is_the_function_that_was_seen() -> None:
     )
     assert ranked(inside) == [("blocked-loop", "hash"), ("blocked-loop", "squeeze")], "boot is the job itself"
     assert "hash (squeeze, app.py:9), run by handle, waiting there for lock L, kept" in first(inside).sentence
+    two = batch(stalls=[stall("squeeze", 300), stall("parse", 200), stall("", 100)])
+    assert ranked(two) == [("blocked-loop", "squeeze"), ("blocked-loop", "parse")], (
+        "it was one of these, unknown which"
+    )
     held = batch(waits=[("gil", "GIL", 100)], stalls=[stall("step", 250, waits_for="GIL")])
     assert ranked(held) == [("gil", "GIL")] and first(held).share == 0.35, (
         "who had the lock is what kept the loop"
@@ -246,6 +250,23 @@ def test_a_pool_whose_workers_wait_for_the_interpreters_lock_is_not_to_grow() ->
         in finding.sentence
     )
     assert "More threads only wait longer" in finding.advice
+
+
+def test_the_own_lock_of_a_pool_that_waits_for_the_interpreters_is_no_finding_beside_it() -> None:
+    pool = gil_bound(gil=200, running=150).pools
+    waits = [("pool", "workers", 300), ("lock", "workers", 200)]
+    tables = batch(waits=waits, pools=pool, locks=[lock(0, "workers", waited=200, held=90)])
+    assert ranked(tables) == [("gil", "GIL")] and first(tables).share == 0.5
+
+
+def test_a_lock_whose_holders_wait_for_the_interpreters_lock_hands_its_waits_on() -> None:
+    tables = batch(
+        waits=[("lock", "db", 500)],
+        locks=[lock(0, "db", waited=500, held=90)],
+        blame=[Blame(0, "claim", "waiting", "GIL", 400 * MS), Blame(0, "claim", "span", "account", 100 * MS)],
+    )
+    assert [(of.kind, of.share) for of in found(tables).findings] == [("gil", 0.4), ("lock", 0.1)]
+    assert "Jobs waited 400 ms (40 % of their time) for locks whose holders waited" in first(tables).sentence
 
 
 def test_a_pool_whose_workers_compute_is_busy_and_one_whose_workers_wait_is_small() -> None:

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::intervals::Intervals;
 use super::jobs::Job;
 use super::stacks::Kind;
-use crate::ctrace::format::{Event, event, track};
+use crate::ctrace::format::{Event, event, lock, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::At;
 
@@ -202,7 +202,11 @@ impl<'t> Stalls<'t> {
             }
         }
         let most = locks.into_iter().max_by_key(|&(lock, ns)| (ns, std::cmp::Reverse(lock)));
-        let most = most.filter(|&(_, ns)| 2 * ns > stall.end_ns - stall.begin_ns);
+        // Who waits for the interpreter's lock again and again runs little in between.
+        let most = most.filter(|&(lock, ns)| {
+            let times = if self.trace.locks[lock as usize].kind == lock::INTERPRETER { 4 } else { 2 };
+            times * ns > stall.end_ns - stall.begin_ns
+        });
         most.map_or(0, |(lock, _)| self.trace.locks[lock as usize].name)
     }
 

@@ -123,7 +123,9 @@ class Charges:
             self._to_pool(name, ns, charges)
         for name in self.pools:
             if self._is_gil_bound(name) and ("pool", name) in charges:
-                charges["gil", GIL] = charges.get(("gil", GIL), 0) + charges.pop(("pool", name))
+                # Its own lock is held while its workers start, which wait for the interpreter's too.
+                own = charges.pop(("lock", name), 0) + charges.pop(("pool", name))
+                charges["gil", GIL] = charges.get(("gil", GIL), 0) + own
         return {key: round(ns) for key, ns in charges.items()}
 
     @cached_property
@@ -146,6 +148,9 @@ class Charges:
         for did in self.meanwhile.get(name, ()) if depth < _DEEPEST else ():
             if did.doing == "waiting" and did.culprit in self.locks and did.culprit != name:
                 self._to_locks(did.culprit, ns * did.share, charges, depth + 1)
+                own -= ns * did.share
+            elif (did.doing, did.culprit) == ("waiting", GIL):
+                charges["gil", GIL] = charges.get(("gil", GIL), 0) + ns * did.share
                 own -= ns * did.share
         charges["lock", name] = charges.get(("lock", name), 0) + max(own, 0.0)
 

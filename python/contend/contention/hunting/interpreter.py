@@ -8,6 +8,8 @@ from contend.contention.hunting.rules import Candidate, count, listed, seconds, 
 from contend.platforms.quota_log import FILE
 from contend.units import format_duration, of_time
 
+_SMALL = 0.02  # of what was waited for the interpreter's lock: less is not told apart
+
 
 def interpreter(charges: Charges) -> list[Candidate]:
     """The GIL and the CPU where jobs waited for them; pauses and blocked loops by the time in which all stood still."""
@@ -53,6 +55,11 @@ def _gil(charges: Charges, ns: int) -> Candidate:
     if still_ns:
         clauses.append(
             f"stood still for {format_duration(still_ns)} ({tables.part(still_ns)}) while their loop waited for it"
+        )
+    handed = ns - own - still_ns - sum(charges.gil_bound.values())
+    if handed > _SMALL * ns:
+        clauses.append(
+            f"waited {format_duration(handed)} ({tables.part(handed)}) for locks whose holders waited for the interpreter's"
         )
     more = " More threads only wait longer for it." if charges.gil_bound else ""
     return Candidate(
@@ -143,7 +150,9 @@ def _stalls(charges: Charges) -> list[Candidate]:
     by_culprit: dict[str, list[Stall]] = {}
     for row in rows:
         alike = seen.get((row.loop, row.name, row.site, row.span), {})
-        function = row.function or (next(iter(alike)) if len(alike) == 1 else "")
+        if not row.function and len(alike) > 1:
+            continue  # one of those, and nobody knows which
+        function = row.function or next(iter(alike), "")
         span = "" if row.span in jobs else row.span
         by_culprit.setdefault(span or function or row.name, []).append(row)
     return [_stall(charges, culprit, rows) for culprit, rows in by_culprit.items()]
