@@ -98,9 +98,7 @@ def global_queue(pool: str) -> Change:
 
 def size(name: str, now: int, then: int) -> Change:
     """The semaphore or the pool of connections has that size."""
-    return Change(
-        ("--size", f"storm.{name}={then}"), f"size:{name}={then}", min(now / then, 1.0), exists=False
-    )
+    return Change(("--size", f"storm.{name}={then}"), f"size:{name}={then}", min(now / then, 1.0))
 
 
 def jobs(count: int) -> Change:
