@@ -69,6 +69,7 @@ impl Storm {
                 DoubtKind::GaveUp => "gave up",
                 DoubtKind::Polls => "polls",
                 DoubtKind::Chained => "chained",
+                DoubtKind::Batched => "batched",
             };
             row.set_item("kind", kind)?;
             row.set_item("name", storm.model.text(doubt.name))?;
@@ -78,6 +79,9 @@ impl Storm {
             doubts.append(row)?;
         }
         dict.set_item("doubts", doubts)?;
+        let unseen = &storm.unseen;
+        dict.set_item("calls_known", storm.calls_known)?;
+        dict.set_item("unseen_ns", (unseen.threads_ns, unseen.suspended_ns))?;
         let delays = PyDict::new(py);
         let all = &storm.delays.all;
         delays.set_item(

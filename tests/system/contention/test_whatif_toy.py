@@ -20,7 +20,7 @@ from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm, 
 
 Run = Callable[..., tuple[int, str, str]]
 JOBS = 24
-STORMS = 4
+STORMS = 6
 
 
 @pytest.fixture(scope="module")

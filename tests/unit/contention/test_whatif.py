@@ -106,6 +106,9 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
     none = b""
     was = {"lock_ns": [0], "pool_ns": [], "jobs_ns": 60 * MS, "latency_ns": 0, "unexplained_ns": 0, "lost": 0}
     was |= {
+        "regime": {"cpu": None},
+        "calls_known": True,
+        "unseen_ns": (0, 0),
         "doubts": [],
         "come_ns": none,
         "delays": {"kind": none, "begin_ns": none, "ns": none, "kinds": []},
@@ -203,6 +206,12 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"doubts": [doubt("gave up", jobs=1)]}, "1 of 3 jobs gave up on L"),
         ({"doubts": [doubt("polls", ns=MS)]}, "sleep and look again in L"),
         ({"doubts": [doubt("chained", jobs=1)]}, "into the queue L by other jobs"),
+        ({"unseen_ns": (0, 16 * MS)}, "neither compute nor sleep nor wait for anything"),
+        (
+            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS)]}},
+            "in 27% of the jobs' time they neither",
+        ),
+        ({"doubts": [doubt("batched", count=1)]}, "workers of L do several items together"),
     ],
 )
 def test_the_gate_refuses_what_it_cannot_know(recorded: dict[str, Any], words: str) -> None:

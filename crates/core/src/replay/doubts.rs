@@ -20,6 +20,8 @@ pub enum Kind {
     Polls,
     /// Jobs were put into a queue by other jobs.
     Chained,
+    /// What was given to a worker was done together with what it took next: how much at a time is by how much waits.
+    Batched,
 }
 
 /// What was seen of one kind.
@@ -179,6 +181,34 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
         close(&mut of, &mut found);
     }
     found
+}
+
+/// Time of jobs of which nothing says what it was: not in a sleep, nor in a system call or another call out of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// Of threads: with what they computed.
+    pub threads_ns: u64,
+    /// Of tasks and greenlets, while they did not run.
+    pub suspended_ns: u64,
+}
+
+impl Unseen {
+    /// Adds that of one program. `calls`: names of system calls and of calls that leave the process.
+    pub fn add(&mut self, ops: &[Op], calls: &HashSet<u32>) {
+        let takes_turns = ops.iter().any(|op| matches!(op, Op::Run { .. }));
+        let mut open: Vec<bool> = Vec::new();
+        for op in ops {
+            match *op {
+                Op::Enter { name, .. } => open.push(open.last() == Some(&true) || calls.contains(&name)),
+                Op::Leave => drop(open.pop()),
+                Op::Delay(ns) if open.last() != Some(&true) => match takes_turns {
+                    true => self.suspended_ns += ns,
+                    false => self.threads_ns += ns,
+                },
+                _ => {}
+            }
+        }
+    }
 }
 
 /// A stretch of a job's own time, which is replayed as recorded.

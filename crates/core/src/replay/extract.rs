@@ -1,9 +1,9 @@
 //! From a trace to its [`Model`], and what the recording says that the replay has to reproduce.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::admission;
 use super::awaits::{self, Links};
-use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind};
+use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
 use super::pattern::matches;
 use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
@@ -41,6 +41,10 @@ pub struct Storm {
     pub unexplained_ns: u64,
     /// What the storm did that a replay cannot do again.
     pub doubts: Vec<Doubt>,
+    /// System calls are on record.
+    pub calls_known: bool,
+    /// Of the jobs' time: what was done in it is not on record.
+    pub unseen: Unseen,
     /// The jobs' own time, which is replayed as recorded.
     pub delays: Delays,
     /// CPU or waiting.
@@ -89,8 +93,11 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         running: &running,
         locks: HashMap::new(),
         doubts: Doubts::default(),
+        calls: record.system_calls.union(&record.remote).copied().collect(),
         storm: Storm {
             doubts: Vec::new(),
+            unseen: Unseen::default(),
+            calls_known: !record.system_calls.is_empty(),
             delays: Delays::default(),
             model: Model { names, pools: found.pools, servers: running.servers.clone(), ..Model::default() },
             lock_ns: Vec::new(),
@@ -288,6 +295,8 @@ struct Extractor<'a> {
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
     doubts: Doubts,
+    /// Names of system calls and of calls that leave the process.
+    calls: HashSet<u32>,
     storm: Storm,
 }
 
@@ -407,6 +416,10 @@ impl Extractor<'_> {
             let told = &self.trace.locks[lock as usize];
             (locks.contains_key(&lock) || !self.record.is_lock(lock)).then_some(told.name)
         };
+        if self.pieces.is_taken_with_the_next(number) {
+            let queue = piece.queue().map_or(name, |queue| self.trace.locks[queue as usize].name);
+            self.doubts.add(DoubtKind::Batched, queue, 1, 0);
+        }
         self.doubts.gave_up(self.record, piece.track, from, to, of);
         self.doubts.sleeps(name, ops, &self.record.sleeps, &self.record.system_calls);
         if let Some((queue, true)) = piece.entry.and_then(|entry| Some((entry.queue?, entry.by_others))) {
@@ -476,6 +489,7 @@ impl Extractor<'_> {
             latency += made.latency_ns;
             if job {
                 self.doubt(number, name, &made.ops);
+                self.storm.unseen.add(&made.ops, &self.calls);
                 self.storm.delays.add(&self.storm.model, name, &self.record.system_calls, &made.plain);
             }
             // What it is let in by is no time of the job's.

@@ -9,6 +9,9 @@ use crate::hunt::choice::{Choice, How};
 /// How much later a put may be on record than the get of what was put (both are told when they are done).
 const LATE_NS: u64 = 5_000_000;
 
+/// Between two takings of one worker, in which it did nothing.
+const AT_ONCE_NS: u64 = 200_000;
+
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -143,6 +146,18 @@ impl Pieces {
         let found = of[..after].last().filter(|piece| event < piece.to)?;
         debug_assert_eq!(found.track, track);
         Some(from + after as u32 - 1)
+    }
+
+    /// Whether the worker of an item took the next one from the same queue at once, before it did anything with this one.
+    pub fn is_taken_with_the_next(&self, piece: u32) -> bool {
+        let one = &self.all[piece as usize];
+        let Piece { kind: Kind::Queue(_), track, from, to, begin_ns, end_ns, .. } = *one else {
+            return false;
+        };
+        let next = self.at((track, to)).map(|next| &self.all[next as usize]);
+        to == from + 1
+            && end_ns - begin_ns < AT_ONCE_NS
+            && next.is_some_and(|next| next.queue() == one.queue() && next.begin_ns - begin_ns < AT_ONCE_NS)
     }
 
     /// Pieces of a track.

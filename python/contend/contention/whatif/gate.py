@@ -15,6 +15,8 @@ LIMIT = 0.03  # of the median and of the makespan
 LATENCIES = 0.25  # of the jobs' time: handovers and ways of messages, which are replayed as recorded
 UNEXPLAINED = 0.05  # of the jobs' time: waits of which it is not known what ended them
 GAVE_UP = 0.02  # of the jobs: stopped waiting for something
+BATCHED = 0.05  # of the jobs: what is done for them is done together with others'
+UNSEEN = 0.25  # of the jobs' time: nothing says what they did
 POLLING = 0.01  # of the jobs' time: sleeps of those that look again and again
 PRIORITY = 0.01  # of the jobs' time: waits in a queue whose order is not known
 RESOURCE = 0.05  # of the jobs' time: waits for one lock or pool that come out differently
@@ -80,6 +82,12 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
     reason = next(filter(None, (_decisions(storm) for storm in storms)), None)
     if reason:
         return reason
+    unseen = max(_unseen(storm.recorded) for storm in storms)
+    if unseen > UNSEEN:
+        return (
+            f"in {unseen:.0%} of the jobs' time they neither compute nor sleep nor wait for anything that is on record: a"
+            ' trace.span(…, kind="remote") around it says that it is somebody else\'s'
+        )
     if unexplained > UNEXPLAINED:
         return f"{unexplained:.0%} of the jobs' time are waits of which it is not on record what ended them"
     if latency > LATENCIES:
@@ -115,9 +123,24 @@ def _decisions(storm: Replayed) -> str | None:
                     f"jobs sleep and look again in {name}, one more often than another: what they wait for is not on"
                     " record"
                 )
+            case "batched" if doubt["count"] >= BATCHED * jobs:
+                return (
+                    f"workers of {name} do several items together: how many at a time depends on how many wait, and what"
+                    " each of them costs is not on record"
+                )
             case "chained":
                 return f"jobs are put into the queue {name} by other jobs, and begin when those let them"
     return None
+
+
+def _unseen(recorded: Mapping[str, Any]) -> float:
+    """The part of the jobs' time of which nothing says what was done in it, as far as that can be told."""
+    threads, suspended = recorded["unseen_ns"]
+    cpu = recorded["regime"]["cpu"]
+    blocked = 0
+    if cpu is not None and recorded["calls_known"]:
+        blocked = max(0, threads - sum(ns for _, ns in cpu))
+    return float((blocked + suspended) / max(1, recorded["jobs_ns"]))
 
 
 def _given(recorded: Sequence[Mapping[str, Any]]) -> str | None:

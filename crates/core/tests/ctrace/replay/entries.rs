@@ -169,3 +169,26 @@ fn a_queue_from_which_each_taker_puts_back_lends() {
     let (two, _) = apply(&storm.model, &[Edit::Size("Q".to_owned(), 2)], 0);
     assert_eq!(simulate(&two).roots[1].1, 75, "it waits for none");
 }
+
+#[test]
+fn items_that_a_worker_takes_at_once_are_done_together() {
+    let put = |thread, ns| (ns, thread, event::QUEUE_PUT, Q, 0);
+    let got = |ns| (ns, W1, event::QUEUE_GOT, Q, 0);
+    let events = |second: u64| -> Vec<Told> {
+        [
+            job(A, 1, 100, 1_000_000, &[put(A, 110)]),
+            job(B, 2, 105, 1_000_010, &[put(B, 112)]),
+            vec![got(120)],
+            if second > 1000 { span(W1, WORK, 121, 900, &[]) } else { Vec::new() },
+            vec![got(second)],
+            span(W1, WORK, second + 1, second + 500, &[]),
+            vec![(second + 600, W1, event::LOCK_WAIT, Q, 0)],
+        ]
+        .concat()
+    };
+    let kinds = |second| {
+        storm_of(&events(second), &[]).unwrap().doubts.iter().map(|one| one.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(121), [Kind::Batched]);
+    assert_eq!(kinds(2000), []);
+}
