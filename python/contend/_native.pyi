@@ -323,9 +323,10 @@ class Storm:
         run_delay_ns, gil_ns (None where such waits are not on record), pieces_ns (jobs and items together).
 
         What may make a replay wrong: unseen_ns (of threads with what they compute, of tasks and greenlets that do not
-        run: no sleep, system call or call out of the process); calls_known (system calls are on record); come_ns (u64 of each job that comes as recorded: when);
-        doubts: a dict of kind (gave up, polls, chained, batched), name, jobs, count and ns each; delays: stretches of
-        the jobs' own time, as u64 of kind (a place in kinds, which are texts), begin_ns, ns."""
+        run: no sleep, system call or call out of the process); calls_known (system calls are on record); come_ns (u64
+        of each job that comes as recorded: when); doubts: a dict of kind (gave up, polls, chained, batched), name,
+        jobs, count and ns each; delays: stretches of the jobs' own time, as u64 of kind (a place in kinds, which are
+        texts), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
         """What edits can name: locks (name, site, capacity: None unlimited, semaphore), pools (name, process,
