@@ -120,7 +120,7 @@ class Party:
 def stat_fields(pid: int) -> list[str]:
     """/proc/PID/stat from the state on (proc(5): field 3 is index 0); empty when it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 
