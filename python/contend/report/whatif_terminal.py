@@ -39,7 +39,7 @@ def show_answer(of: Whatif) -> None:
             console.print(_ranking(of.fixes))
         elif not of.edits:
             console.print(one_line("no fix that suggests itself would gain anything"))
-        trusted = f"trusted ({of.regime.kind}: {of.regime.why})"
+        trusted = f"{_trust(of)} ({of.regime.kind}: {of.regime.why})"
         checked = (
             "replay of the unedited storm" if replayed else "batch law, its largest size from the others"
         )
@@ -48,6 +48,13 @@ def show_answer(of: Whatif) -> None:
             console.print(one_line(words_on_tests()))
     for note in of.notes:
         console.print(one_line(f"note: {note}", style="yellow"))
+
+
+def _trust(of: Whatif) -> str:
+    if not of.gate.passed:
+        return "refused"
+    known = of.method != "replay" or of.predicted["median_ns"].low is not None
+    return "trusted" if known else "no interval: not yet trusted"
 
 
 def headline(of: Whatif) -> str:
@@ -83,7 +90,7 @@ def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> N
             reasons.append(f"{cell}: {of}")
             continue
         row = [_changed(of, "median_ns"), _changed(of, "makespan_ns")]
-        table.add_row(one_line(cell), str(len(of.sources)), *row, "trusted" if of.gate.passed else "refused")
+        table.add_row(one_line(cell), str(len(of.sources)), *row, _trust(of))
         if not of.gate.passed:
             reasons.append(f"{cell}: {of.gate.reason}")
     console.print(table)

@@ -25,6 +25,10 @@ LEAST = 8
 RARE = 1e-3
 """Chance below which it is not by chance."""
 PERMUTATIONS = 2000
+MANY = 2000
+"""Stretches of a storm, from which the permutations' spread is taken from its formula: they would fill the memory."""
+RARE_Z = 3.09
+"""Standard deviations of the normal distribution beyond which lies `RARE`."""
 SOON = 0.02
 """Of the mean job, after an end: a begin within it may have been let in by that end."""
 ALIKE = 0.5
@@ -83,18 +87,30 @@ def due_to_others(storms: Sequence[tuple[Times, Times]]) -> float:
     True
     >>> due_to_others([(begin, np.random.default_rng(1).permutation(np.arange(100.0, 120.0)))])
     0.0
+    >>> begin = np.arange(10_000.0)
+    >>> due_to_others([(begin, 100.0 * np.arange(1, 10_001))]) > 0.8
+    True
+    >>> due_to_others([(begin, np.random.default_rng(1).uniform(100.0, 200.0, 10_000))])
+    0.0
     """
     random = np.random.default_rng(1)
-    together, by_chance, added, all_of_it = 0.0, np.zeros(PERMUTATIONS), 0.0, 0.0
+    many = max(len(took) for _, took in storms) > MANY
+    together, by_chance, variance, added, all_of_it = 0.0, np.zeros(PERMUTATIONS), 0.0, 0.0, 0.0
     for begin, took in storms:
         others = _others(begin, took)
         ranks, by = _centred(_ranks(took)), _centred(_ranks(others))
         together += float(ranks @ by)
-        by_chance += random.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1) @ by
+        # Of a sum of products under permutation: Hoeffding (1951).
+        variance += float(ranks @ ranks) * float(by @ by) / (len(took) - 1)
+        if not many:
+            by_chance += random.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1) @ by
         if others.std() > 0:
             added += max(0.0, float(np.polyfit(others, took, 1)[0])) * float(others.sum())
         all_of_it += float(took.sum())
-    if together <= 0 or (by_chance >= together).sum() > RARE * PERMUTATIONS:
+    if together <= 0:
+        return 0.0
+    rare = together > RARE_Z * variance**0.5 if many else (by_chance >= together).sum() <= RARE * PERMUTATIONS
+    if not rare:
         return 0.0
     return min(1.0, added / all_of_it)
 
