@@ -165,16 +165,8 @@ impl Builder<'_> {
                     }
                 }
                 What::Free(_) => {
-                    let Some(&lock) = self.parts.holds.get(&at) else { continue };
-                    // A condition is waited for without its lock, whichever of both is on record first.
-                    if until.is_some() && self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0)
-                    {
-                        self.done.ops.insert(waits_at.1, Op::Release(lock));
-                        self.at.insert(waits_at.1, ns);
-                        waits_at.1 += 1;
-                    } else {
-                        self.pass(ns);
-                        self.push(ns, Op::Release(lock));
+                    if let Some(&lock) = self.parts.holds.get(&at) {
+                        self.free(at, ns, lock, until.is_some().then_some(&mut waits_at));
                     }
                 }
                 _ => {}
@@ -209,6 +201,22 @@ impl Builder<'_> {
             self.push(piece.end_ns, Op::Signal(signal));
         }
         (0..self.depth).for_each(|_| self.push(piece.end_ns, Op::Leave));
+    }
+
+    /// A lock is given back. `waits_at`: the event and the place in the program of the wait that it is in.
+    fn free(&mut self, at: u32, ns: u64, lock: u32, waits_at: Option<&mut (u32, usize)>) {
+        match waits_at {
+            // A condition is waited for without its lock, whichever of both is on record first.
+            Some(waits_at) if self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0) => {
+                self.done.ops.insert(waits_at.1, Op::Release(lock));
+                self.at.insert(waits_at.1, ns);
+                waits_at.1 += 1;
+            }
+            _ => {
+                self.pass(ns);
+                self.push(ns, Op::Release(lock));
+            }
+        }
     }
 
     fn push(&mut self, ns: u64, op: Op) {

@@ -91,3 +91,44 @@ fn a_greenlet_that_was_handed_a_lock_waits_for_its_loop_too() {
         ],
     );
 }
+
+#[test]
+fn a_greenlet_waits_for_an_event_with_its_lock_until_a_worker_that_is_a_greenlet_has_done_it() {
+    // The event's own lock is let go within the wait, as eventlet's does, and is nobody else's.
+    let mark = |ns, kind| (ns, A, kind, BOOT, 1);
+    let events = [
+        switch(100, GREEN2),
+        (110, A, event::LOCK_WAIT, Q, 0),
+        switch(120, GREEN1),
+        mark(1000, event::JOB_BEGIN),
+        (100_000, A, event::QUEUE_PUT, Q, 1),
+        (110_000, A, event::LOCK_ACQUIRED, L, 0),
+        (111_000, A, event::LOCK_WAIT, K, 0),
+        (111_000, A, event::LOCK_RELEASED, L, 0),
+        switch(111_000, GREEN2),
+        (111_000, A, event::LOCK_ACQUIRED, Q, 1),
+        (111_000, A, event::LOCK_RELEASED, Q, 0),
+        (111_000, A, event::QUEUE_GOT, Q, 0),
+        (120_000, A, event::BEGIN, WORK, 0),
+        switch(150_000, A),
+        switch(900_000, GREEN2),
+        (910_000, A, event::END, WORK, 0),
+        (930_000, A, event::LOCK_WAIT, Q, 0),
+        switch(930_000, GREEN1),
+        (930_000, A, event::LOCK_ACQUIRED, K, 1),
+        (930_000, A, event::LOCK_RELEASED, K, 0),
+        mark(960_000, event::JOB_END),
+        switch(960_000, A),
+    ];
+    reads(
+        &events,
+        &[
+            "pool Q of process 1: [1] Fifo, idle 0 busy 0",
+            "server A",
+            "job boot 1000-960000",
+            "  run 99000 send 0 run 11000 await 0 run 30000",
+            "  Q queue 0 sent 0 picked 0 at once: run 9000 <work run 30000 750000 run 10000 > run 20000 signal 0",
+            "jobs 959000 locks [] pools [0] latency 0 unexplained 0",
+        ],
+    );
+}
