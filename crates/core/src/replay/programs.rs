@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use super::awaits::Awaited;
 use super::model::{Op, UNKNOWN};
 use super::pieces::Piece;
-use super::record::{Raw, What};
+use super::record::{Place, Raw, What};
 use super::running::Running;
 
 /// Holds that begin and end inside a piece: lock, and the two events.
@@ -46,6 +46,8 @@ pub struct Parts<'a> {
     pub signals: &'a [(u64, u32)],
     /// What ran on what.
     pub running: &'a Running,
+    /// How long sleeps were to last, by the event that begins each.
+    pub asked: &'a HashMap<Place, u64>,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -67,6 +69,8 @@ struct Builder<'a> {
     done: Program,
     /// When each step began.
     at: Vec<u64>,
+    /// Steps that begin a sleep, and until when it was to last.
+    sleeps: Vec<(usize, u64)>,
     now: u64,
     signals: usize,
     depth: usize,
@@ -88,15 +92,16 @@ pub fn program(parts: &Parts<'_>) -> Program {
         parts,
         done,
         at,
+        sleeps: Vec::new(),
         now: parts.piece.begin_ns,
         signals: 0,
         depth: 0,
         begun: parts.piece.entry.is_none(),
     };
     builder.run();
-    let Builder { done, at, .. } = builder;
+    let Builder { done, at, sleeps, .. } = builder;
     let plain = (done.ops.clone(), at);
-    Program { ops: parts.running.split(parts.piece.track, done.ops, &plain.1), plain, ..done }
+    Program { ops: parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps), plain, ..done }
 }
 
 impl Builder<'_> {
@@ -129,6 +134,9 @@ impl Builder<'_> {
                 What::Begin { name, items } => {
                     self.pass(ns);
                     self.depth += 1;
+                    if let Some(asked) = self.parts.asked.get(&(piece.track, at)) {
+                        self.sleeps.push((self.done.ops.len(), ns + asked));
+                    }
                     self.push(ns, Op::Enter { name, items });
                 }
                 What::End => {
@@ -210,6 +218,7 @@ impl Builder<'_> {
             Some(waits_at) if self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0) => {
                 self.done.ops.insert(waits_at.1, Op::Release(lock));
                 self.at.insert(waits_at.1, ns);
+                self.sleeps.iter_mut().filter(|sleep| sleep.0 >= waits_at.1).for_each(|sleep| sleep.0 += 1);
                 waits_at.1 += 1;
             }
             _ => {
