@@ -3,6 +3,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::admission;
 use super::awaits::{self, Links};
+use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
 use super::pattern::matches;
@@ -55,11 +56,17 @@ pub struct Storm {
     pub lost: u64,
 }
 
-/// Reads the storm. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
+/// Reads the storm. `computes`: its waits for the interpreter are simulated, where they and CPU times are on record, and
+/// else replayed as recorded. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
 ///
 /// # Errors
 /// Where there is no job, and of reading the trace.
-pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Result<()>) -> Result<Storm> {
+pub fn extract(
+    trace: &Trace,
+    patterns: &[String],
+    computes: bool,
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<Storm> {
     let choice = match patterns {
         [] => followed(trace, choose(trace, None, &mut go_on)?, &mut go_on)?,
         _ => named(trace, patterns),
@@ -81,7 +88,8 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
-    let running = Running::find(trace, &record, &pieces);
+    let computing = if computes { Computing::find(trace, &record) } else { Computing::default() };
+    let running = Running::find(trace, &record, &pieces, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
     spawned(&record, &outs, &running, &mut pieces);
     beside(trace, &record, &mut pieces);
@@ -92,6 +100,7 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         links: &links,
         coming: &found.coming,
         running: &running,
+        computing: &computing,
         locks: HashMap::new(),
         doubts: Doubts::default(),
         calls: record.system_calls.union(&record.remote).copied().collect(),
@@ -100,7 +109,13 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
             unseen: Unseen::default(),
             calls_known: !record.system_calls.is_empty(),
             delays: Delays::default(),
-            model: Model { names, pools: found.pools, servers: running.servers.clone(), ..Model::default() },
+            model: Model {
+                names,
+                pools: found.pools,
+                servers: running.servers.clone(),
+                interpreters: computing.interpreters.clone(),
+                ..Model::default()
+            },
             lock_ns: Vec::new(),
             pool_ns: Vec::new(),
             jobs_ns: 0,
@@ -317,6 +332,7 @@ struct Extractor<'a> {
     links: &'a Links,
     coming: &'a HashMap<u32, Coming>,
     running: &'a Running,
+    computing: &'a Computing,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
     doubts: Doubts,
@@ -510,13 +526,21 @@ impl Extractor<'_> {
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
                 running: self.running,
                 asked: &self.record.asked,
+                computing: self.computing,
             };
-            let made = program(&parts);
+            let made = program(&parts, &self.storm.model);
             latency += made.latency_ns;
             if job {
                 self.doubt(number, name, &made.ops);
                 self.storm.unseen.add(&made.ops, &self.calls);
-                self.storm.delays.add(&self.storm.model, name, &self.record.system_calls, &made.plain);
+                let waited = |from, to| self.computing.waited_ns(piece.track, from, to);
+                self.storm.delays.add(
+                    &self.storm.model,
+                    name,
+                    &self.record.system_calls,
+                    &made.plain,
+                    waited,
+                );
             }
             // What it is let in by is no time of the job's.
             let lets_in = number == own && job;

@@ -6,11 +6,14 @@
 pub mod admission;
 pub mod awaits;
 pub mod coalesce;
+pub mod computing;
 pub mod doubts;
 pub mod edits;
 pub mod extract;
+mod interpreters;
 pub mod model;
 pub mod pattern;
+pub mod periods;
 pub mod pieces;
 pub mod pools;
 pub mod programs;

@@ -2,7 +2,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::awaits::Awaited;
-use super::model::{Op, UNKNOWN};
+use super::computing::Computing;
+use super::model::{Model, Op, UNKNOWN};
 use super::pieces::Piece;
 use super::record::{Place, Raw, What};
 use super::running::Running;
@@ -48,6 +49,8 @@ pub struct Parts<'a> {
     pub running: &'a Running,
     /// How long sleeps were to last, by the event that begins each.
     pub asked: &'a HashMap<Place, u64>,
+    /// Who computed when.
+    pub computing: &'a Computing,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -79,7 +82,7 @@ struct Builder<'a> {
 }
 
 /// Of a piece.
-pub fn program(parts: &Parts<'_>) -> Program {
+pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     let done = Program {
         ops: Vec::new(),
         waited: HashMap::new(),
@@ -101,7 +104,8 @@ pub fn program(parts: &Parts<'_>) -> Program {
     builder.run();
     let Builder { done, at, sleeps, .. } = builder;
     let plain = (done.ops.clone(), at);
-    Program { ops: parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps), plain, ..done }
+    let ops = parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps);
+    Program { ops: parts.computing.split(parts.piece.track, model, ops, &plain.1), plain, ..done }
 }
 
 impl Builder<'_> {
@@ -163,7 +167,11 @@ impl Builder<'_> {
                                 *self.done.waited.entry(lock).or_default() += ns - asked - handover;
                             }
                             handover -= self.ready_ns(ns - handover, ns);
-                            let resumed = self.parts.running.resumed_ns(piece.track, ns);
+                            // Where it is simulated, that wait is no part of the lock's.
+                            let resumed = match self.parts.computing.is_known() {
+                                true => 0,
+                                false => self.parts.running.resumed_ns(piece.track, ns),
+                            };
                             handover += resumed;
                             self.now += resumed;
                             self.done.latency_ns += if self.begun { handover } else { 0 };

@@ -2,7 +2,9 @@
 //! is not, and of both what was only waiting for the loop.
 use std::collections::HashMap;
 
+use super::computing::Computing;
 use super::model::{Op, Server};
+use super::periods::Periods;
 use super::pieces::Pieces;
 use super::record::Record;
 use crate::ctrace::reader::Trace;
@@ -30,18 +32,18 @@ pub struct Running {
 
 impl Running {
     /// Of the tracks that have pieces.
-    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Self {
+    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, computing: &Computing) -> Self {
         let mut waits: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         for &(on, begin, end) in &record.gil {
             waits.entry(on).or_default().push((begin, end));
         }
         let waits = waits.into_iter().map(|(on, of)| (on, Periods::new(of, 0))).collect();
         let mut found = Self { waits, ..Self::default() };
-        found.loops(trace, record, pieces);
+        found.loops(trace, record, pieces, computing);
         found
     }
 
-    fn loops(&mut self, trace: &Trace, record: &Record<'_>, pieces: &Pieces) {
+    fn loops(&mut self, trace: &Trace, record: &Record<'_>, pieces: &Pieces, computing: &Computing) {
         let mut servers: HashMap<u32, u32> = HashMap::new();
         let mut busy: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         let mut own: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
@@ -57,7 +59,8 @@ impl Running {
         threads.sort_unstable();
         threads.dedup();
         for &thread in &threads {
-            self.servers.push(Server { name: trace.tracks[thread as usize].name });
+            let interpreter = computing.interpreter(thread);
+            self.servers.push(Server { name: trace.tracks[thread as usize].name, interpreter });
             self.busy.push(Periods::new(busy.remove(&thread).unwrap_or_default(), BETWEEN_NS));
         }
         for (on, ran) in own {
@@ -138,7 +141,7 @@ impl Loop<'_> {
             let (begin, end) = (begin.max(from), end.min(to));
             self.suspended((now, begin), from, asleep, made);
             if end > begin {
-                made.push(Op::Run { on: self.server, ns: end - begin });
+                made.push(Op::Run { on: self.server, ns: end - begin, computes: false });
             }
             now = end;
         }
@@ -160,63 +163,5 @@ impl Loop<'_> {
         // At least a moment: others may run.
         let least = u64::from(since > from);
         made.push(Op::Delay((ready - since).max(least)));
-    }
-}
-
-/// Periods that do not overlap, in order.
-#[derive(Default)]
-struct Periods {
-    all: Vec<(u64, u64)>,
-    /// How long those before each are together.
-    before: Vec<u64>,
-}
-
-impl Periods {
-    /// Those with less than that between them are one.
-    fn new(mut of: Vec<(u64, u64)>, between_ns: u64) -> Self {
-        of.sort_unstable();
-        let mut all: Vec<(u64, u64)> = Vec::with_capacity(of.len());
-        for (begin, end) in of {
-            match all.last_mut() {
-                Some(last) if begin <= last.1.saturating_add(between_ns) && between_ns > 0 => {
-                    last.1 = last.1.max(end);
-                }
-                Some(last) if begin < last.1 => last.1 = last.1.max(end),
-                _ => all.push((begin, end)),
-            }
-        }
-        let mut sum = 0;
-        let before = all
-            .iter()
-            .map(|&(begin, end)| {
-                sum += end - begin;
-                sum - (end - begin)
-            })
-            .collect();
-        Self { all, before }
-    }
-
-    /// Up to that moment, all of them together.
-    fn until(&self, ns: u64) -> u64 {
-        let after = self.all.partition_point(|period| period.0 < ns);
-        let Some(last) = after.checked_sub(1) else { return 0 };
-        let (begin, end) = self.all[last];
-        self.before[last] + (ns.min(end) - begin)
-    }
-
-    fn overlap(&self, from: u64, to: u64) -> u64 {
-        self.until(to).saturating_sub(self.until(from))
-    }
-
-    /// When the period that holds this moment began.
-    fn began(&self, ns: u64) -> Option<u64> {
-        let after = self.all.partition_point(|period| period.0 <= ns);
-        let (begin, end) = self.all[after.checked_sub(1)?];
-        (ns <= end).then_some(begin)
-    }
-
-    fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let first = self.all.partition_point(|period| period.1 <= from);
-        self.all[first..].iter().copied().take_while(move |period| period.0 < to)
     }
 }

@@ -7,6 +7,7 @@ use contend_core::replay::simulate::simulate;
 
 use crate::support::{Made, Place, Told};
 
+mod computing;
 mod entries;
 mod hunted;
 mod locks;
@@ -57,7 +58,7 @@ const F: u32 = 8;
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let (trace, _place) = trace_of(events);
-    extract(&trace, &patterns, || Ok(()))
+    extract(&trace, &patterns, false, || Ok(()))
 }
 
 /// With where its files are.
@@ -167,6 +168,7 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Leave => ">".to_owned(),
         Op::Delay(ns) => ns.to_string(),
         Op::Run { ns, .. } => format!("run {ns}"),
+        Op::Compute { ns, .. } => format!("compute {ns}"),
         Op::Acquire { lock, handover_ns: UNKNOWN } => {
             format!("+{}", model.text(model.locks[lock as usize].name))
         }
