@@ -265,7 +265,7 @@ fn spawned(record: &Record<'_>, outs: &HashMap<Place, Place>, running: &Running,
         let Some(&sent) = outs.get(&(track, first)) else { continue };
         let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
         let is_first = pieces.on(track).first().is_some_and(|piece| piece.from == from);
-        if !is_first || pieces.at(sent).is_some() || !running.begins_late_only(track, sent_ns, begin_ns) {
+        if !is_first || pieces.at(sent).is_some() || !running.waits_for_its_loop(track, sent_ns, begin_ns) {
             continue;
         }
         let piece = &mut pieces.all[at];
