@@ -109,21 +109,22 @@ impl Running {
     }
 
     /// A program with its delays told apart; `at` has when each step began, `sleeps` which of them begin a sleep, and
-    /// until when that was to last.
-    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
-        let Some((server, own)) = self.tracks.get(&on) else { return ops };
+    /// until when that was to last. Of the delays of `ops` what is replayed as recorded stays.
+    pub fn split(&self, on: u32, ops: &mut [Op], at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
+        let Some((server, own)) = self.tracks.get(&on) else { return ops.to_vec() };
         let place = *server as usize;
         let loop_ = Loop { server: *server, own, busy: &self.busy[place], stints: &self.stints[place] };
         let mut made = Vec::with_capacity(ops.len() * 2);
         let mut sleeps = sleeps.iter().peekable();
         let mut until = None;
-        for (place, (op, &from)) in ops.into_iter().zip(at).enumerate() {
-            match op {
-                Op::Delay(ns) => loop_.by_stints((from, from + ns), until, &mut made),
-                other => {
-                    until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
-                    made.push(other);
-                }
+        for (place, (op, &from)) in ops.iter_mut().zip(at).enumerate() {
+            if let Op::Delay(ns) = op {
+                let before = made.len();
+                loop_.by_stints((from, from + *ns), until, &mut made);
+                *ns = made[before..].iter().map(Op::time_ns).sum();
+            } else {
+                until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
+                made.push(*op);
             }
         }
         made
