@@ -9,9 +9,10 @@ use super::pattern::matches;
 use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
-use super::record::{Record, What};
+use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
+use super::ways;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
@@ -92,6 +93,7 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         coming: &found.coming,
         running: &running,
         locks: HashMap::new(),
+        ways: ways::find(&record, &pieces),
         doubts: Doubts::default(),
         calls: record.system_calls.union(&record.remote).copied().collect(),
         storm: Storm {
@@ -294,6 +296,8 @@ struct Extractor<'a> {
     running: &'a Running,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
+    /// As in [`Parts`].
+    ways: HashMap<Place, u64>,
     doubts: Doubts,
     /// Names of system calls and of calls that leave the process.
     calls: HashSet<u32>,
@@ -480,6 +484,7 @@ impl Extractor<'_> {
                     .flat_map(|(&lock, begin, end)| [(begin, lock), (end, lock)])
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
+                ways: &self.ways,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),

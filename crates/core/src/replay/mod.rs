@@ -19,3 +19,4 @@ pub mod regime;
 pub mod running;
 mod servers;
 pub mod simulate;
+pub mod ways;

@@ -201,8 +201,24 @@ impl<'t> Record<'t> {
             for &(track, event) in &back {
                 self.tracks[track as usize][event as usize].what = What::Free(queue);
             }
+            let freed = back.iter().map(|&(track, event)| self.tracks[track as usize][event as usize].ns);
+            let mut freed: Vec<u64> = freed.collect();
+            freed.sort_unstable();
+            self.hand_over(queue, &freed);
             self.stores.insert(queue, own);
             self.queues.remove(&queue);
+        }
+    }
+
+    /// Waits for a queue that lends are for its last giving back before their end; `freed` are all of those, by time.
+    fn hand_over(&mut self, queue: u32, freed: &[u64]) {
+        for Raw { ns, what } in self.tracks.iter_mut().flatten() {
+            if let What::Waited { lock, handover_ns, .. } = what {
+                let last = freed[..freed.partition_point(|at| at <= ns)].last();
+                if let Some(&last) = last.filter(|_| *lock == queue) {
+                    *handover_ns = (*ns - last).min(u64::from(u32::MAX)) as u32;
+                }
+            }
         }
     }
 
