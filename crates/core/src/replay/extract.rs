@@ -391,11 +391,12 @@ impl Extractor<'_> {
             let of = &self.trace.locks[lock as usize];
             let passing = &self.record.locks[lock as usize];
             let store = self.record.stores.get(&lock).copied();
-            let capacity = match of.kind {
-                _ if store.is_some() => store.unwrap_or(1),
+            let limit = self.record.limits.get(&lock).map(|&limit| limit.max(passing.most));
+            let capacity = match (of.kind, store.or(limit)) {
+                (_, Some(known)) => known,
                 // Unless somebody waited, more may have been allowed than were seen.
-                kind::SEMAPHORE if passing.waited == 0 => u32::MAX,
-                kind::SEMAPHORE => passing.most.max(1),
+                (kind::SEMAPHORE, _) if passing.waited == 0 => u32::MAX,
+                (kind::SEMAPHORE, _) => passing.most.max(1),
                 _ => 1,
             };
             let barges = passing.overtook * BARGING > passing.waited;
@@ -429,6 +430,12 @@ impl Extractor<'_> {
         if let Some((queue, true)) = piece.entry.and_then(|entry| Some((entry.queue?, entry.by_others))) {
             self.doubts.add(DoubtKind::Chained, self.trace.locks[queue as usize].name, 1, 0);
         }
+    }
+
+    /// One thread put all that came into the queue.
+    fn is_of_one(&self, queue: u32) -> bool {
+        let puts = self.record.queues.get(&queue).map_or(&[][..], |of| &of.0);
+        puts.first().is_some_and(|first| puts.iter().all(|put| put.0 == first.0))
     }
 
     fn root(&mut self, family: &Family, holds: &HashMap<u32, Vec<Hold>>) -> Root {
@@ -467,6 +474,7 @@ impl Extractor<'_> {
             }),
             until_ns: (first.until_ns > first.end_ns).then_some(first.until_ns),
             after: None,
+            in_order: first.entry.and_then(|entry| entry.queue).is_some_and(|queue| self.is_of_one(queue)),
             gate: None,
             program: if is_item { vec![Op::Send(0)] } else { Vec::new() },
             items: Vec::new(),

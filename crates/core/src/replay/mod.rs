@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod awaits;
 pub mod coalesce;
+pub mod comers;
 pub mod doubts;
 pub mod edits;
 pub mod extract;

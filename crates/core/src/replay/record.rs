@@ -130,6 +130,8 @@ pub struct Record<'t> {
     working: Vec<u32>,
     /// Queues of what is lent, as connections: who takes one puts it back. How many there are, by queue.
     pub stores: HashMap<u32, u32>,
+    /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
+    pub limits: HashMap<u32, u32>,
     count: usize,
 }
 
@@ -162,6 +164,7 @@ impl<'t> Record<'t> {
             in_calls: vec![Vec::new(); trace.tracks.len()],
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
+            limits: HashMap::new(),
             count: 0,
         }
     }
@@ -390,6 +393,11 @@ impl Sink for Record<'_> {
         let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
         let of = self.queues.entry(lock).or_default();
         if got { &mut of.1 } else { &mut of.0 }.push(place);
+        Ok(())
+    }
+
+    fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
+        self.limits.insert(lock, most);
         Ok(())
     }
 
