@@ -470,6 +470,9 @@ class Waits:
     def hold(self, track: int) -> None:
         """Whoever waits from now on waits for that track, 0 for nobody known."""
 
+    def limit(self, limit: int) -> None:
+        """So many may hold it at a time, or take items from it."""
+
     def wait(self) -> int:
         """A wait begins; a token for its end."""
 

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from support.answers import data_in
-from support.ctrace_events import BEGIN, FLOW_IN, FLOW_OUT, LOCK_GIVEN_UP, LOCK_WAIT, QUEUE_GOT, Event, Trace
+from support.ctrace_events import (
+    BEGIN,
+    FLOW_IN,
+    FLOW_OUT,
+    LOCK_GIVEN_UP,
+    LOCK_LIMIT,
+    LOCK_WAIT,
+    QUEUE_GOT,
+    Event,
+    Trace,
+)
 from support.traced_program import traced
 
 
@@ -149,6 +159,32 @@ def test_threads_their_ends_events_barriers_and_simple_queues(tmp_path: Path) ->
     assert "ThreadPoolExecutor-0_0" in holders(told, "first")
     semaphores = {lock.name for lock in told.locks.values() if lock.kind == 3}
     assert semaphores == set(), "a pool's count of idle threads is nobody's business"
+
+
+def test_how_many_a_semaphore_lets_in_and_a_pool_may_start_is_told_once_in_each_process(
+    tmp_path: Path,
+) -> None:
+    parent, child = traced(
+        tmp_path,
+        """
+        import os, threading
+        from concurrent.futures import ThreadPoolExecutor
+        gate = threading.BoundedSemaphore(3)
+        def enter():
+            with gate: pass
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(2): pool.submit(enter).result()
+        if os.fork() == 0:
+            enter(); enter()
+        else:
+            assert os.wait()[1] == 0
+        """,
+    )
+    for told in (parent, child):  # the child's end asks the pool's threads to end, too
+        assert sorted((event.name, event.value) for event in told.of(LOCK_LIMIT)) == [
+            ("gate", 3),
+            ("pool", 4),
+        ]
 
 
 PROCESSES = """

@@ -10,9 +10,10 @@ use super::pattern::matches;
 use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
-use super::record::{Record, What};
+use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
+use super::ways;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
@@ -101,6 +102,7 @@ pub fn extract(
         running: &running,
         computing: &computing,
         locks: HashMap::new(),
+        ways: ways::find(&record, &pieces),
         doubts: Doubts::default(),
         calls: record.system_calls.union(&record.remote).copied().collect(),
         storm: Storm {
@@ -310,6 +312,8 @@ struct Extractor<'a> {
     computing: &'a Computing,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
+    /// As in [`Parts`].
+    ways: HashMap<Place, u64>,
     doubts: Doubts,
     /// Names of system calls and of calls that leave the process.
     calls: HashSet<u32>,
@@ -403,11 +407,12 @@ impl Extractor<'_> {
             let of = &self.trace.locks[lock as usize];
             let passing = &self.record.locks[lock as usize];
             let store = self.record.stores.get(&lock).copied();
-            let capacity = match of.kind {
-                _ if store.is_some() => store.unwrap_or(1),
+            let limit = self.record.limits.get(&lock).map(|&limit| limit.max(passing.most));
+            let capacity = match (of.kind, store.or(limit)) {
+                (_, Some(known)) => known,
                 // Unless somebody waited, more may have been allowed than were seen.
-                kind::SEMAPHORE if passing.waited == 0 => u32::MAX,
-                kind::SEMAPHORE => passing.most.max(1),
+                (kind::SEMAPHORE, _) if passing.waited == 0 => u32::MAX,
+                (kind::SEMAPHORE, _) => passing.most.max(1),
                 _ => 1,
             };
             let barges = passing.overtook * BARGING > passing.waited;
@@ -441,6 +446,12 @@ impl Extractor<'_> {
         if let Some((queue, true)) = piece.entry.and_then(|entry| Some((entry.queue?, entry.by_others))) {
             self.doubts.add(DoubtKind::Chained, self.trace.locks[queue as usize].name, 1, 0);
         }
+    }
+
+    /// One thread put all that came into the queue.
+    fn is_of_one(&self, queue: u32) -> bool {
+        let puts = self.record.queues.get(&queue).map_or(&[][..], |of| &of.0);
+        puts.first().is_some_and(|first| puts.iter().all(|put| put.0 == first.0))
     }
 
     fn root(&mut self, family: &Family, holds: &HashMap<u32, Vec<Hold>>) -> Root {
@@ -479,6 +490,7 @@ impl Extractor<'_> {
             }),
             until_ns: (first.until_ns > first.end_ns).then_some(first.until_ns),
             after: None,
+            in_order: first.entry.and_then(|entry| entry.queue).is_some_and(|queue| self.is_of_one(queue)),
             gate: None,
             program: if is_item { vec![Op::Send(0)] } else { Vec::new() },
             items: Vec::new(),
@@ -496,6 +508,7 @@ impl Extractor<'_> {
                     .flat_map(|(&lock, begin, end)| [(begin, lock), (end, lock)])
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
+                ways: &self.ways,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod awaits;
 pub mod coalesce;
+pub mod comers;
 pub mod computing;
 pub mod doubts;
 pub mod edits;
@@ -22,3 +23,4 @@ pub mod regime;
 pub mod running;
 mod servers;
 pub mod simulate;
+pub mod ways;

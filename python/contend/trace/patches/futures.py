@@ -9,7 +9,7 @@ from typing import Any
 
 from contend._native import TraceSpan as Span
 from contend._native import TraceSubmitted as Submitted
-from contend._native import trace_on
+from contend._native import Waits, trace_on
 from contend.trace import flow, locks
 from contend.trace.patches.multiprocessing_ import KEY
 from contend.trace.patches.waiting import method, name_of
@@ -23,10 +23,18 @@ def patch_threads(module: ModuleType) -> None:
             # It only counts idle threads: nobody waits for it, with each call that is submitted.
             if type(getattr(self, "_idle_semaphore", None)) is locks.Semaphore:
                 self._idle_semaphore = locks.unrecorded_semaphore(0)
+            limits(self)
 
         return __init__
 
     submits(module.ThreadPoolExecutor)
+
+
+def limits(pool: Any) -> None:
+    """Note how many workers the pool may have: it starts them as they are needed."""
+    waits, most = getattr(pool._work_queue, "_waits", None), pool._max_workers
+    if isinstance(waits, Waits) and isinstance(most, int) and 0 < most <= locks.MOST:
+        waits.limit(most)
 
 
 def submits(owner: type) -> None:

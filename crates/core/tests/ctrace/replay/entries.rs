@@ -166,6 +166,7 @@ fn a_queue_from_which_each_taker_puts_back_lends() {
     let lock = &storm.model.locks[0];
     assert_eq!((storm.model.text(lock.name), lock.capacity, lock.semaphore), ("Q", 1, true));
     assert!(storm.model.pools.is_empty());
+    assert_eq!(storm.lock_ns, [20], "from its asking until it was put back");
     let (two, _) = apply(&storm.model, &[Edit::Size("Q".to_owned(), 2)], 0);
     assert_eq!(simulate(&two).roots[1].1, 75, "it waits for none");
 }
