@@ -282,6 +282,9 @@ def trace_greenlets(follow: bool, by_callback: bool = False) -> None:
     By greenlet's own methods `switch` and `throw`, which are replaced; or by a callback of `greenlet.settrace`, which
     sees also who switches from C, as gevent does."""
 
+def trace_spawned(greenlet: object, /) -> None:
+    """Note that a greenlet has just been made, to run soon: a flow `spawn` from here to where it first runs."""
+
 def ctrace_calls(paths: Sequence[str], least: int = 5) -> dict[str, Any]:
     """Calls that leave the process, and which of them need not, over all processes.
 

@@ -7,7 +7,7 @@ use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
 use super::pattern::matches;
-use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
+use super::pieces::{Entry, Kind, Piece, Pieces, out_of, put_of};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
 use super::record::{Place, Record, What};
@@ -92,6 +92,7 @@ pub fn extract(
     let computing = if computes { Computing::find(trace, &record) } else { Computing::default() };
     let running = Running::find(trace, &record, &pieces, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
+    spawned(&record, &outs, &running, &mut pieces);
     beside(trace, &record, &mut pieces);
     let mut extractor = Extractor {
         trace,
@@ -250,6 +251,30 @@ fn prefixes(trace: &Trace, names: &mut Vec<String>) -> Vec<u32> {
         found.push(place);
     }
     found
+}
+
+/// Jobs of greenlets and tasks that were made and then waited for their loop only came when they were made.
+fn spawned(record: &Record<'_>, outs: &HashMap<Place, Place>, running: &Running, pieces: &mut Pieces) {
+    for at in 0..pieces.all.len() {
+        let Piece { kind: Kind::Job(_), track, from, to, begin_ns, entry, arrival_ns: None, .. } =
+            pieces.all[at]
+        else {
+            continue;
+        };
+        let events = &record.tracks[track as usize];
+        let received = events[..from as usize].iter().position(|event| matches!(event.what, What::In(_)));
+        let Some(first) = received.map(|first| first as u32) else { continue };
+        let Some(&sent) = outs.get(&(track, first)) else { continue };
+        let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
+        let is_first = pieces.on(track).first().is_some_and(|piece| piece.from == from);
+        if !is_first || pieces.at(sent).is_some() || !running.begins_late_only(track, sent_ns, begin_ns) {
+            continue;
+        }
+        let piece = &mut pieces.all[at];
+        piece.entry = entry.or(Some(Entry { queue: None, by_others: false, starts: from, stops: to - 1 }));
+        (piece.from, piece.begin_ns) = (first, events[first as usize].ns);
+        piece.arrival_ns = Some(sent_ns.min(piece.begin_ns));
+    }
 }
 
 /// Adds the holds that threads without jobs and items have of locks that those use.
@@ -514,6 +539,7 @@ impl Extractor<'_> {
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
                 running: self.running,
                 computing: self.computing,
+                asked: &self.record.asked,
             };
             let made = program(&parts, &self.storm.model);
             latency += made.latency_ns;

@@ -14,6 +14,9 @@ const BETWEEN_NS: u64 = 30_000;
 /// Who has waited for a lock and has it asks for the interpreter at once.
 const AT_ONCE_NS: u64 = 50_000;
 
+/// Of a greenlet or task that was ready: so much later than it could it runs, for what a loop does itself.
+const LATE_NS: u64 = 2_000_000;
+
 /// Of the tracks of a storm.
 #[derive(Default)]
 pub struct Running {
@@ -74,6 +77,18 @@ impl Running {
         of.unwrap_or(0)
     }
 
+    /// Whether a greenlet or task that was made at `made` waited for its loop only until it first ran, and came to the
+    /// moment `until` without letting others run.
+    pub fn begins_late_only(&self, on: u32, made: u64, until: u64) -> bool {
+        let first = self.tracks.get(&on).and_then(|(_, own)| own.all.first());
+        first.is_some_and(|&(began, stopped)| {
+            let waited = began.saturating_sub(made);
+            until <= stopped
+                && made <= until
+                && waited.saturating_sub(self.ready_ns(on, made, began)) <= LATE_NS
+        })
+    }
+
     /// Of a greenlet or task that did not run at that moment: when it last stopped before, and when it ran again.
     pub fn around(&self, on: u32, ns: u64) -> Option<(u64, u64)> {
         let (_, own) = self.tracks.get(&on)?;
@@ -90,45 +105,63 @@ impl Running {
         wait.filter(|wait| wait.0 >= ns).map_or(0, |wait| wait.1 - ns)
     }
 
-    /// A program with its delays told apart; `at` has when each step began.
-    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
+    /// A program with its delays told apart; `at` has when each step began, `sleeps` which of them begin a sleep, and
+    /// until when that was to last.
+    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
         let Some((server, own)) = self.tracks.get(&on) else { return ops };
-        let busy = &self.busy[*server as usize];
+        let loop_ = Loop { server: *server, own, busy: &self.busy[*server as usize] };
         let mut made = Vec::with_capacity(ops.len() * 2);
-        for (op, &from) in ops.into_iter().zip(at) {
+        let mut sleeps = sleeps.iter().peekable();
+        let mut until = None;
+        for (place, (op, &from)) in ops.into_iter().zip(at).enumerate() {
             match op {
-                Op::Delay(ns) => by_stints(*server, own, busy, from, from + ns, &mut made),
-                other => made.push(other),
+                Op::Delay(ns) => loop_.by_stints((from, from + ns), until, &mut made),
+                other => {
+                    until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
+                    made.push(other);
+                }
             }
         }
         made
     }
 }
 
-fn by_stints(on: u32, own: &Periods, busy: &Periods, from: u64, to: u64, made: &mut Vec<Op>) {
-    let mut now = from;
-    for (begin, end) in own.within(from, to) {
-        let (begin, end) = (begin.max(from), end.min(to));
-        suspended(busy, now, begin, from, made);
-        if end > begin {
-            made.push(Op::Run { on, ns: end - begin, computes: false });
-        }
-        now = end;
-    }
-    suspended(busy, now, to, from, made);
+/// What one greenlet or task ran, beside all others of its loop.
+struct Loop<'a> {
+    server: u32,
+    own: &'a Periods,
+    busy: &'a Periods,
 }
 
-/// Not running. Where the loop was busy when it went on, it was ready at some moment since that began.
-fn suspended(busy: &Periods, since: u64, until: u64, from: u64, made: &mut Vec<Op>) {
-    if until <= since {
-        return;
+impl Loop<'_> {
+    /// Running and not running. `asleep`: until when it was to sleep.
+    fn by_stints(&self, (from, to): (u64, u64), asleep: Option<u64>, made: &mut Vec<Op>) {
+        let mut now = from;
+        for (begin, end) in self.own.within(from, to) {
+            let (begin, end) = (begin.max(from), end.min(to));
+            self.suspended((now, begin), from, asleep, made);
+            if end > begin {
+                made.push(Op::Run { on: self.server, ns: end - begin, computes: false });
+            }
+            now = end;
+        }
+        self.suspended((now, to), from, asleep, made);
     }
-    // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
-    let ready = match busy.began(until.saturating_sub(1)) {
-        Some(began) => (began.max(since) + until) / 2,
-        None => until,
-    };
-    // At least a moment: others may run.
-    let least = u64::from(since > from);
-    made.push(Op::Delay((ready - since).max(least)));
+
+    /// Not running. Where the loop was busy when it went on, it was ready at some moment since that began; from when it
+    /// was to sleep no longer, it was ready whenever the loop was busy.
+    fn suspended(&self, (since, until): (u64, u64), from: u64, asleep: Option<u64>, made: &mut Vec<Op>) {
+        if until <= since {
+            return;
+        }
+        // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
+        let ready = match (asleep, self.busy.began(until.saturating_sub(1))) {
+            (Some(asleep), _) if asleep < until => until - self.busy.overlap(asleep.max(since), until),
+            (None, Some(began)) => (began.max(since) + until) / 2,
+            _ => until,
+        };
+        // At least a moment: others may run.
+        let least = u64::from(since > from);
+        made.push(Op::Delay((ready - since).max(least)));
+    }
 }
