@@ -2,12 +2,17 @@
 //!
 //! An item begins with a message (a span that begins with its receipt) or with what a worker gets from a queue, and ends
 //! with that span or when the worker asks for the next one.
+use std::collections::{HashMap, HashSet};
+
 use super::record::{Place, Record, What};
 use crate::ctrace::format::lock;
 use crate::hunt::choice::{Choice, How};
 
 /// How much later a put may be on record than the get of what was put (both are told when they are done).
 const LATE_NS: u64 = 5_000_000;
+
+/// Of a message that goes with an item: so many events away.
+const BESIDE: usize = 4;
 
 /// Between two takings of one worker, in which it did nothing.
 const AT_ONCE_NS: u64 = 200_000;
@@ -167,8 +172,8 @@ impl Pieces {
     }
 
     fn link(&mut self, record: &Record<'_>) {
-        let puts = put_of(record);
         let outs = out_of(record);
+        let puts = put_of(record, &outs);
         for at in 0..self.all.len() {
             let Piece { kind, track, from, to, .. } = self.all[at];
             let ns = |&(track, event): &Place| record.tracks[track as usize][event as usize].ns;
@@ -255,17 +260,31 @@ fn let_in_by_locks(events: &[super::record::Raw], pieces: &mut [Piece]) {
     }
 }
 
-/// From the event of each get to that of its put: first in first out, unless the queue is known to do otherwise.
-pub fn put_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
-    let mut found = std::collections::HashMap::new();
+/// From the event of each get to that of its put: by the message that goes along, else first in first out, unless the queue
+/// is known to do otherwise. `outs`: those of the messages.
+pub fn put_of(record: &Record<'_>, outs: &HashMap<Place, Place>) -> HashMap<Place, Place> {
+    let mut found = HashMap::new();
     for (&queue, (puts, gots)) in &record.queues {
         let ns = |(track, event): Place| record.tracks[track as usize][event as usize].ns;
+        let known: HashMap<Place, Place> = gots
+            .iter()
+            .filter_map(|&got| {
+                Some((got, put_with(record, *outs.get(&received_with(record, got)?)?, queue)?))
+            })
+            .collect();
+        let sent: HashSet<Place> = known.values().copied().collect();
+        let left = |of: &[Place], but: &dyn Fn(&Place) -> bool| -> Vec<Place> {
+            of.iter().copied().filter(|place| !but(place)).collect()
+        };
+        let (puts, gots) =
+            (left(puts, &|put| sent.contains(put)), left(gots, &|got| known.contains_key(got)));
+        found.extend(known);
         if record.kind(queue) == lock::LIFO_QUEUE {
-            last_in_first_out(puts, gots, ns, &mut found);
+            last_in_first_out(&puts, &gots, ns, &mut found);
             continue;
         }
         let mut next = puts.iter().peekable();
-        for &got in gots {
+        for &got in &gots {
             match next.peek() {
                 Some(&&put) if ns(put) <= ns(got) + LATE_NS => {
                     next.next();
@@ -278,12 +297,28 @@ pub fn put_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
     found
 }
 
+/// The message that came with what was got, where one did: it is received as the work begins.
+fn received_with(record: &Record<'_>, (track, event): Place) -> Option<Place> {
+    let events = &record.tracks[track as usize];
+    let mut after = (event + 1..events.len() as u32).take(BESIDE);
+    let at = after.find(|&at| matches!(events[at as usize].what, What::In(_) | What::Got(_)))?;
+    matches!(events[at as usize].what, What::In(_)).then_some((track, at))
+}
+
+/// The put that comes with a message that is sent.
+fn put_with(record: &Record<'_>, (track, event): Place, queue: u32) -> Option<Place> {
+    let events = &record.tracks[track as usize];
+    let mut after = (event + 1..events.len() as u32).take(BESIDE);
+    let at = after.find(|&at| matches!(events[at as usize].what, What::Put(_) | What::Out(_)))?;
+    (events[at as usize].what == What::Put(queue)).then_some((track, at))
+}
+
 /// Such queues tell both under their own lock, and so in their order.
 fn last_in_first_out(
     puts: &[Place],
     gots: &[Place],
     ns: impl Fn(Place) -> u64,
-    found: &mut std::collections::HashMap<Place, Place>,
+    found: &mut HashMap<Place, Place>,
 ) {
     let mut puts = puts.iter().peekable();
     let mut inside = Vec::new();
@@ -298,8 +333,8 @@ fn last_in_first_out(
 }
 
 /// From the event of each receipt to that of its sending.
-pub fn out_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
-    let mut found = std::collections::HashMap::new();
+pub fn out_of(record: &Record<'_>) -> HashMap<Place, Place> {
+    let mut found = HashMap::new();
     for (flow, received) in &record.received {
         if let Some(sent) = record.sent.get(flow) {
             found.extend(received.iter().copied().zip(sent.iter().copied()));
@@ -435,7 +470,7 @@ impl Scan<'_> {
         let ns = |at: u32| events[at as usize].ns;
         let end_ns = ns(to - 1);
         let last = match open.queue() {
-            Some(_) => last_of_work(events, open.from, to),
+            Some(_) => last_of_work(self.record, events, open.from, to),
             None => to - 1,
         };
         let entry = open.entry.and_then(|(queue, starts, stops)| {
@@ -457,8 +492,17 @@ impl Scan<'_> {
     }
 }
 
-/// The last event that is not the asking for the next item.
-fn last_of_work(events: &[super::record::Raw], from: u32, to: u32) -> u32 {
-    let works = |what| matches!(what, What::End | What::Out(_) | What::Put(_) | What::JobEnd { .. });
-    (from..to).rev().find(|&at| works(events[at as usize].what)).unwrap_or(from)
+/// The last event that is not the asking for the next item: not a system call, where there is anything else.
+fn last_of_work(record: &Record<'_>, events: &[super::record::Raw], from: u32, to: u32) -> u32 {
+    let mut calls = Vec::new();
+    let (mut work, mut call) = (None, None);
+    for at in from..to {
+        match events[at as usize].what {
+            What::Begin { name, .. } => calls.push(record.system_calls.contains(&name)),
+            What::End if calls.pop() == Some(true) => call = Some(at),
+            What::End | What::Out(_) | What::Put(_) | What::JobEnd { .. } => work = Some(at),
+            _ => {}
+        }
+    }
+    work.or(call).unwrap_or(from)
 }
