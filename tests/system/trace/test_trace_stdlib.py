@@ -101,6 +101,8 @@ def test_tasks_of_asyncio_wait_for_tasks(tmp_path: Path) -> None:
     assert {event.name for event in told.of(LOCK_GIVEN_UP)} >= {"Service.lock", "Service.tasks"}
     sent, received = flows(told)["submit"]
     assert len(sent) == 2 and sent == received
+    made, begun = flows(told)["spawn"]
+    assert set(begun) <= set(made) and len(begun) == len(made) >= 5
     spans = {name: track for track, name, *_ in told.spans()}
     assert told.tracks[spans["native"]].kind == 1
 

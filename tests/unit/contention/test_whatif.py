@@ -35,8 +35,9 @@ def seen(**of: Any) -> dict[str, Any]:
         "gil_ns": None,
         "pieces_ns": 4000 * MS,
         "cpu": None,
+        "replayed": False,
     }
-    return {"regime": {**found, **of}}
+    return {"regime": {**found, **of}, "processors": 2}
 
 
 def test_quantiles_are_interpolated_and_the_makespan_is_from_the_first_begin() -> None:
@@ -74,7 +75,7 @@ def test_an_interval_needs_four_storms_and_holds_their_spread() -> None:
     ],
 )
 def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:
-    found = regime([seen(**of)], processors=2)
+    found = regime([seen(**of)])
     assert found.kind == kind
     assert found.refused == (kind == "CPU-bound")
 
@@ -106,7 +107,7 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
     none = b""
     was = {"lock_ns": [0], "pool_ns": [], "jobs_ns": 60 * MS, "latency_ns": 0, "unexplained_ns": 0, "lost": 0}
     was |= {
-        "regime": {"cpu": None},
+        "regime": {"cpu": None, "replayed": False},
         "calls_known": True,
         "unseen_ns": (0, 0),
         "doubts": [],
@@ -120,6 +121,29 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
         {**outcome((0, 10), (0, 20), (0, 30)), **was, **recorded},
         now,
     )
+
+
+def test_what_computes_is_replayed_where_that_reproduces_it() -> None:
+    bound = {"cpu": [("a", 900 * MS)], "seen_ns": 1000 * MS, "gil_ns": 1000 * MS, "replayed": True}
+    judged = regime([seen(**bound)])
+    assert judged.kind == "CPU-bound" and judged.tested and not judged.refused
+    waits = {"cpu": None, "replayed": True, "gil_ns": 20 * MS}
+    for waited, why in ((22, None), (24, "longer"), (16, "shorter")):
+        now = outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[], interpreter_ns=[waited * MS])
+        answer = gate([replayed(now, regime=waits)], judged)
+        assert answer.passed is (why is None) and (why or "") in (answer.reason or "")
+    # Nobody waited, so that nothing says that they take turns.
+    alone = regime([seen(**(bound | {"gil_ns": 0}))])
+    assert not alone.refused and not alone.tested
+    assert doubts.more_computing(100.0, [{"interpreter_ns": [4]}]) is None
+    assert "would compute at a time" in (doubts.more_computing(100.0, [{"interpreter_ns": [6]}]) or "")
+
+
+def test_a_full_host_is_refused_though_the_storm_is_replayed() -> None:
+    alibi = Alibi("cpu", "", (Saturation("cpu", "all 2 CPUs", 0.9, 0.9, (), ()),), {}, (), (), 0, 1)
+    judged = regime([seen(gil_ns=1000 * MS, replayed=True)], alibis=[alibi])
+    now = outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[])
+    assert "what else the host did" in (gate([replayed(now)], judged).reason or "")
 
 
 def doubt(kind: str, **of: int) -> dict[str, Any]:
@@ -208,7 +232,7 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"doubts": [doubt("chained", jobs=1)]}, "into the queue L by other jobs"),
         ({"unseen_ns": (0, 16 * MS)}, "neither compute nor sleep nor wait for anything"),
         (
-            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS)]}},
+            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS)], "replayed": False}},
             "in 27% of the jobs' time they neither",
         ),
         ({"doubts": [doubt("batched", count=1)]}, "workers of L do several items together"),

@@ -163,11 +163,13 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                     });
                 }
             }
-            Op::Delay(ns) | Op::Run { ns, .. } => match (&mut slept, open.last_mut()) {
-                (Some(sum), _) => *sum += ns,
-                (None, Some(of)) => of.since += ns,
-                (None, None) => {}
-            },
+            Op::Delay(ns) | Op::Run { ns, .. } | Op::Compute { ns, .. } => {
+                match (&mut slept, open.last_mut()) {
+                    (Some(sum), _) => *sum += ns,
+                    (None, Some(of)) => of.since += ns,
+                    (None, None) => {}
+                }
+            }
             // It waited for something: what it slept before is over.
             Op::Await { .. } => {
                 if let Some(of) = open.last_mut() {
@@ -250,13 +252,21 @@ fn step(op: Option<&Op>) -> Step {
         Some(Op::Signal(_)) => (7, 0),
         Some(Op::Start) => (8, 0),
         Some(Op::Stop) => (9, 0),
-        Some(Op::Delay(_) | Op::Run { .. }) => (10, 0),
+        Some(Op::Delay(_) | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }
 
 impl Delays {
-    /// Those of one program, each with when it began. `name`: of the job; `calls`: names of system calls.
-    pub fn add(&mut self, model: &Model, name: u32, calls: &HashSet<u32>, (ops, at): &(Vec<Op>, Vec<u64>)) {
+    /// Those of one program, each with when it began. `name`: of the job; `calls`: names of system calls; `waited`: how
+    /// long it waited for the interpreter between two moments.
+    pub fn add(
+        &mut self,
+        model: &Model,
+        name: u32,
+        calls: &HashSet<u32>,
+        (ops, at): &(Vec<Op>, Vec<u64>),
+        waited: impl Fn(u64, u64) -> u64,
+    ) {
         let mut open = vec![name];
         for (place, (op, &begin_ns)) in ops.iter().zip(at.iter()).enumerate() {
             match *op {
@@ -281,7 +291,7 @@ impl Delays {
                     if kind == next {
                         self.kinds.push(text(model, key));
                     }
-                    self.all.push(Stretch { kind, begin_ns, ns });
+                    self.all.push(Stretch { kind, begin_ns, ns: ns - waited(begin_ns, begin_ns + ns) });
                 }
                 _ => {}
             }

@@ -2,7 +2,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::awaits::Awaited;
-use super::model::{Op, UNKNOWN};
+use super::computing::Computing;
+use super::model::{Model, Op, UNKNOWN};
 use super::pieces::Piece;
 use super::record::{Place, Raw, What};
 use super::running::Running;
@@ -48,6 +49,10 @@ pub struct Parts<'a> {
     pub signals: &'a [(u64, u32)],
     /// What ran on what.
     pub running: &'a Running,
+    /// Who computed when.
+    pub computing: &'a Computing,
+    /// How long sleeps were to last, by the event that begins each.
+    pub asked: &'a HashMap<Place, u64>,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -69,6 +74,8 @@ struct Builder<'a> {
     done: Program,
     /// When each step began.
     at: Vec<u64>,
+    /// Steps that begin a sleep, and until when it was to last.
+    sleeps: Vec<(usize, u64)>,
     now: u64,
     signals: usize,
     depth: usize,
@@ -77,7 +84,7 @@ struct Builder<'a> {
 }
 
 /// Of a piece.
-pub fn program(parts: &Parts<'_>) -> Program {
+pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     let done = Program {
         ops: Vec::new(),
         waited: HashMap::new(),
@@ -90,15 +97,17 @@ pub fn program(parts: &Parts<'_>) -> Program {
         parts,
         done,
         at,
+        sleeps: Vec::new(),
         now: parts.piece.begin_ns,
         signals: 0,
         depth: 0,
         begun: parts.piece.entry.is_none(),
     };
     builder.run();
-    let Builder { done, at, .. } = builder;
+    let Builder { done, at, sleeps, .. } = builder;
     let plain = (done.ops.clone(), at);
-    Program { ops: parts.running.split(parts.piece.track, done.ops, &plain.1), plain, ..done }
+    let ops = parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps);
+    Program { ops: parts.computing.split(parts.piece.track, model, ops, &plain.1), plain, ..done }
 }
 
 impl Builder<'_> {
@@ -136,6 +145,9 @@ impl Builder<'_> {
                 What::Begin { name, items } => {
                     self.pass(ns);
                     self.depth += 1;
+                    if let Some(asked) = self.parts.asked.get(&(piece.track, at)) {
+                        self.sleeps.push((self.done.ops.len(), ns + asked));
+                    }
                     self.push(ns, Op::Enter { name, items });
                 }
                 What::End => {
@@ -166,7 +178,11 @@ impl Builder<'_> {
                                 *self.done.waited.entry(lock).or_default() += waited - handover;
                             }
                             handover -= self.ready_ns(ns - handover, ns);
-                            let resumed = self.parts.running.resumed_ns(piece.track, ns);
+                            // Where it is simulated, that wait is no part of the lock's.
+                            let resumed = match self.parts.computing.is_known() {
+                                true => 0,
+                                false => self.parts.running.resumed_ns(piece.track, ns),
+                            };
                             handover += resumed;
                             self.now += resumed;
                             self.done.latency_ns += if self.begun { handover } else { 0 };
@@ -176,16 +192,8 @@ impl Builder<'_> {
                     }
                 }
                 What::Free(_) => {
-                    let Some(&lock) = self.parts.holds.get(&at) else { continue };
-                    // A condition is waited for without its lock, whichever of both is on record first.
-                    if until.is_some() && self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0)
-                    {
-                        self.done.ops.insert(waits_at.1, Op::Release(lock));
-                        self.at.insert(waits_at.1, ns);
-                        waits_at.1 += 1;
-                    } else {
-                        self.pass(ns);
-                        self.push(ns, Op::Release(lock));
+                    if let Some(&lock) = self.parts.holds.get(&at) {
+                        self.free(at, ns, lock, until.is_some().then_some(&mut waits_at));
                     }
                 }
                 _ => {}
@@ -220,6 +228,23 @@ impl Builder<'_> {
             self.push(piece.end_ns, Op::Signal(signal));
         }
         (0..self.depth).for_each(|_| self.push(piece.end_ns, Op::Leave));
+    }
+
+    /// A lock is given back. `waits_at`: the event and the place in the program of the wait that it is in.
+    fn free(&mut self, at: u32, ns: u64, lock: u32, waits_at: Option<&mut (u32, usize)>) {
+        match waits_at {
+            // A condition is waited for without its lock, whichever of both is on record first.
+            Some(waits_at) if self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0) => {
+                self.done.ops.insert(waits_at.1, Op::Release(lock));
+                self.at.insert(waits_at.1, ns);
+                self.sleeps.iter_mut().filter(|sleep| sleep.0 >= waits_at.1).for_each(|sleep| sleep.0 += 1);
+                waits_at.1 += 1;
+            }
+            _ => {
+                self.pass(ns);
+                self.push(ns, Op::Release(lock));
+            }
+        }
     }
 
     fn push(&mut self, ns: u64, op: Op) {

@@ -114,7 +114,10 @@ pub struct Record<'t> {
     pub gil_known: bool,
     gil_since: HashMap<u32, u64>,
     waited: Vec<bool>,
+    /// How long a sleep was to last, ns, by the event that begins it.
+    pub asked: HashMap<Place, u64>,
     items: Option<u32>,
+    asked_ns: Option<u32>,
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
@@ -155,7 +158,9 @@ impl<'t> Record<'t> {
             gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil),
             gil_since: HashMap::new(),
             waited: vec![false; trace.tracks.len()],
+            asked: HashMap::new(),
             items: trace.names.find("items"),
+            asked_ns: trace.names.find("asked_ns"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
             sleeps: HashSet::new(),
@@ -243,11 +248,12 @@ impl<'t> Record<'t> {
         }
     }
 
-    fn said(&self, at: At, details: &[Event]) -> u32 {
+    /// The number that a span says under that name.
+    fn said(&self, at: At, name: Option<u32>, details: &[Event]) -> Option<u64> {
         let said = details.iter().find(|d| {
-            d.kind() == event::INT && d.id() != 0 && Some(self.trace.name(at.file, d.id())) == self.items
+            d.kind() == event::INT && d.id() != 0 && Some(self.trace.name(at.file, d.id())) == name
         });
-        said.map_or(0, |d| u32::try_from(d.ticks as i64).unwrap_or(0))
+        said.and_then(|d| u64::try_from(d.ticks as i64).ok())
     }
 }
 
@@ -294,8 +300,11 @@ impl Sink for Record<'_> {
                 }
                 self.calls[track as usize].push(kind == SpanKind::Remote);
                 self.in_calls[track as usize].push(kind.is_system_call());
-                let items = self.said(at, details);
-                self.add(at.ns, track, What::Begin { name, items })?;
+                let items = self.said(at, self.items, details).and_then(|items| items.try_into().ok());
+                let place = self.add(at.ns, track, What::Begin { name, items: items.unwrap_or(0) })?;
+                if kind == SpanKind::Sleep {
+                    self.asked.extend(self.said(at, self.asked_ns, details).map(|ns| (place, ns)));
+                }
             }
             Title::Wait(lock) if self.is_interpreter(lock) => {
                 self.gil_since.insert(track, at.ns);

@@ -47,6 +47,19 @@ def computes_then(share: float) -> str | None:
     )
 
 
+def more_computing(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why jobs that would wait for their interpreter, and did not, make the replay wrong; None if they would
+    not. `after` and `jobs_ns` as in `more_outside`.
+    """
+    share = sum(sum(of["interpreter_ns"]) for of in after) / max(1.0, jobs_ns)
+    if share < OUTSIDE:
+        return None
+    return (
+        "with the edit threads would compute at a time that did so one after the other: whether what they do needs the"
+        " interpreter's lock is not on record"
+    )
+
+
 def more_outside(
     jobs_ns: float, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> str | None:
