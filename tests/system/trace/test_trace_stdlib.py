@@ -17,6 +17,7 @@ from support.ctrace_events import (
     LOCK_LIMIT,
     LOCK_WAIT,
     QUEUE_GOT,
+    QUEUE_PUT,
     Event,
     Trace,
 )
@@ -292,5 +293,10 @@ def test_work_goes_to_processes_by_flows(method: str, tmp_path: Path) -> None:
         set().union(*(flows(one).get("submit", ((), set()))[1] for one in workers)),
     )
     assert len(sent) == 9 and received < sent and len(received) == 8  # one could not be pickled
+    # One queue from those who submit to the workers, whatever lies between.
+    assert [(event.name, event.kind) for event in told.of(QUEUE_PUT, QUEUE_GOT)] == [("pool", QUEUE_PUT)] * 9
+    got = [event for one in workers for event in one.of(QUEUE_GOT)]
+    # And the end of each worker; what the queue is called, the process says that made it.
+    assert len(got) == 8 + 2 and {event.name for event in got} <= {"pool", ""}
     ran = [name for one in workers for _, name, *_ in one.spans()]
     assert (ran.count("square"), ran.count("fails")) == (5 + 2, 1)

@@ -75,7 +75,7 @@ pub fn extract(
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
-    let links = Links { puts: put_of(&record), ins };
+    let links = Links { puts: put_of(&record, &outs), ins };
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);

@@ -152,8 +152,8 @@ impl Pieces {
     }
 
     fn link(&mut self, record: &Record<'_>) {
-        let puts = put_of(record);
         let outs = out_of(record);
+        let puts = put_of(record, &outs);
         for at in 0..self.all.len() {
             let Piece { kind, track, from, to, .. } = self.all[at];
             let ns = |&(track, event): &Place| record.tracks[track as usize][event as usize].ns;
@@ -324,7 +324,7 @@ impl Scan<'_> {
         let ns = |at: u32| events[at as usize].ns;
         let end_ns = ns(to - 1);
         let last = match open.queue() {
-            Some(_) => last_of_work(events, open.from, to),
+            Some(_) => last_of_work(self.record, events, open.from, to),
             None => to - 1,
         };
         let entry = open.entry.and_then(|(queue, starts, stops)| {
@@ -346,8 +346,17 @@ impl Scan<'_> {
     }
 }
 
-/// The last event that is not the asking for the next item.
-fn last_of_work(events: &[super::record::Raw], from: u32, to: u32) -> u32 {
-    let works = |what| matches!(what, What::End | What::Out(_) | What::Put(_) | What::JobEnd { .. });
-    (from..to).rev().find(|&at| works(events[at as usize].what)).unwrap_or(from)
+/// The last event that is not the asking for the next item: not a system call, where there is anything else.
+fn last_of_work(record: &Record<'_>, events: &[super::record::Raw], from: u32, to: u32) -> u32 {
+    let mut calls = Vec::new();
+    let (mut work, mut call) = (None, None);
+    for at in from..to {
+        match events[at as usize].what {
+            What::Begin { name, .. } => calls.push(record.system_calls.contains(&name)),
+            What::End if calls.pop() == Some(true) => call = Some(at),
+            What::End | What::Out(_) | What::Put(_) | What::JobEnd { .. } => work = Some(at),
+            _ => {}
+        }
+    }
+    work.or(call).unwrap_or(from)
 }

@@ -259,3 +259,48 @@ fn a_semaphore_lets_in_as_many_as_it_says_whether_somebody_waited_or_not() {
     let storm = storm_of(&events.concat(), &[]).unwrap();
     assert_eq!(storm.model.locks[0].capacity, 3);
 }
+
+#[test]
+fn what_was_got_is_what_the_message_with_it_says_whoever_tells_first() {
+    // B's item was put in first, and its worker tells later that it has it.
+    let sent = |thread, ns, number| [(ns, thread, event::FLOW_OUT, MSG, number), put(thread, Q, ns + 1)];
+    let works = |worker, got: u64, number| {
+        let inside = [(got + 2, worker, event::FLOW_IN, MSG, number)];
+        [vec![(got, worker, event::QUEUE_GOT, Q, 0)], span(worker, WORK, got + 1, got + 40, &inside)].concat()
+    };
+    let events = [
+        job(B, 2, 100, 250, &sent(B, 105, 1)),
+        job(A, 1, 101, 200, &sent(A, 110, 2)),
+        works(W1, 115, 2),
+        works(W2, 116, 1),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let tracks: Vec<_> = storm.model.roots.iter().map(|root| (root.track, root.items[0].pickup_ns)).collect();
+    let [first, second] = tracks[..] else { unreachable!() };
+    assert_eq!((first.1, second.1), (10, 4), "{tracks:?}");
+}
+
+#[test]
+fn how_a_worker_asks_for_the_next_item_is_no_work_of_this_one() {
+    let asks = [
+        (200, W1, event::BEGIN, IO, 0),
+        (201, W1, event::ARG, KIND, IO),
+        (400_000, W1, event::END, IO, 0),
+        (400_001, W1, event::QUEUE_GOT, Q, 0),
+    ];
+    let answered = |kind, ns| (ns, A, kind, K, 0);
+    let waits = [
+        put(A, Q, 110),
+        answered(event::LOCK_WAIT, 112),
+        answered(event::LOCK_ACQUIRED, 170),
+        answered(event::LOCK_RELEASED, 170),
+    ];
+    let events = [
+        job(A, 1, 100, 180, &waits),
+        vec![(115, W1, event::QUEUE_GOT, Q, 0)],
+        span(W1, WORK, 116, 160, &[]),
+        asks.to_vec(),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    assert_eq!(storm.unexplained_ns, 0);
+}
