@@ -156,6 +156,8 @@ pub struct Pool {
     pub queues: Vec<u32>,
     /// Of each of its queues.
     pub discipline: Discipline,
+    /// Its workers that are not there from the beginning: the queue, and when each came. CLOCK_MONOTONIC, in order.
+    pub late: Vec<(u32, u64)>,
     /// An item never waited for a worker: it has as many as are needed.
     pub unlimited: bool,
     /// Median from an item's arrival to its begin with a worker that was idle.
@@ -208,6 +210,8 @@ pub struct Root {
     pub until_ns: Option<u64>,
     /// It begins when that root has ended (a closed loop, or the same thread); place in [`Model::roots`].
     pub after: Option<u32>,
+    /// Who gave it to its worker gave all of them, one after the other: they come in no other order.
+    pub in_order: bool,
     /// What it is let in by, a place in [`Model::gates`], and how long after the end that did so.
     pub gate: Option<(u32, u64)>,
     /// What it does itself.

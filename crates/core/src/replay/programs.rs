@@ -39,6 +39,8 @@ pub struct Parts<'a> {
     pub holds: HashMap<u32, u32>,
     /// From the end of each of those to its begin.
     pub begins: HashMap<u32, u32>,
+    /// By the event of a wait: how long it takes until what it asks for is asked for, as of a lock in another process, ns.
+    pub ways: &'a HashMap<Place, u64>,
     /// Items that are sent at an event.
     pub sends: HashMap<u32, Vec<u32>>,
     /// In order.
@@ -47,10 +49,10 @@ pub struct Parts<'a> {
     pub signals: &'a [(u64, u32)],
     /// What ran on what.
     pub running: &'a Running,
-    /// How long sleeps were to last, by the event that begins each.
-    pub asked: &'a HashMap<Place, u64>,
     /// Who computed when.
     pub computing: &'a Computing,
+    /// How long sleeps were to last, by the event that begins each.
+    pub asked: &'a HashMap<Place, u64>,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -119,7 +121,9 @@ impl Builder<'_> {
         // The event it began with, and its place in the program.
         let mut waits_at = (0, 0);
         let mut handover = UNKNOWN;
-        let mut asked = 0;
+        // When it asked in each of the waits that it is in, and how long the last one of them took.
+        let mut asked: Vec<u64> = Vec::new();
+        let mut waited = 0;
         for at in piece.from..piece.to {
             let Raw { ns, what } = events[at as usize];
             match until {
@@ -128,6 +132,7 @@ impl Builder<'_> {
                     until = None;
                 }
                 Some(_) => self.now = ns, // the wait goes on: no time passes here
+                None if !asked.is_empty() => self.now = ns,
                 None => {}
             }
             if piece.entry.is_some_and(|entry| entry.starts == at) {
@@ -136,6 +141,8 @@ impl Builder<'_> {
                 self.begun = true;
             }
             match what {
+                // How it waits, as by a call to another process, is no work of its own.
+                What::Begin { .. } | What::End if !asked.is_empty() => {}
                 What::Begin { name, items } => {
                     self.pass(ns);
                     self.depth += 1;
@@ -153,11 +160,15 @@ impl Builder<'_> {
                 }
                 What::Wait(_) if simulated.contains(&at) => {
                     self.pass(ns);
-                    asked = ns;
+                    let way = self.parts.ways.get(&(piece.track, at)).copied().unwrap_or(0);
+                    if asked.is_empty() {
+                        self.delay(ns + way);
+                    }
+                    asked.push(ns + way);
                 }
                 What::Waited { handover_ns, .. } if simulated.contains(&at) => {
-                    let passed = ns.saturating_sub(asked);
-                    handover = u64::from(handover_ns).min(passed);
+                    waited = ns.saturating_sub(asked.pop().unwrap_or(ns));
+                    handover = u64::from(handover_ns).min(waited);
                     self.now = ns;
                 }
                 What::Hold(_) => {
@@ -165,7 +176,7 @@ impl Builder<'_> {
                         self.pass(ns);
                         if handover != UNKNOWN {
                             if self.begun {
-                                *self.done.waited.entry(lock).or_default() += ns - asked - handover;
+                                *self.done.waited.entry(lock).or_default() += waited - handover;
                             }
                             handover -= self.ready_ns(ns - handover, ns);
                             // Where it is simulated, that wait is no part of the lock's.
@@ -269,19 +280,62 @@ impl Builder<'_> {
 
 /// Events of waits that end with a hold that is simulated.
 fn waits(parts: &Parts<'_>) -> HashSet<u32> {
-    let mut found = HashSet::new();
+    let of = ended(parts.events, parts.piece).into_iter();
+    // Where nobody had it, asking for it takes its time, and that is no wait.
+    let waited = of.filter(|wait| parts.holds.contains_key(&(wait.end + 1)) && wait.waited(parts.events));
+    waited.flat_map(|wait| [wait.begin, wait.end]).collect()
+}
+
+/// A wait that ended with a hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// For that lock, as in the record.
+    pub lock: u32,
+    /// Its events.
+    pub begin: u32,
+    /// The next one is the hold.
+    pub end: u32,
+    handover_ns: u64,
+}
+
+impl Wait {
+    /// How long it took.
+    pub fn ns(&self, events: &[Raw]) -> u64 {
+        events[self.end as usize].ns - events[self.begin as usize].ns
+    }
+
+    /// Somebody had what it asked for, and let go meanwhile.
+    pub fn waited(&self, events: &[Raw]) -> bool {
+        self.handover_ns < self.ns(events)
+    }
+
+    /// When what it asked for was free; where nobody had it when it had it itself.
+    pub fn free_ns(&self, events: &[Raw]) -> u64 {
+        let handover_ns = if self.waited(events) { self.handover_ns } else { 0 };
+        events[self.end as usize].ns - handover_ns
+    }
+
+    /// It makes calls to ask.
+    pub fn calls(&self, events: &[Raw]) -> bool {
+        let within = &events[self.begin as usize..self.end as usize];
+        within.iter().any(|event| matches!(event.what, What::Begin { .. }))
+    }
+}
+
+/// Waits of a piece that end with a hold.
+pub fn ended(events: &[Raw], piece: &Piece) -> Vec<Wait> {
+    let mut found = Vec::new();
     let mut open: HashMap<u32, u32> = HashMap::new();
-    for at in parts.piece.from..parts.piece.to {
-        match parts.events[at as usize].what {
+    for at in piece.from..piece.to {
+        match events[at as usize].what {
             What::Wait(lock) => {
                 open.insert(lock, at);
             }
-            What::Waited { lock, got, .. } => {
-                let held = matches!(parts.events.get(at as usize + 1), Some(Raw { what: What::Hold(l), .. }) if *l == lock);
-                let simulated = got && held && parts.holds.contains_key(&(at + 1));
-                if let Some(begin) = open.remove(&lock).filter(|_| simulated) {
-                    found.extend([begin, at]);
-                }
+            What::Waited { lock, got, handover_ns } => {
+                let held = matches!(events.get(at as usize + 1), Some(Raw { what: What::Hold(l), .. }) if *l == lock);
+                let handover_ns = u64::from(handover_ns);
+                let wait = |begin| Wait { lock, begin, end: at, handover_ns };
+                found.extend(open.remove(&lock).filter(|_| got && held).map(wait));
             }
             _ => {}
         }

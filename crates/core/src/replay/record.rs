@@ -133,6 +133,8 @@ pub struct Record<'t> {
     working: Vec<u32>,
     /// Queues of what is lent, as connections: who takes one puts it back. How many there are, by queue.
     pub stores: HashMap<u32, u32>,
+    /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
+    pub limits: HashMap<u32, u32>,
     count: usize,
 }
 
@@ -168,6 +170,7 @@ impl<'t> Record<'t> {
             in_calls: vec![Vec::new(); trace.tracks.len()],
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
+            limits: HashMap::new(),
             count: 0,
         }
     }
@@ -207,8 +210,24 @@ impl<'t> Record<'t> {
             for &(track, event) in &back {
                 self.tracks[track as usize][event as usize].what = What::Free(queue);
             }
+            let freed = back.iter().map(|&(track, event)| self.tracks[track as usize][event as usize].ns);
+            let mut freed: Vec<u64> = freed.collect();
+            freed.sort_unstable();
+            self.hand_over(queue, &freed);
             self.stores.insert(queue, own);
             self.queues.remove(&queue);
+        }
+    }
+
+    /// Waits for a queue that lends are for its last giving back before their end; `freed` are all of those, by time.
+    fn hand_over(&mut self, queue: u32, freed: &[u64]) {
+        for Raw { ns, what } in self.tracks.iter_mut().flatten() {
+            if let What::Waited { lock, handover_ns, .. } = what {
+                let last = freed[..freed.partition_point(|at| at <= ns)].last();
+                if let Some(&last) = last.filter(|_| *lock == queue) {
+                    *handover_ns = (*ns - last).min(u64::from(u32::MAX)) as u32;
+                }
+            }
         }
     }
 
@@ -390,6 +409,11 @@ impl Sink for Record<'_> {
         let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
         let of = self.queues.entry(lock).or_default();
         if got { &mut of.1 } else { &mut of.0 }.push(place);
+        Ok(())
+    }
+
+    fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
+        self.limits.insert(lock, most);
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub struct Running {
     tracks: HashMap<u32, (u32, Periods)>,
     /// By server: when it ran what is simulated.
     busy: Vec<Periods>,
+    /// Threads that have a server, in order.
+    loops: Vec<u32>,
     /// The same, each run apart.
     stints: Vec<Periods>,
     /// By thread: when it waited for the interpreter's lock.
@@ -76,6 +78,12 @@ impl Running {
             let server = threads.partition_point(|thread| *thread < servers[&on]) as u32;
             self.tracks.insert(on, (server, Periods::new(ran, 0)));
         }
+        self.loops = threads;
+    }
+
+    /// Whether tasks or greenlets take turns on that thread.
+    pub fn is_loop(&self, thread: u32) -> bool {
+        self.loops.binary_search(&thread).is_ok()
     }
 
     /// How long, in this time, the track was ready and its server ran something else: the simulation's to say.

@@ -54,6 +54,8 @@ pub(super) enum Do {
     Woken(u32),
     Computed(u32, u32),
     Switch(u32, u32),
+    /// A worker comes: of that pool, to that queue.
+    Comes(u32, u32),
 }
 
 /// Something that runs: a root or an item of it.
@@ -168,6 +170,13 @@ pub fn simulate(model: &Model) -> Outcome {
             outside: BTreeMap::new(),
         },
     };
+    for (at, pool) in (0..).zip(&model.pools) {
+        for &(queue, ns) in &pool.late {
+            simulation.queues[at as usize][queue as usize].idle -= 1;
+            simulation.sums[at as usize].0 -= 1;
+            simulation.plan(ns.saturating_sub(first), Do::Comes(at, queue));
+        }
+    }
     let mut inside = vec![0; model.gates.len()];
     for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
         match root.gate {
@@ -204,6 +213,7 @@ impl Simulation<'_> {
                 Do::Woken(lock) => self.woken(lock),
                 Do::Computed(on, plan) => self.computed(on, plan),
                 Do::Switch(on, turn) => self.switch(on, turn),
+                Do::Comes(pool, queue) => self.serve(pool, queue),
             }
         }
     }
@@ -444,11 +454,16 @@ impl Simulation<'_> {
         let of = &self.model.roots[root as usize].items[item as usize];
         let pool = &self.model.pools[of.pool as usize];
         self.out.busy_ns[of.pool as usize] += self.now - began;
-        if pool.unlimited {
-            return;
+        if !pool.unlimited {
+            self.serve(of.pool, of.queue);
         }
-        self.account(of.pool);
-        let queue = &mut self.queues[of.pool as usize][of.queue as usize];
+    }
+
+    /// A worker has nothing to do.
+    fn serve(&mut self, at: u32, queue: u32) {
+        let pool = &self.model.pools[at as usize];
+        self.account(at);
+        let queue = &mut self.queues[at as usize][queue as usize];
         let next = match pool.discipline {
             Discipline::Lifo => queue.waiting.pop_back(),
             // Of priorities nothing is on record: the gate refuses them where items wait.
@@ -456,12 +471,12 @@ impl Simulation<'_> {
         };
         let Some((root, item, since)) = next else {
             queue.idle += 1;
-            self.sums[of.pool as usize].0 += 1;
+            self.sums[at as usize].0 += 1;
             return;
         };
-        self.sums[of.pool as usize].1 -= 1;
+        self.sums[at as usize].1 -= 1;
         if self.counts[root as usize] {
-            self.out.pool_ns[of.pool as usize] += self.now - since;
+            self.out.pool_ns[at as usize] += self.now - since;
         }
         let next = &self.model.roots[root as usize].items[item as usize];
         let pickup = if next.waited { next.pickup_ns } else { pool.busy_ns };
