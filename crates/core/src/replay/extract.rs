@@ -6,6 +6,7 @@ use super::awaits::{self, Links};
 use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::entries::Entry;
+use super::guards;
 use super::jobs;
 use super::links::{out_of, put_of};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
@@ -72,6 +73,7 @@ pub fn extract(
     let mut record = Record::new(trace);
     tell(trace, &mut record, go_on)?;
     record.find_stores();
+    guards::find(&mut record);
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();

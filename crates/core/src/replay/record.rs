@@ -38,6 +38,8 @@ pub enum What {
     In(Flow),
     Put(u32),
     Got(u32),
+    /// Part of something that is on record otherwise.
+    Aside,
     JobBegin {
         name: u32,
         number: u32,
