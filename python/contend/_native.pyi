@@ -325,8 +325,9 @@ class Storm:
         together), of it latency_ns (ways and handovers, replayed as recorded) and unexplained_ns (waits with no cause on
         record); unfinished (jobs without an end), lost (events), processors (of the host, 0 unknown); regime:
         makespan_ns, cpu (None, or name, CPU time and, of it, that of threads with a loop or hub, of each process),
-        seen_ns (of threads whose CPU time is on record, while they did something), run_delay_ns, gil_ns (None where such waits are not on record), pieces_ns (jobs and items together),
-        replayed (who computes is replayed, in interpreters).
+        seen_ns (of threads whose CPU time is on record, while they did something), run_delay_ns, gil_ns (None where
+        such waits are not on record), pieces_ns (jobs and items together), replayed (who computes is replayed, in
+        interpreters).
 
         What may make a replay wrong: unseen_ns (of threads with what they compute, of tasks and greenlets that do not
         run: no sleep, system call or call out of the process); calls_known (system calls are on record); come_ns (u64

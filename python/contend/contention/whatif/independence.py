@@ -23,8 +23,8 @@ PART = 0.1
 LEAST = 8
 """Fewest stretches of one kind in a storm."""
 BY_TURN = 0.05
-"""Of the storm: what the first half of the jobs does more of one kind than the other half, or less, from which drawn jobs are
-not believed."""
+"""Of the storm: what the first half of the jobs does more of one kind than the other half, or less, from which drawn jobs
+are not believed."""
 RARE = 1e-3
 """Chance below which it is not by chance."""
 PERMUTATIONS = 2000
@@ -32,6 +32,8 @@ MANY = 2000
 """Stretches of a storm, from which the permutations' spread is taken from its formula: they would fill the memory."""
 RARE_Z = 3.09
 """Standard deviations of the normal distribution beyond which lies `RARE`."""
+ONCE_Z = 2.58
+"""Standard deviations beyond which lies a hundredth, on either side together: of one storm."""
 SOON = 0.02
 """Of the mean job, after an end: a begin within it may have been let in by that end."""
 ALIKE = 0.5
@@ -108,16 +110,18 @@ def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
 def _is_by_turn(storms: Sequence[Times]) -> bool:
     """True if what jobs do, in the order in which they came, hangs together with that order.
 
+    Storms of one program may all have the same jobs in the same order: what is rare must be so in a single one.
+
     >>> _is_by_turn([np.array([9.0] * 4 + [0.0] * 36)] * 2), _is_by_turn([np.array([9.0, 0.0, 0.0, 0.0] * 10)] * 2)
     (True, False)
     """
-    together, variance = 0.0, 0.0
+    scores = []
     for done in storms:
         ranks, turn = _centred(_ranks(done)), _centred(np.arange(float(len(done))))
-        together += float(ranks @ turn)
         # Of a sum of products under permutation: Hoeffding (1951).
-        variance += float(ranks @ ranks) * float(turn @ turn) / (len(done) - 1)
-    return abs(together) > RARE_Z * variance**0.5
+        variance = float(ranks @ ranks) * float(turn @ turn) / (len(done) - 1)
+        scores.append(float(ranks @ turn) / variance**0.5 if variance else 0.0)
+    return abs(sum(scores)) / len(scores) > ONCE_Z
 
 
 def due_to_others(storms: Sequence[tuple[Times, Times]]) -> float:
