@@ -16,6 +16,7 @@ mod guards;
 mod interpreters;
 pub mod jobs;
 pub mod links;
+mod loops;
 pub mod model;
 pub mod pattern;
 pub mod periods;

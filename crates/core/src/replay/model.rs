@@ -57,6 +57,8 @@ pub enum Op {
     },
     /// Wakes who waits for it, now or later.
     Signal(u32),
+    /// Makes the greenlet or task of a root, a place in [`Model::roots`], which comes now.
+    Spawn(u32),
     /// The job begins here, after what it was let in by.
     Start,
     /// And ends.

@@ -178,7 +178,13 @@ pub fn simulate(model: &Model) -> Outcome {
         }
     }
     let mut inside = vec![0; model.gates.len()];
-    for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
+    let mut comes = vec![true; model.roots.len()];
+    for op in model.roots.iter().flat_map(|root| &root.program) {
+        if let Op::Spawn(other) = *op {
+            comes[other as usize] = false;
+        }
+    }
+    for (at, root) in model.roots.iter().enumerate().filter(|&(at, root)| root.after.is_none() && comes[at]) {
         match root.gate {
             Some((gate, _)) if inside[gate as usize] == model.gates[gate as usize].limit => {
                 simulation.outside[gate as usize].push_back(at as u32);
@@ -295,6 +301,7 @@ impl Simulation<'_> {
                         return self.give_back(actor);
                     }
                 }
+                Op::Spawn(other) => self.plan(self.now, Do::Begin(other)),
                 Op::Signal(signal) => {
                     let state = &mut self.signals[root as usize][signal as usize];
                     if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {
