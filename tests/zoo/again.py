@@ -3,8 +3,8 @@
     PYTHONPATH=tests python -m zoo.again DIR -o OTHER [--left-out stores]
 
 So that no truth is measured twice while contend changes. With `--left-out` a recogniser of the replay is switched off, to
-see that programs which need it are then refused: that has no option of the command line, and is asked of the library. Goes on
-where it was stopped, as a campaign does; `python -m zoo.scoring OTHER` makes the tables.
+see that programs which need it are then refused: that has no option of the command line, and is asked of the library. Goes
+on where it was stopped, as a campaign does; `python -m zoo.scoring OTHER` makes the tables.
 """
 
 from __future__ import annotations
