@@ -358,7 +358,15 @@ impl Extractor<'_> {
         }
         let mut shared: Vec<u32> =
             users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
+        // The lock within a queue is held for no time, but while somebody waits for what is to be put there.
+        let all = &self.trace.locks;
+        let queues: HashSet<(u32, u32, u32)> =
+            all.iter().filter(|of| kind::is_queue(of.kind)).map(|of| (of.file, of.name, of.site)).collect();
         shared.retain(|&lock| {
+            let of = &all[lock as usize];
+            if of.kind == kind::LOCK && queues.contains(&(of.file, of.name, of.site)) {
+                return false;
+            }
             let semaphore = self.trace.locks[lock as usize].kind == kind::SEMAPHORE;
             let known = !semaphore || self.record.reading.knows(Recogniser::Semaphores);
             self.record.locks[lock as usize].foreign == 0 && known
