@@ -496,7 +496,10 @@ impl Extractor<'_> {
             if !lets_in {
                 latency += coming.transit_ns + coming.pickup_ns;
             }
-            if job && !lets_in {
+            // What is done for a job after its end is nobody's to wait for.
+            let served_ns = piece.begin_ns.saturating_sub(coming.pickup_ns);
+            let counts = root.job_ns.is_none_or(|(begin, end)| (begin..=end).contains(&served_ns));
+            if job && !lets_in && counts {
                 self.storm.pool_ns[coming.pool as usize] += coming.waited_ns;
             }
             root.items.push(Item {
