@@ -324,16 +324,16 @@ class Storm:
         (lists, a number a lock and pool of `parts`: how long jobs and what is done for them waited); jobs_ns (all jobs
         together), of it latency_ns (ways and handovers, replayed as recorded) and unexplained_ns (waits with no cause on
         record); unfinished (jobs without an end), lost (events), processors (of the host, 0 unknown); regime:
-        makespan_ns, cpu (None, or name and
-        CPU time of each process), seen_ns (of threads whose CPU time is on record, while they did something),
-        run_delay_ns, gil_ns (None where such waits are not on record), pieces_ns (jobs and items together),
-        replayed (who computes is replayed, in interpreters).
+        makespan_ns, cpu (None, or name, CPU time and, of it, that of threads with a loop or hub, of each process),
+        seen_ns (of threads whose CPU time is on record, while they did something), run_delay_ns, gil_ns (None where
+        such waits are not on record), pieces_ns (jobs and items together), replayed (who computes is replayed, in
+        interpreters).
 
         What may make a replay wrong: unseen_ns (of threads with what they compute, of tasks and greenlets that do not
         run: no sleep, system call or call out of the process); calls_known (system calls are on record); come_ns (u64
         of each job that comes as recorded: when); doubts: a dict of kind (gave up, polls, chained, batched), name,
         jobs, count and ns each; delays: stretches of the jobs' own time, as u64 of kind (a place in kinds, which are
-        texts), begin_ns, ns."""
+        texts), root (a number a job, in the order in which they came), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
         """What edits can name: locks (name, site, capacity: None unlimited, semaphore), pools (name, process,

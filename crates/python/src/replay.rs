@@ -100,6 +100,10 @@ impl Storm {
             "kind",
             column(py, all.iter().map(|one| u64::from(one.kind)))?,
         )?;
+        delays.set_item(
+            "root",
+            column(py, all.iter().map(|one| u64::from(one.root)))?,
+        )?;
         delays.set_item("begin_ns", column(py, all.iter().map(|one| one.begin_ns))?)?;
         delays.set_item("ns", column(py, all.iter().map(|one| one.ns))?)?;
         delays.set_item("kinds", &storm.delays.kinds)?;
@@ -115,7 +119,11 @@ impl Storm {
         of.set_item("replayed", !storm.model.interpreters.is_empty())?;
         let cpu = regime.cpu.as_ref().map(|processes| {
             let of = |process: &contend_core::replay::regime::Process| {
-                (storm.model.text(process.name).to_owned(), process.cpu_ns)
+                (
+                    storm.model.text(process.name).to_owned(),
+                    process.cpu_ns,
+                    process.loops_ns,
+                )
             };
             processes.iter().map(of).collect::<Vec<_>>()
         });

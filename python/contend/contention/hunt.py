@@ -14,7 +14,7 @@ from contend.advice.finding import Finding
 from contend.contention.alibi.beside import NONE, beside
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.growth import by_size
-from contend.contention.hunting import calls, interpreter, kernel, locks, pools
+from contend.contention.hunting import calls, conditions, interpreter, kernel, locks, pools
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import LIFE, Tables, read
 from contend.contention.hunting.rules import Candidate, Rule
@@ -34,12 +34,14 @@ LEAST_DELAY = 0.1
 LEVEL = 0.95
 
 RULES: tuple[Rule, ...] = (
-    locks.locks, pools.pools, pools.starved, calls.calls, interpreter.interpreter, kernel.kernel,
+    locks.locks, conditions.conditions, pools.pools, pools.starved, calls.calls, interpreter.interpreter,
+    kernel.kernel,
 )  # fmt: skip
 # Of equal rank first what is named by its cause.
 _ORDER = (
     "lock-across-call",
     "lock",
+    "condition",
     "pool-fixed",
     "pool-small",
     "pool-busy",
@@ -145,14 +147,18 @@ def least_share(kind: str) -> float:
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:
-    return {(c.kind, c.resource): c.ns for c in candidates(Charges(trace))}
+    return {_key(c): c.ns for c in candidates(Charges(trace))}
+
+
+def _key(candidate: Candidate) -> tuple[str, str]:
+    return candidate.kind, candidate.key or candidate.resource
 
 
 def _finding(
     number: int, candidate: Candidate, batch: Batch, each: Sequence[Mapping[tuple[str, str], int]]
 ) -> Finding:
     whole = batch.whole
-    key = candidate.kind, candidate.resource
+    key = _key(candidate)
     jobs = f" --job {shlex.quote(batch.pattern)}" if batch.pattern is not None else ""
     # What-if knows jobs by spans and marks.
     replayed = candidate.edits if not whole.jobs or whole.jobs[0].how != LIFE else ""

@@ -15,7 +15,17 @@ from contend.contention.hunt import Batch, Hunt, hunt
 from contend.contention.hunt_changes import changes
 from contend.contention.hunt_document import HuntDocument, hunt_document
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import Blame, Critical, Interpreter, Loan, Poll, Pool, Stall, Tables
+from contend.contention.hunting.rows import (
+    Blame,
+    Critical,
+    Interpreter,
+    Loan,
+    Part,
+    Poll,
+    Pool,
+    Stall,
+    Tables,
+)
 from contend.contention.hunting.together import together
 from contend.platforms.quota_log import Throttled
 from contend.report.hunt_page import render
@@ -294,13 +304,72 @@ def test_a_queue_that_lends_too_little() -> None:
     assert not ranked(batch(waits=[("queue", "other", 500)], loans=loans)), "nobody waited there"
 
 
+def poll(part: str = "", refused: str = "", awaited: str = "", least: int = 1) -> Poll:
+    """40 sleeps of 10 ms in 9 rows, of which 100 ms were slept after what is looked for was done."""
+    return Poll(part, refused, awaited, 9, 40, 12, least, 400 * MS, 100 * MS)
+
+
+def polled(of: Poll) -> Tables:
+    return batch(waits=[("sleep", "sleep", 600)], polls=[of])
+
+
 def test_sleeps_in_rows_are_polling_and_others_are_asked_for() -> None:
-    tables = batch(waits=[("sleep", "sleep", 600)], polls=[Poll("fetch", "", 9, 40, 12, 400 * MS)])
-    assert ranked(tables) == [("polling", "fetch")]
-    assert "40 sleeps of about 10 ms, up to 12 one after the other, inside fetch" in first(tables).sentence
+    assert ranked(polled(poll("fetch"))) == [("polling", "fetch")]
+    said = first(polled(poll("fetch"))).sentence
+    assert "40 sleeps of about 10 ms, up to 12 one after the other, inside fetch" in said
     assert not ranked(batch(waits=[("sleep", "sleep", 600)]))
-    tried = first(batch(waits=[("sleep", "sleep", 600)], polls=[Poll("", "disk", 9, 40, 12, 400 * MS)]))
+    tried = first(polled(poll(refused="disk")))
     assert tried.resource == "disk" and "they ask for lock disk again and again" in tried.sentence
+    assert first(polled(poll("boot"))).resource == "sleep", "a span that is the job says nothing"
+
+
+def test_sleeps_that_end_when_what_was_asked_for_is_done_look_for_that() -> None:
+    finding = first(polled(poll(awaited="requests")))
+    assert (finding.kind, finding.resource, finding.share) == ("polling", "requests", 0.4)
+    assert "they go on after the sleep in which requests had done what they asked for" in finding.sentence
+    # Who always sleeps as often may do something else: only what comes after counts, behind what is sure.
+    unsure = replace(
+        polled(poll(awaited="requests", least=12)), locks=[lock(0, "db", waited=50, held=9)],
+        along=[*polled(poll()).along, Part(0, "lock", "claim", "db", 50 * MS)],
+    )  # fmt: skip
+    assert [(of.resource, of.share) for of in found(unsure).findings] == [("db", 0.05), ("requests", 0.1)]
+
+
+def waiting_for(name: str, *, instances: int, waits: int) -> Tables:
+    """Jobs waited 500 ms for a condition, while those who notified it were in a span for 300 ms and unknown for 200."""
+    condition = lock(0, name, waited=500, held=0, kind="condition")._replace(instances=instances, waits=waits)
+    tables = batch(waits=[("condition", name, 500)], locks=[condition])
+    critical = [
+        Critical(0, "sleep", "paint", "sleep", name, "p", 300 * MS),
+        Critical(0, "condition", "claim", name, name, "p", 150 * MS),
+        Critical(0, "io", "", "poll", name, "p", 50 * MS),
+        Critical(0, "running", "claim", "", "", "p", 500 * MS),
+    ]
+    return replace(tables, critical=[*tables.critical[:1], *critical])
+
+
+def test_a_condition_that_several_jobs_wait_for_is_named_with_what_was_done_before_it_was_notified() -> None:
+    finding = first(waiting_for("turn", instances=1, waits=9))
+    assert (finding.kind, finding.resource, finding.share) == ("condition", "turn", 0.5)
+    assert "Jobs waited 500 ms for condition turn (50 % of their time)" in finding.sentence
+    assert finding.sentence.endswith("while those who notified them were in paint 60 %.")
+    nobody = replace(waiting_for("turn", instances=1, waits=9), critical=[])
+    assert "those who notified them are not on record" in first(nobody).sentence
+
+
+def test_a_condition_of_each_jobs_own_counts_as_far_as_somebody_did_something_and_is_called_by_that() -> None:
+    finding = first(waiting_for("done", instances=9, waits=9))
+    assert (finding.resource, finding.share) == ("paint", 0.3)
+    assert not ranked(replace(waiting_for("done", instances=9, waits=9), critical=[]))
+
+
+def test_a_pool_without_a_name_is_called_by_what_it_serves_too() -> None:
+    pool = Pool(
+        0, "p", "Executor (a.py:7)", 1, 20, 90 * MS, 400 * MS, 0, "shared", serves="rpc serve bill", unnamed=1
+    )
+    finding = first(batch(waits=[("pool", "Executor (a.py:7)", 400)], pools=[pool]))
+    assert finding.resource == "Executor (a.py:7) for rpc serve bill"
+    assert finding.edit == "--workers 'Executor (a.py:7)=2'"
 
 
 def test_a_little_run_delay_is_what_all_have_on_a_shared_host() -> None:

@@ -11,6 +11,7 @@ import pytest
 from contend.contention.alibi.verdict import Alibi, Saturation
 from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Replayed, gate
+from contend.contention.whatif.independence import by_turn
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
 from contend.contention.whatif.storms import Edit, open_storms
@@ -65,13 +66,16 @@ def test_an_interval_needs_four_storms_and_holds_their_spread() -> None:
     [
         ({}, "not known"),
         ({"gil_ns": 0}, "blocked"),
+        # Of a loop whose process does nothing else; and where its other threads compute, too.
+        ({"cpu": [("a", 900 * MS, 880 * MS)], "seen_ns": 1000 * MS}, "blocked"),
+        ({"cpu": [("a", 900 * MS, 700 * MS)], "seen_ns": 1000 * MS}, "CPU-bound"),
         ({"gil_ns": 300 * MS}, "mixed"),
         ({"gil_ns": 1000 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS}, "blocked"),
-        ({"cpu": [("a", 400 * MS)], "seen_ns": 1000 * MS}, "mixed"),
-        ({"cpu": [("a", 900 * MS)], "seen_ns": 1000 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 500 * MS), ("b", 500 * MS), ("c", 500 * MS)], "seen_ns": 9000 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 100 * MS, 0)], "seen_ns": 1000 * MS}, "blocked"),
+        ({"cpu": [("a", 400 * MS, 0)], "seen_ns": 1000 * MS}, "mixed"),
+        ({"cpu": [("a", 900 * MS, 0)], "seen_ns": 1000 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 100 * MS, 0)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 500 * MS, 0), ("b", 500 * MS, 0), ("c", 500 * MS, 0)], "seen_ns": 9000 * MS}, "CPU-bound"),
     ],
 )
 def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:
@@ -124,7 +128,7 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
 
 
 def test_what_computes_is_replayed_where_that_reproduces_it() -> None:
-    bound = {"cpu": [("a", 900 * MS)], "seen_ns": 1000 * MS, "gil_ns": 1000 * MS, "replayed": True}
+    bound = {"cpu": [("a", 900 * MS, 0)], "seen_ns": 1000 * MS, "gil_ns": 1000 * MS, "replayed": True}
     judged = regime([seen(**bound)])
     assert judged.kind == "CPU-bound" and judged.tested and not judged.refused
     waits = {"cpu": None, "replayed": True, "gil_ns": 20 * MS}
@@ -172,6 +176,21 @@ def test_time_that_grows_with_the_jobs_in_it_is_a_refusal() -> None:
         reason = gate([storm], regime([seen(gil_ns=0)])).reason
         assert (reason is None) is (took[-1] == 20 * MS)
         assert reason is None or "recv in order grows with the number of jobs" in reason
+
+
+def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
+    def storm(*took: int) -> dict[str, Any]:
+        pack = f"<{len(took)}Q"
+        delays = {"kind": bytes(8 * len(took)), "root": struct.pack(pack, *range(5, 5 + len(took)))}
+        delays |= {"ns": struct.pack(pack, *(MS * ms for ms in took)), "kinds": ["load"]}
+        return {"delays": delays, **seen()}
+
+    first = by_turn([storm(*[20] * 4, *[1] * 36)] * 2)
+    assert first is not None and first.what == "load" and first.share == pytest.approx(0.076)
+    assert "load depends on which jobs come first, 8% of the storm's" in (doubts.drawn(first) or "")
+    assert by_turn([storm(*[20, 1, 1, 1] * 10)] * 2) is None
+    assert by_turn([storm(*[5] * 4, *[1] * 36)] * 2) is None, "too little to matter"
+    assert by_turn([storm(20, 1)]) is None and doubts.drawn(None) is None
 
 
 def test_jobs_that_come_when_others_end_are_a_refusal() -> None:
@@ -232,7 +251,7 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"doubts": [doubt("chained", jobs=1)]}, "into the queue L by other jobs"),
         ({"unseen_ns": (0, 16 * MS)}, "neither compute nor sleep nor wait for anything"),
         (
-            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS)], "replayed": False}},
+            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS, 0)], "replayed": False}},
             "in 27% of the jobs' time they neither",
         ),
         ({"doubts": [doubt("batched", count=1)]}, "workers of L do several items together"),
@@ -328,7 +347,7 @@ def test_an_edit_reads_as_it_is_typed() -> None:
 
 
 def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
-    found = regime([seen(cpu=[("a", 400 * MS)], seen_ns=1000 * MS)])
+    found = regime([seen(cpu=[("a", 400 * MS, 0)], seen_ns=1000 * MS)])
     before = {**outcome((0, 1000)), "ran_ns": [], "work_ns": 900 * MS}
     sooner = {**outcome((0, 700)), "ran_ns": [], "work_ns": 900 * MS}
     assert doubts.computing_after(found, [before], [before]) == pytest.approx(0.4)

@@ -9,9 +9,10 @@ use super::intervals::{Holds, Intervals, MOST_INTERVALS};
 use super::jobs::{Job, Jobs, SPAWN, STARTS};
 use super::links::{Link, Links};
 use super::loans::{Lent, Loans};
+use super::notified::Notified;
 use super::pools::{Pool, busy, pools};
-use super::sleeps::{Polled, Sleeps};
-use super::stacks::{NONE, Stacks};
+use super::sleeps::{self, Sleeper, Sleeps};
+use super::stacks::Stacks;
 use super::stalls::{Culprit, Stalls, Stood};
 use super::totals::Totals;
 use super::walk::Ground;
@@ -20,7 +21,7 @@ use crate::ctrace::format::Event;
 use crate::ctrace::merge::Untold;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::span_kinds::SpanKind;
-use crate::ctrace::spans::{self, At, Ending, Sink, Title, Unbalanced, tell};
+use crate::ctrace::spans::{self, At, Ending, Sink, TRY_NS, Title, Unbalanced, tell};
 use crate::ctrace::spans_both::{Both, Nobody};
 
 /// What was found.
@@ -41,8 +42,8 @@ pub struct Found<'t> {
     pub pools: Vec<Pool>,
     /// Queues that lend things, and for how long.
     pub lent: BTreeMap<u32, Lent>,
-    /// Sleeps in rows, by the span around.
-    pub polled: BTreeMap<u32, Polled>,
+    /// Sleeps in rows, by the span around and what they look for.
+    pub polled: sleeps::Found,
     /// What kept loops and hubs from jobs.
     pub stood: BTreeMap<Culprit, Stood>,
     /// Where the time of jobs went.
@@ -94,13 +95,14 @@ pub fn find_beside<'t>(
         takers: HashSet::new(),
         stores: HashSet::new(),
         loans: Loans::default(),
+        notified: Notified::default(),
         sleeps: Sleeps::default(),
         stalls: Stalls::new(trace),
         calls,
     };
     let (unbalanced, untold) = tell(trace, &mut Both(&mut sink, other), go_on)?;
     let Hearing { blame, totals, jobs, mut links, intervals, holds, alive, takers, .. } = sink;
-    let Hearing { loans, sleeps, stalls, .. } = sink;
+    let Hearing { loans, notified, sleeps, stalls, .. } = sink;
     let (jobs, more_jobs) = jobs.finish(&mut links, |track| alive[track as usize].1);
     let (links, unfollowed) = (links.all, links.unfollowed);
     let starts = STARTS.map(|name| trace.names.find(name));
@@ -108,12 +110,13 @@ pub fn find_beside<'t>(
     let (mut pools, pool_of) =
         pools(trace, &links, &starts, (&takers, &lends), |track| alive[track as usize]);
     busy(trace, &mut pools, &links, &pool_of, &intervals);
-    let ground = Ground::new(trace, &intervals, &holds, &links, (&pools, &pool_of), &lends);
+    let ground = Ground::new(trace, (&intervals, &holds, &notified), &links, (&pools, &pool_of), &lends);
     let paths = paths(&ground, &jobs, |track| alive[track as usize].0);
     let first_ns = alive.iter().map(|alive| alive.0).min().filter(|&ns| ns < u64::MAX);
     let period = (first_ns.unwrap_or_default(), alive.iter().map(|alive| alive.1).max().unwrap_or_default());
     let resolution_ns = intervals.resolution_ns;
-    let (lent, polled) = (loans.lent(&lends, &intervals), sleeps.polled());
+    let lent = loans.lent(&lends, &intervals);
+    let polled = sleeps.polled(|track, ns| sleeps::asked(&ground, track, ns));
     let stood = stalls.stood(&jobs, &intervals);
     Ok(Found {
         blame,
@@ -151,6 +154,7 @@ struct Hearing<'t, 'c> {
     /// Queues of what calls need.
     stores: HashSet<u32>,
     loans: Loans,
+    notified: Notified,
     sleeps: Sleeps,
     stalls: Stalls<'t>,
     /// Name of flows that hand nothing over.
@@ -187,6 +191,7 @@ impl Sink for Hearing<'_, '_> {
             self.blame.wait_begins(&self.stacks, lock, self.stacks.span(track), told, at.ns);
             self.jobs.wait_begins(&mut self.links, track, lock, depth, at.ns);
             self.holds.wait_begins(lock);
+            self.notified.wait_begins(self.trace, lock, track, at.ns);
         } else {
             self.intervals.used(track, at.ring, at.ns, details);
         }
@@ -220,7 +225,8 @@ impl Sink for Hearing<'_, '_> {
                 let victim = self.stacks.span(track);
                 self.blame.wait_ends(&self.stacks, lock, victim, open.told, (open.began, at.ns));
                 self.holds.wait_ends(lock);
-                if how == Ending::Raised && at.ns == open.began {
+                self.notified.wait_ends(lock, track, how == Ending::Returned, at.ns);
+                if how == Ending::Raised && at.ns - open.began <= TRY_NS {
                     self.sleeps.refused(track, lock);
                 }
             }
@@ -228,10 +234,9 @@ impl Sink for Hearing<'_, '_> {
         }
         if open.kind == SpanKind::Sleep {
             let asked = self.stalls.slept(track, open.began, at.ns);
-            // Who sleeps while he holds a lock does something under it; who looks again lets it go before.
-            let job = if self.blame.holds(track) { NONE } else { self.jobs.of(track) };
-            let span = self.stacks.span(track);
-            self.sleeps.slept(job, track, span, (open.began, at.ns), asked);
+            let (job, span) = (self.jobs.of(track), self.stacks.span(track));
+            let sleeper = Sleeper { job, track, span, holds: self.blame.holds(track) };
+            self.sleeps.slept(sleeper, (open.began, at.ns), asked);
         }
         self.jobs.ends(&mut self.links, track, self.stacks.depth(track), how, at.ns);
         self.turned(at.ns, track);
@@ -320,6 +325,7 @@ impl Sink for Hearing<'_, '_> {
         self.hears(at, holder);
         self.blame.hold_begins(&self.stacks, lock, lane, holder, at.ns);
         self.holds.begins(lock, lane, holder, at.ns);
+        self.notified.hold_begins(lock, holder);
         if let Some(calls) = &mut self.calls {
             calls.hold_begin(at, lock, lane, holder)?;
         }
@@ -330,6 +336,7 @@ impl Sink for Hearing<'_, '_> {
         self.hears(at, holder);
         self.blame.hold_ends(&self.stacks, lock, lane, holder, at.ns);
         self.holds.ends(lock, lane, at.ns);
+        self.notified.hold_ends(lock, holder, at.ns);
         if let Some(calls) = &mut self.calls {
             calls.hold_end(at, lock, lane, holder, how)?;
         }

@@ -165,6 +165,16 @@ impl Intervals {
             .filter(|&(_, begin, end)| begin < end)
     }
 
+    /// The innermost span that the track was in during one of its intervals; 0: none.
+    pub fn span_of(&self, track: u32, interval: &Interval) -> u32 {
+        match interval.state.kind() {
+            Kind::Io | Kind::Sleep => interval.around(),
+            Kind::Wait => self.span_before(track, interval.ns),
+            Kind::Track | Kind::Nobody => 0,
+            _ => interval.state.id(),
+        }
+    }
+
     /// The span that the track was in before it came to wait; 0 where none is near.
     pub fn span_before(&self, track: u32, ns: u64) -> u32 {
         let of = &self.tracks[track as usize];

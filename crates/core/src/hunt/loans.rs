@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::intervals::Intervals;
-use super::stacks::Kind;
 
 /// Loans that are kept; of more only their number.
 const MOST_LOANS: usize = 1 << 20;
@@ -79,12 +78,7 @@ impl Loans {
             of.ns = of.ns.saturating_add(loan.end_ns.saturating_sub(loan.begin_ns));
             changes.entry(loan.queue).or_default().extend([(loan.begin_ns, 1), (loan.end_ns, -1)]);
             for (interval, begin, end) in intervals.between(loan.track, loan.begin_ns, loan.end_ns) {
-                let span = match interval.state.kind() {
-                    Kind::Io | Kind::Sleep => interval.around(),
-                    Kind::Wait => intervals.span_before(loan.track, interval.ns),
-                    Kind::Track | Kind::Nobody => 0,
-                    _ => interval.state.id(),
-                };
+                let span = intervals.span_of(loan.track, &interval);
                 *of.spans.entry(span).or_default() += end - begin;
             }
         }

@@ -34,6 +34,10 @@ pub struct Pool {
     pub running_ns: u64,
     /// As above: what waited for the interpreter's lock.
     pub gil_ns: u64,
+    /// Name of the innermost span in which items were for the longest time while they were served; 0: none.
+    pub serves: u32,
+    /// Nobody gave it or its queue a name: it is called by its place in the source.
+    pub unnamed: bool,
     /// An item may be served by some of the workers only.
     pub fixed: bool,
     /// What its items waited for was a worker. Where queues are not on record that is so if workers were hardly ever idle
@@ -98,6 +102,7 @@ pub fn pools(
         let process = trace.tracks[trace.files[file as usize].process as usize].name;
         let called = if queued || called != MAIN { &called } else { trace.names.text(process) };
         let name = name(trace.names.text(by), by == site, queued, called);
+        let unnamed = is_place(&name);
         let parts = if queued { apart(links, items, takers) } else { vec![(items, takers)] };
         let several = parts.len() > 1;
         for (number, (items, takers)) in (1..).zip(parts) {
@@ -105,7 +110,7 @@ pub fn pools(
                 pool_of[at as usize] = pools.len() as u32;
             }
             let name = if several { format!("{name} #{number}") } else { name.clone() };
-            pools.push(pool(links, &items, &takers, file, name, &alive));
+            pools.push(Pool { unnamed, ..pool(links, &items, &takers, file, name, &alive) });
         }
     }
     (pools, pool_of)
@@ -161,6 +166,12 @@ fn name(by: &str, unnamed: bool, queued: bool, called: &str) -> String {
         true if unnamed || own.is_some() => called.to_owned(),
         true => by.to_owned(),
     }
+}
+
+/// A name that says no more than a class and a place: `Executor (server.py:428)`, `server.py:428`.
+fn is_place(name: &str) -> bool {
+    let line = name.strip_suffix(')').unwrap_or(name).rsplit_once(':').map_or("", |parts| parts.1);
+    !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A name without its last number: `worker-3` and `Thread-3 (work)` are `worker` and `Thread (work)`.
@@ -229,7 +240,7 @@ fn pool(
     };
     let tells = !getters.is_empty() || !each_its_own && wasted_ns <= queued_ns / FIXED_PART;
     let (items, queues) = (items.len() as u64, getters.len() as u64);
-    let (running_ns, gil_ns) = (0, 0);
+    let (running_ns, gil_ns, serves) = (0, 0, 0);
     Pool {
         file,
         name,
@@ -241,6 +252,8 @@ fn pool(
         wasted_ns,
         running_ns,
         gil_ns,
+        serves,
+        unnamed: false,
         fixed,
         tells,
     }
@@ -248,9 +261,12 @@ fn pool(
 
 /// Adds what workers did while they served items.
 pub fn busy(trace: &Trace, pools: &mut [Pool], links: &[Link], pool_of: &[u32], intervals: &Intervals) {
-    for (link, &pool) in links.iter().zip(pool_of) {
-        let Some(pool) = pools.get_mut(pool as usize) else { continue };
+    let mut spans: HashMap<(u32, u32), u64> = HashMap::new();
+    for (link, &at) in links.iter().zip(pool_of) {
+        let Some(pool) = pools.get_mut(at as usize) else { continue };
         for (interval, begin, end) in intervals.between(link.to, link.to_ns, link.until_ns.max(link.to_ns)) {
+            let span = intervals.span_of(link.to, &interval);
+            *spans.entry((at, span)).or_default() += end - begin;
             let of = match interval.state.kind() {
                 Kind::Span | Kind::Track => &mut pool.running_ns,
                 Kind::Wait if trace.locks[interval.state.id() as usize].kind == lock::INTERPRETER => {
@@ -259,6 +275,15 @@ pub fn busy(trace: &Trace, pools: &mut [Pool], links: &[Link], pool_of: &[u32], 
                 _ => continue,
             };
             *of = of.saturating_add(end - begin);
+        }
+    }
+    let mut most: Vec<u64> = vec![0; pools.len()];
+    let mut named: Vec<_> = spans.into_iter().filter(|((_, span), _)| *span != 0).collect();
+    named.sort_unstable();
+    for ((at, span), ns) in named {
+        if ns > most[at as usize] {
+            most[at as usize] = ns;
+            pools[at as usize].serves = span;
         }
     }
 }
@@ -288,6 +313,12 @@ mod tests {
         assert_eq!(name("ThreadPoolExecutor._work_queue", false, true, "builders"), "builders");
         assert_eq!(name("ThreadPoolExecutor._work_queue", false, true, "Thread"), "ThreadPoolExecutor");
         assert_eq!(name("rpc", false, false, "Thread (serve)"), "rpc Thread (serve)");
+    }
+
+    #[test]
+    fn a_pool_that_is_called_by_its_place_has_no_name() {
+        assert!(is_place("Executor (lib/server.py:428)") && is_place("/usr/lib/server.py:428"));
+        assert!(!is_place("shop.builders") && !is_place("Resizer.inbox #2") && !is_place("rpc: build"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::blame::Blame;
 use super::critical::Row;
 use super::events::Found;
 use super::jobs::Job;
+use super::sleeps::For;
 use super::stacks::{Kind, State};
 use super::walk::Resource;
 use crate::ctrace::mixed::Mixed;
@@ -94,7 +95,7 @@ impl<'a> Places<'a> {
 }
 
 /// Columns of texts, in whatever table.
-const TEXTS: [&str; 20] = [
+const TEXTS: [&str; 22] = [
     "name",
     "process",
     "track",
@@ -114,6 +115,8 @@ const TEXTS: [&str; 20] = [
     "seen_at",
     "span",
     "refused",
+    "awaited",
+    "serves",
     "waits_for",
 ];
 
@@ -337,6 +340,8 @@ fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
         "wasted_ns",
         "running_ns",
         "gil_ns",
+        "serves",
+        "unnamed",
         "policy",
     ];
     let rows = (0..).zip(&found.pools).map(|(at, of)| {
@@ -354,6 +359,8 @@ fn pools(names: &Names<'_>, found: &Found<'_>) -> Table {
             Cell::N(of.wasted_ns),
             Cell::N(of.running_ns),
             Cell::N(of.gil_ns),
+            Cell::T(names.text(of.serves)),
+            Cell::N(of.unnamed.into()),
             Cell::T(if of.fixed { "fixed" } else { "shared" }),
         ]
     });
@@ -412,16 +419,27 @@ fn loans(names: &Names<'_>, found: &Found<'_>) -> Table {
 }
 
 fn polls(names: &Names<'_>, found: &Found<'_>) -> Table {
-    let rows = found.polled.iter().map(|(&span, of)| {
-        let lock = of.lock.map_or("", |lock| names.text(names.0.locks[lock as usize].name));
+    let lock_name = |lock: u32| names.text(names.0.locks[lock as usize].name);
+    let rows = found.polled.iter().map(|(&(span, what), of)| {
+        let (refused, awaited) = match what {
+            For::Unknown => ("", ""),
+            For::Lock(lock) => (lock_name(lock), ""),
+            For::Pool(pool) => ("", found.pools[pool as usize].name.as_str()),
+            For::Queue(queue) => ("", lock_name(queue)),
+            For::Flow(name) => ("", names.text(name)),
+        };
         [
             Cell::T(names.text(span)),
-            Cell::T(lock),
+            Cell::T(refused),
+            Cell::T(awaited),
             Cell::N(of.rows),
             Cell::N(of.sleeps),
             Cell::N(of.most),
+            Cell::N(of.least),
             Cell::N(of.ns),
+            Cell::N(of.late_ns),
         ]
     });
-    table("polls", ["part", "refused", "rows", "sleeps", "most", "ns"], rows)
+    let columns = ["part", "refused", "awaited", "rows", "sleeps", "most", "least", "ns", "late_ns"];
+    table("polls", columns, rows)
 }

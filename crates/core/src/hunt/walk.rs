@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::intervals::{Holds, Interval, Intervals};
 use super::jobs::STARTS;
 use super::links::{By, Link};
+use super::notified::Notified;
 pub use super::pieces::{Piece, Pieces, Resource, Why};
 use super::pools::Pool;
 use super::stacks::{Kind, NONE};
@@ -26,6 +27,8 @@ pub struct Ground<'a> {
     pub intervals: &'a Intervals,
     /// Who held what.
     pub holds: &'a Holds,
+    /// Who ended waits for conditions.
+    pub notified: &'a Notified,
     /// What went from track to track.
     pub links: &'a [Link],
     /// Of each link.
@@ -43,8 +46,7 @@ impl<'a> Ground<'a> {
     /// Puts links in order.
     pub fn new(
         trace: &'a Trace,
-        intervals: &'a Intervals,
-        holds: &'a Holds,
+        (intervals, holds, notified): (&'a Intervals, &'a Holds, &'a Notified),
         links: &'a [Link],
         (pools, pool_of): (&'a [Pool], &'a [u32]),
         lends: &'a HashSet<u32>,
@@ -61,7 +63,7 @@ impl<'a> Ground<'a> {
             of.sort_by_key(|&at| links[at as usize].from_ns);
         }
         let starts = STARTS.map(|name| trace.names.find(name));
-        Self { trace, intervals, holds, links, pool_of, pools, lends, sent, came, starts }
+        Self { trace, intervals, holds, notified, links, pool_of, pools, lends, sent, came, starts }
     }
 
     /// Links that arrived on the track up to then, the latest last.
@@ -76,7 +78,7 @@ impl<'a> Ground<'a> {
 
     /// The last message or item that the track sent before `to` and that was waiting or worked at after `from`; to that
     /// track, if one is told.
-    fn asked(&self, track: u32, from: u64, to: u64, told: Option<u32>) -> Option<u32> {
+    pub fn asked(&self, track: u32, from: u64, to: u64, told: Option<u32>) -> Option<u32> {
         let sent = &self.sent[track as usize];
         let before = sent.partition_point(|&at| self.links[at as usize].from_ns < to);
         sent[..before].iter().rev().take(MOST_LOOKED_AT).copied().find(|&at| {
@@ -332,11 +334,15 @@ impl<'a, 'g> Walk<'a, 'g> {
         let answer = queue.and_then(|queue| ground.answered(track, queue, from, to));
         let inside = way.through(resource, (track, why, part));
         let follows = self.follows(way);
-        let Some(at) = ground.asked(track, from, to, told) else {
-            // Nothing was asked: who is told, or who put the item, did something meanwhile.
+        // What is done for who waits is followed as work for him; who only lets him go on did something of his own.
+        let by = ground.notified.by(track, from).filter(|_| why == Why::Condition && told.is_none());
+        let asked = by.and_then(|by| ground.asked(track, from, to, Some(by)));
+        let Some(at) = asked.or_else(|| ground.asked(track, from, to, told)) else {
+            // Nothing was asked: who is told, who notified, or who put the item, did something meanwhile.
             let (other, until) = match (told, answer) {
                 (Some(told), _) => (told, to),
                 (None, Some(answer)) => (answer.from, answer.from_ns.min(to)),
+                (None, None) if self.follow == Follow::Everything => (by.unwrap_or(NONE), to),
                 (None, None) => (NONE, from),
             };
             let until = if follows && other != track && other != NONE { until } else { from };

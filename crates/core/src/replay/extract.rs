@@ -113,7 +113,7 @@ pub fn extract(
             jobs_ns: 0,
             latency_ns: 0,
             unexplained_ns: 0,
-            regime: regime(trace, &record, &pieces),
+            regime: regime(trace, &record, &pieces, &running),
             unfinished: pieces.unfinished,
             lost: trace.files.iter().flat_map(|file| &file.lost).map(|lost| lost.events).sum(),
         },

@@ -114,6 +114,8 @@ pub struct Server {
     pub name: u32,
     /// That its thread computes in, where that is simulated: a place in [`Model::interpreters`].
     pub interpreter: Option<u32>,
+    /// What it does itself between one that ran and the next that was ready.
+    pub switch_ns: u64,
 }
 
 /// The interpreter of a process: one of its threads computes at a time.

@@ -6,6 +6,7 @@ use super::computing::Computing;
 use super::model::{Op, Server};
 use super::periods::Periods;
 use super::pieces::Pieces;
+use super::pools::median;
 use super::record::Record;
 use crate::ctrace::reader::Trace;
 
@@ -26,6 +27,10 @@ pub struct Running {
     tracks: HashMap<u32, (u32, Periods)>,
     /// By server: when it ran what is simulated.
     busy: Vec<Periods>,
+    /// Threads that have a server, in order.
+    loops: Vec<u32>,
+    /// The same, each run apart.
+    stints: Vec<Periods>,
     /// By thread: when it waited for the interpreter's lock.
     waits: HashMap<u32, Periods>,
 }
@@ -60,13 +65,23 @@ impl Running {
         threads.dedup();
         for &thread in &threads {
             let interpreter = computing.interpreter(thread);
-            self.servers.push(Server { name: trace.tracks[thread as usize].name, interpreter });
-            self.busy.push(Periods::new(busy.remove(&thread).unwrap_or_default(), BETWEEN_NS));
+            let mut ran = busy.remove(&thread).unwrap_or_default();
+            let switch_ns = switch_ns(&mut ran);
+            let name = trace.tracks[thread as usize].name;
+            self.servers.push(Server { name, interpreter, switch_ns });
+            self.stints.push(Periods::new(ran.clone(), 0));
+            self.busy.push(Periods::new(ran, BETWEEN_NS));
         }
         for (on, ran) in own {
             let server = threads.partition_point(|thread| *thread < servers[&on]) as u32;
             self.tracks.insert(on, (server, Periods::new(ran, 0)));
         }
+        self.loops = threads;
+    }
+
+    /// Whether tasks or greenlets take turns on that thread.
+    pub fn is_loop(&self, thread: u32) -> bool {
+        self.loops.binary_search(&thread).is_ok()
     }
 
     /// How long, in this time, the track was ready and its server ran something else: the simulation's to say.
@@ -109,7 +124,8 @@ impl Running {
     /// until when that was to last.
     pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
         let Some((server, own)) = self.tracks.get(&on) else { return ops };
-        let loop_ = Loop { server: *server, own, busy: &self.busy[*server as usize] };
+        let place = *server as usize;
+        let loop_ = Loop { server: *server, own, busy: &self.busy[place], stints: &self.stints[place] };
         let mut made = Vec::with_capacity(ops.len() * 2);
         let mut sleeps = sleeps.iter().peekable();
         let mut until = None;
@@ -131,6 +147,7 @@ struct Loop<'a> {
     server: u32,
     own: &'a Periods,
     busy: &'a Periods,
+    stints: &'a Periods,
 }
 
 impl Loop<'_> {
@@ -155,8 +172,14 @@ impl Loop<'_> {
             return;
         }
         // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
-        let ready = match (asleep, self.busy.began(until.saturating_sub(1))) {
-            (Some(asleep), _) if asleep < until => until - self.busy.overlap(asleep.max(since), until),
+        let began = self.busy.began(until.saturating_sub(1));
+        let ready = match (asleep.filter(|&asleep| asleep < until), began) {
+            // It was not ready yet when the loop chose who runs first: it became so while that one ran.
+            (Some(asleep), Some(began)) if asleep <= began && since < began => {
+                let first = self.stints.within(began, until).next().map_or(began, |first| first.1);
+                (began + first.min(until)) / 2
+            }
+            (Some(asleep), _) => until - self.busy.overlap(asleep.max(since), until),
             (None, Some(began)) => (began.max(since) + until) / 2,
             _ => until,
         };
@@ -164,4 +187,11 @@ impl Loop<'_> {
         let least = u64::from(since > from);
         made.push(Op::Delay((ready - since).max(least)));
     }
+}
+
+/// What lies between one that ran and the next, where the loop waited for nothing: the median.
+fn switch_ns(ran: &mut [(u64, u64)]) -> u64 {
+    ran.sort_unstable();
+    let between = ran.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1));
+    median(&mut between.filter(|&ns| ns <= BETWEEN_NS).collect::<Vec<_>>())
 }

@@ -30,7 +30,7 @@ impl Simulation<'_> {
         let server = &mut self.servers[on as usize];
         server.waiting.push_back((actor, turn, self.now));
         if !server.taken {
-            self.next(on);
+            self.next(on, 0);
         }
     }
 
@@ -38,11 +38,12 @@ impl Simulation<'_> {
     pub fn give_back(&mut self, actor: u32) {
         self.leave_interpreter(actor);
         if let Some(on) = self.actors[actor as usize].server.take() {
-            self.next(on);
+            self.next(on, self.model.servers[on as usize].switch_ns);
         }
     }
 
-    fn next(&mut self, on: u32) {
+    /// `after_ns`: what the server does itself before.
+    fn next(&mut self, on: u32, after_ns: u64) {
         let server = &mut self.servers[on as usize];
         let next = server.waiting.pop_front();
         server.taken = next.is_some();
@@ -51,7 +52,7 @@ impl Simulation<'_> {
         if self.counts[self.actors[actor as usize].root as usize] {
             self.out.ready_ns[on as usize] += self.now - since;
         }
-        self.go(actor, on, turn);
+        self.go(actor, on, Turn { ns: after_ns + turn.ns, ..turn });
     }
 
     fn go(&mut self, actor: u32, on: u32, Turn { ns, computes }: Turn) {

@@ -9,6 +9,7 @@ use contend_core::hunt::tables::{Column, Table, tables};
 
 use crate::support::{Made, Place, Random, Told};
 
+mod conditions;
 mod jobs;
 mod lives;
 mod paths;
@@ -30,12 +31,13 @@ const THREAD: u32 = 19;
 const IO: u32 = 21;
 const SLEEP: u32 = 22;
 const READ: u32 = 23;
-/// Locks: a lock, a semaphore, a condition, a queue, the interpreter's, another queue.
+/// Locks: a lock, a semaphore, a condition, a queue, the interpreter's, another queue, the condition's own lock.
 const L: u32 = 1;
 const S: u32 = 2;
 const K: u32 = 3;
 const Q: u32 = 4;
 const R: u32 = 6;
+const M: u32 = 7;
 
 type Row = BTreeMap<&'static str, String>;
 
@@ -71,6 +73,7 @@ fn hunted(events: &[Told], pattern: Option<&str>) -> Hunted {
                 (Q, lock::QUEUE, 10, 0),
                 (5, lock::INTERPRETER, 11, 0),
                 (R, lock::QUEUE, 10, 0),
+                (M, lock::REENTRANT, 9, 0),
             ]);
             place.write(&format!("{process}.ctrace"), &made.told(ids, events).end(1_000_000_000).0)
         })

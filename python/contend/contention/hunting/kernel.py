@@ -81,27 +81,39 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
     tables = charges.tables
     where = sql(tables.source, "select * from polls")
     each = format_duration(round(row.ns / max(row.sleeps, 1)))
-    looks = (
-        f"they ask for lock {row.refused} again and again, and do not wait for it"
-        if row.refused
-        else "as one does who looks again and again"
-    )
+    # A span that is the job says nothing of what it was at.
+    part = "" if row.part in {job.name for job in tables.jobs} else row.part
+    # Who always sleeps once may as well do something else meanwhile.
+    unsure = bool(row.awaited) and row.most == row.least
+    ns = row.late_ns if unsure else row.ns
+    evidence = [
+        seconds("slept in rows", row.ns, where),
+        count("sleeps", row.sleeps, "", where),
+        count("longest row", row.most, "sleeps", where),
+    ]
+    if row.awaited:
+        looks = f"they go on after the sleep in which {row.awaited} had done what they asked for"
+        looks += f", {format_duration(row.late_ns)} late in all"
+        evidence.append(seconds(f"slept after {row.awaited} was done", row.late_ns, where))
+    elif row.refused:
+        looks = f"they ask for lock {row.refused} again and again, and do not wait for it"
+    else:
+        looks = "as one does who looks again and again"
+    if unsure:
+        looks += ". If they look for it, that is lost time"
     return Candidate(
         kind="polling",
-        resource=row.refused or row.part or "sleep",
-        ns=row.ns,
+        resource=row.refused or row.awaited or part or "sleep",
+        ns=ns,
         sentence=(
             f"{tables.who} slept {format_duration(row.ns)} ({tables.part(row.ns)}) in {row.sleeps:,} sleeps of about {each},"
             f" up to {row.most:,} one after the other, {f'inside {row.part}' if row.part else 'in no span'}: {looks}."
         ),
-        evidence=(
-            seconds("slept in rows", row.ns, where),
-            count("sleeps", row.sleeps, "", where),
-            count("longest row", row.most, "sleeps", where),
-        ),
+        evidence=tuple(evidence),
         advice=(
-            f"Wait for {row.refused or 'what is looked for'}: a lock, a condition, an event or a queue wakes the job at"
-            f" once, a sleep up to {each} late."
+            f"Wait for {row.refused or row.awaited or 'what is looked for'}: a lock, a condition, an event or a queue wakes"
+            f" the job at once, a sleep up to {each} late."
         ),
         edits="",
+        unsure=unsure,
     )

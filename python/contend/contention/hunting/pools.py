@@ -65,7 +65,7 @@ def _pool(charges: Charges, pool: Pool, ns: int) -> Candidate:
     rows = sql(tables.source, f"select * from pools where name = {text(pool.name)}")
     sentence = (
         f"{tables.who} waited {format_duration(ns)} ({tables.part(ns)}) for a worker of"
-        f" {pool.name} ({pool.workers} in {pool.process})"
+        f" {pool.label} ({pool.workers} in {pool.process})"
     )
     if ns > 1.1 * waited:
         sentence += f", {format_duration(ns - waited)} of it while they or others held a lock"
@@ -93,7 +93,8 @@ def _pool(charges: Charges, pool: Pool, ns: int) -> Candidate:
     each = max(pool.items, 1)
     return Candidate(
         kind="pool-fixed" if fixed else "pool-busy" if pool.computing >= COMPUTES else "pool-small",
-        resource=pool.name,
+        resource=pool.label,
+        key=pool.name,
         ns=ns,
         sentence=sentence,
         evidence=(

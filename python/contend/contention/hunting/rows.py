@@ -106,6 +106,17 @@ class Pool(NamedTuple):
     queues: int = 1
     running_ns: int = 0
     gil_ns: int = 0
+    serves: str = ""
+    unnamed: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name; of a pool that is only known by where it was made, with what its items do most.
+
+        >>> Pool(0, "p", "ThreadPoolExecutor (server.py:428)", 1, 0, 0, 0, 0, "shared", serves="rpc serve bill", unnamed=1).label
+        'ThreadPoolExecutor (server.py:428) for rpc serve bill'
+        """
+        return f"{self.name} for {self.serves}" if self.serves and self.unnamed else self.name
 
     @property
     def computing(self) -> float:
@@ -147,15 +158,19 @@ class Loan(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """Equal sleeps of jobs one after the other, in rows whose lengths differ, by the span around; `refused`: a lock that
-    was refused before most of them."""
+    """Sleeps of jobs one after the other, in rows, by the span around and what they look for: `refused` is a lock that was
+    refused before each of them, `awaited` a pool, queue or call that did something for who slept, `late_ns` the time that
+    they slept after that was done; both empty where it is not on record."""
 
     part: str
     refused: str
+    awaited: str
     rows: int
     sleeps: int
     most: int
+    least: int
     ns: int
+    late_ns: int
 
 
 class Call(NamedTuple):

@@ -25,6 +25,8 @@ class Candidate:
     edits: str  # of `contend whatif`, "" where none is there
     unsure: bool = False
     """Whether it can be changed is not on record: it stands after what holds jobs up."""
+    key: str = ""
+    """Name that is the same in every trace, where `resource` has more in it; else empty."""
 
 
 Rule = Callable[[Charges], Sequence[Candidate]]

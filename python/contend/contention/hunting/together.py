@@ -43,7 +43,10 @@ def together(traces: Sequence[Tables]) -> Tables:
             pool._replace(pool=at)
             for at, pool in enumerate(
                 _added(
-                    traces, lambda t: t.pools, ("process", "name", "policy"), ("pool", "workers", "queues")
+                    traces,
+                    lambda t: t.pools,
+                    ("process", "name", "policy"),
+                    ("pool", "workers", "queues", "serves", "unnamed"),
                 )
             )
         ],
@@ -54,7 +57,7 @@ def together(traces: Sequence[Tables]) -> Tables:
             ("max_ns",),
         ),
         loans=_added(traces, lambda t: t.loans, ("name", "site", "part"), ("most",)),
-        polls=_added(traces, lambda t: t.polls, ("part", "refused"), ("most",)),
+        polls=_added(traces, lambda t: t.polls, ("part", "refused", "awaited"), ("most", "least")),
         calls=_calls(traces),
         held=_added(traces, lambda t: t.held, ("lock", "site", "name"), ("most",)),
         longest=[row for trace in traces[:1] for row in trace.longest],

@@ -152,7 +152,7 @@ def _unseen(recorded: Mapping[str, Any]) -> float:
     if recorded["calls_known"] and recorded["regime"]["replayed"]:
         blocked = threads
     elif recorded["calls_known"] and cpu is not None:
-        blocked = max(0, threads - sum(ns for _, ns in cpu))
+        blocked = max(0, threads - sum(ns for _, ns, _ in cpu))
     return float((blocked + suspended) / max(1, recorded["jobs_ns"]))
 
 

@@ -17,6 +17,7 @@ from contend.contention.hunting.rows import calls_of
 from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
+from contend.contention.whatif.independence import by_turn
 from contend.contention.whatif.regime import Regime, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import (
@@ -105,6 +106,8 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
         reasons = [_refusal(judged, replayed, outcomes)]
+        if any(edit.kind == "jobs" for edit in edits):
+            reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
         if unknown:
             other, _, _ = _run(replay.sources, [edit.other for edit in edits], RANKING_DRAWS)

@@ -77,9 +77,9 @@ def regime(
     processors = max(row["processors"] for row in recorded)
     figures = [row["regime"] for row in recorded]
     makespan = [max(1, row["makespan_ns"]) for row in figures]
-    cpu = [[ns for _, ns in row["cpu"]] for row in figures if row["cpu"] is not None]
+    cpu = [[ns for _, ns, _ in row["cpu"]] for row in figures if row["cpu"] is not None]
     known = len(cpu) == len(figures)
-    busiest = max(max(of, default=0) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
+    busiest = max(map(_busiest, figures)) if known else None
     cores = max(sum(of) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
     waits: list[float] = []
     for row in figures:
@@ -99,6 +99,17 @@ def regime(
         elif kind == "not known":
             kind, why = "blocked", reason
     return Regime(kind, busiest, cores, waiting, why, full, all(row["replayed"] for row in figures))
+
+
+def _busiest(row: Mapping[str, Any]) -> float:
+    """CPU time of the busiest process per time of the storm. What tasks or greenlets of a loop compute counts only where other
+    threads of its process compute, too: else they take turns as in the replay."""
+    makespan = max(1, row["makespan_ns"])
+    shares = []
+    for _, ns, loops in row["cpu"]:
+        others = (ns - loops) / makespan
+        shares.append(others if loops and others < LITTLE else ns / makespan)
+    return max(shares, default=0.0)
 
 
 def _full(alibi: Alibi) -> float:

@@ -105,7 +105,7 @@ fn items_of_a_queue() {
             "blame: lock=5 doing=nobody ns=49",
             "blame: lock=6 doing=nobody ns=103",
             "spans: name=work process=process 1 pid=1 count=2 total_ns=109 self_ns=109 max_ns=60",
-            "pools: process=process 1 pid=1 name=Q workers=1 items=2 queues=1 busy_ns=116 queued_ns=47 wasted_ns=4 running_ns=116 policy=shared",
+            "pools: process=process 1 pid=1 name=Q workers=1 items=2 queues=1 busy_ns=116 queued_ns=47 wasted_ns=4 running_ns=116 serves=work policy=shared",
         ],
     );
 }
@@ -139,7 +139,7 @@ fn calls_served_one_after_the_other() {
             "critical: job=1 kind=running process=process 1 pid=1 ns=65",
             "spans: name=call process=process 1 pid=1 count=2 total_ns=195 self_ns=195 max_ns=135",
             "spans: name=serve process=process 2 pid=2 count=2 total_ns=107 self_ns=107 max_ns=67",
-            "pools: process=process 2 pid=2 name=msg E workers=1 items=2 busy_ns=107 queued_ns=56 wasted_ns=3 running_ns=107 policy=shared",
+            "pools: process=process 2 pid=2 name=msg E workers=1 items=2 busy_ns=107 queued_ns=56 wasted_ns=3 running_ns=107 serves=serve policy=shared",
         ],
     );
 }
@@ -324,7 +324,7 @@ fn a_request_whose_work_goes_on_and_a_condition() {
             "blame: lock=3 doing=nobody ns=999999906",
             "spans: name=call process=process 1 pid=1 count=1 total_ns=90 self_ns=44 max_ns=90",
             "spans: name=serve process=process 1 pid=1 count=1 total_ns=42 self_ns=42 max_ns=42",
-            "pools: process=process 1 pid=1 name=Q workers=1 items=1 queues=1 busy_ns=44 queued_ns=2 wasted_ns=2 running_ns=32 policy=shared",
+            "pools: process=process 1 pid=1 name=Q workers=1 items=1 queues=1 busy_ns=44 queued_ns=2 wasted_ns=2 running_ns=32 serves=serve policy=shared",
         ],
     );
 }
@@ -362,7 +362,7 @@ fn jobs_that_work_for_others_are_theirs_and_those_that_are_left_are_numbered_ane
             "blame: lock=2 doing=nobody ns=118",
             "spans: name=serve process=process 2 pid=2 count=1 total_ns=210 self_ns=210 max_ns=210",
             "pools: process=process 2 pid=2 name=msg E workers=1 items=1 busy_ns=60 queued_ns=11 running_ns=60 policy=shared",
-            "pools: pool=1 process=process 2 pid=2 name=msg F workers=1 items=1 busy_ns=209 queued_ns=11 running_ns=209 policy=shared",
+            "pools: pool=1 process=process 2 pid=2 name=msg F workers=1 items=1 busy_ns=209 queued_ns=11 running_ns=209 serves=serve policy=shared",
         ],
     );
 }
@@ -435,7 +435,7 @@ fn pools_say_who_waited_for_which_worker() {
             "waits: lock=3 waits=6 ns=1999999772 max_ns=999999879",
             "blame: lock=3 doing=nobody ns=1999999772",
             "spans: name=work process=process 1 pid=1 count=4 total_ns=118 self_ns=118 max_ns=37",
-            "pools: process=process 1 pid=1 name=Q workers=2 items=4 queues=2 busy_ns=128 queued_ns=120 wasted_ns=74 running_ns=128 policy=fixed",
+            "pools: process=process 1 pid=1 name=Q workers=2 items=4 queues=2 busy_ns=128 queued_ns=120 wasted_ns=74 running_ns=128 serves=work policy=fixed",
         ],
     );
 }

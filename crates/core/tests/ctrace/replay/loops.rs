@@ -211,3 +211,44 @@ fn a_greenlet_is_ready_when_it_is_to_sleep_no_longer() {
         ],
     );
 }
+
+#[test]
+fn a_loop_takes_its_time_from_one_to_the_next() {
+    // From 100000 to 110000 the loop looks for who is next. To sleep until 89100, the second was not ready when the
+    // loop chose the first at 90000: it became so while that one ran.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let sleep = |ns, asked| {
+        [(ns, A, event::BEGIN, WORK, 0), (0, A, event::ARG, KIND, SLEEP), (asked, A, event::INT, ASKED_NS, 0)]
+    };
+    let events = [
+        vec![switch(100, GREEN1), mark(100, event::JOB_BEGIN, 1)],
+        sleep(10_000, 70_000).to_vec(),
+        vec![switch(10_000, A), switch(10_100, GREEN2), mark(10_100, event::JOB_BEGIN, 2)],
+        sleep(20_100, 69_000).to_vec(),
+        vec![
+            switch(20_100, A),
+            switch(90_000, GREEN1),
+            (90_000, A, event::END, WORK, 0),
+            mark(100_000, event::JOB_END, 1),
+            switch(100_000, A),
+            switch(110_000, GREEN2),
+            (110_000, A, event::END, WORK, 0),
+            mark(130_000, event::JOB_END, 2),
+            switch(130_000, A),
+        ],
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    assert_eq!(
+        lines(&storm),
+        [
+            "server A",
+            "job boot 100-100000",
+            "  run 9900 <work 80000 > run 10000",
+            "job boot 10100-130000",
+            "  run 10000 <work 74900 > run 20000",
+            "jobs 219800 locks [] pools [] latency 0 unexplained 0",
+        ]
+    );
+    assert_eq!(storm.model.servers[0].switch_ns, 10_000);
+    assert_eq!(simulate(&storm.model).roots, [(0, 99_900), (10_000, 129_900)]);
+}

@@ -1,0 +1,136 @@
+//! Who ended waits for conditions: a condition is notified by who holds its lock, and who waited for it takes that lock
+//! next. So it was who held the lock last before.
+//!
+//! Which lock is a condition's is known by who waits for it: he holds that lock until then, and lets it go while he waits. Who
+//! takes the lock because he was notified himself, or lets it go to wait, notifies nobody.
+use std::collections::HashMap;
+
+use crate::ctrace::format::lock;
+use crate::ctrace::reader::Trace;
+
+/// Waits that are kept; who ended others is not said.
+const MOST_WAITS: usize = 1 << 20;
+/// Holds of a lock that are remembered: others may take it between the one who notified and who was.
+const MOST_PAST: usize = 8;
+
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    track: u32,
+    end_ns: u64,
+    /// It took the lock to go on after a wait.
+    woken: bool,
+}
+
+#[derive(Debug, Default)]
+struct OnLock {
+    /// Track, and whether it was woken.
+    open: Vec<(u32, bool)>,
+    past: Vec<Past>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    begin_ns: u64,
+    end_ns: u64,
+    by: u32,
+}
+
+/// Of all conditions.
+#[derive(Debug, Default)]
+pub struct Notified {
+    /// Locks that each track holds.
+    held: HashMap<u32, Vec<u32>>,
+    /// Of each condition.
+    lock_of: HashMap<u32, u32>,
+    locks: HashMap<u32, OnLock>,
+    /// The condition for which a track waits, since when.
+    waiting: HashMap<u32, (u32, u64)>,
+    /// By the track that waited, in order.
+    waits: HashMap<u32, Vec<Wait>>,
+    count: usize,
+}
+
+impl Notified {
+    /// A track begins to wait.
+    pub fn wait_begins(&mut self, trace: &Trace, of: u32, track: u32, ns: u64) {
+        let condition = &trace.locks[of as usize];
+        if condition.kind != lock::CONDITION {
+            return;
+        }
+        self.waiting.insert(track, (of, ns));
+        let held = self.held.get(&track).map_or(&[][..], Vec::as_slice);
+        let named = held.iter().rev().find(|&&held| {
+            let held = &trace.locks[held as usize];
+            (held.name, held.site) == (condition.name, condition.site)
+        });
+        if let Some(&lock) = named.or_else(|| held.last().filter(|_| held.len() == 1)) {
+            self.lock_of.insert(of, lock);
+            self.locks.entry(lock).or_default();
+        }
+    }
+
+    /// And has ended to; `notified`: not by itself.
+    pub fn wait_ends(&mut self, of: u32, track: u32, notified: bool, ns: u64) {
+        let Some(&(condition, begin_ns)) = self.waiting.get(&track) else { return };
+        if condition != of {
+            return;
+        }
+        self.waiting.remove(&track);
+        let on = self.lock_of.get(&of).and_then(|lock| self.locks.get(lock));
+        let by = on.filter(|_| notified && self.count < MOST_WAITS).and_then(|on| on.last(track, begin_ns));
+        if let Some(by) = by {
+            self.count += 1;
+            self.waits.entry(track).or_default().push(Wait { begin_ns, end_ns: ns, by });
+        }
+    }
+
+    /// A lock is held.
+    pub fn hold_begins(&mut self, lock: u32, track: u32) {
+        self.held.entry(track).or_default().push(lock);
+        let woken = self.is_waiting_with(lock, track);
+        if let Some(on) = self.locks.get_mut(&lock) {
+            on.open.push((track, woken));
+        }
+    }
+
+    /// Until now.
+    pub fn hold_ends(&mut self, lock: u32, track: u32, ns: u64) {
+        if let Some(held) = self.held.get_mut(&track) {
+            if let Some(at) = held.iter().rposition(|&held| held == lock) {
+                held.remove(at);
+            }
+        }
+        let goes_to_wait = self.is_waiting_with(lock, track);
+        let Some(on) = self.locks.get_mut(&lock) else { return };
+        let Some(at) = on.open.iter().rposition(|open| open.0 == track) else { return };
+        let (_, woken) = on.open.remove(at);
+        if goes_to_wait {
+            return;
+        }
+        if on.past.len() == MOST_PAST {
+            on.past.remove(0);
+        }
+        on.past.push(Past { track, end_ns: ns, woken });
+    }
+
+    fn is_waiting_with(&self, lock: u32, track: u32) -> bool {
+        self.waiting.get(&track).is_some_and(|(condition, _)| self.lock_of.get(condition) == Some(&lock))
+    }
+
+    /// Who ended the wait that the track was in then.
+    pub fn by(&self, track: u32, ns: u64) -> Option<u32> {
+        let waits = self.waits.get(&track)?;
+        let wait = &waits[waits.partition_point(|wait| wait.begin_ns <= ns).checked_sub(1)?];
+        (ns < wait.end_ns).then_some(wait.by)
+    }
+}
+
+impl OnLock {
+    /// Who held it last since then, but for that track; rather who was not woken himself.
+    fn last(&self, track: u32, since: u64) -> Option<u32> {
+        let holds = self.open.iter().map(|&(track, woken)| Past { track, end_ns: u64::MAX, woken });
+        let all = || self.past.iter().copied().chain(holds.clone());
+        let others = || all().filter(|past| past.track != track && past.end_ns >= since);
+        others().filter(|past| !past.woken).last().or_else(|| others().last()).map(|past| past.track)
+    }
+}
