@@ -19,6 +19,7 @@ from contend.trace.patches import (
     gevent_,
     locks,
     multiprocessing_,
+    pipes,
     processes,
     services,
     sql,
@@ -60,6 +61,7 @@ def apply(*, running: bool = False) -> None:
     when("multiprocessing.synchronize", multiprocessing_.patch_synchronize)
     when("multiprocessing.queues", multiprocessing_.patch_queues)
     when("multiprocessing.process", multiprocessing_.patch_process)
+    when("multiprocessing.connection", pipes.patch_connection)
     when("multiprocessing.managers", multiprocessing_.patch_managers)
     when("asyncio.locks", asyncio_.patch_locks)
     when("asyncio.queues", asyncio_.patch_queues)
