@@ -18,6 +18,7 @@ from contend.trace.patches import (
     futures,
     gevent_,
     locks,
+    managers,
     multiprocessing_,
     pipes,
     processes,
@@ -62,7 +63,7 @@ def apply(*, running: bool = False) -> None:
     when("multiprocessing.queues", multiprocessing_.patch_queues)
     when("multiprocessing.process", multiprocessing_.patch_process)
     when("multiprocessing.connection", pipes.patch_connection)
-    when("multiprocessing.managers", multiprocessing_.patch_managers)
+    when("multiprocessing.managers", managers.patch_managers)
     when("asyncio.locks", asyncio_.patch_locks)
     when("asyncio.queues", asyncio_.patch_queues)
     when("asyncio.tasks", asyncio_.patch_sleep)
