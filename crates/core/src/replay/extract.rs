@@ -461,6 +461,7 @@ impl Extractor<'_> {
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
                 ways: &self.ways,
+                calls: &self.record.system_calls,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
