@@ -75,7 +75,10 @@ def test_an_interval_needs_four_storms_and_holds_their_spread() -> None:
         ({"cpu": [("a", 400 * MS, 0)], "seen_ns": 1000 * MS}, "mixed"),
         ({"cpu": [("a", 900 * MS, 0)], "seen_ns": 1000 * MS}, "CPU-bound"),
         ({"cpu": [("a", 100 * MS, 0)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 500 * MS, 0), ("b", 500 * MS, 0), ("c", 500 * MS, 0)], "seen_ns": 9000 * MS}, "CPU-bound"),
+        (
+            {"cpu": [("a", 500 * MS, 0), ("b", 500 * MS, 0), ("c", 500 * MS, 0)], "seen_ns": 9000 * MS},
+            "CPU-bound",
+        ),
     ],
 )
 def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:

@@ -478,6 +478,7 @@ impl Extractor<'_> {
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
                 ways: &self.ways,
+                calls: &self.record.system_calls,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
@@ -513,7 +514,10 @@ impl Extractor<'_> {
             if !lets_in {
                 latency += coming.transit_ns + coming.pickup_ns;
             }
-            if job && !lets_in {
+            // What is done for a job after its end is nobody's to wait for.
+            let served_ns = piece.begin_ns.saturating_sub(coming.pickup_ns);
+            let counts = root.job_ns.is_none_or(|(begin, end)| (begin..=end).contains(&served_ns));
+            if job && !lets_in && counts {
                 self.storm.pool_ns[coming.pool as usize] += coming.waited_ns;
             }
             root.items.push(Item {

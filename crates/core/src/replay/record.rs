@@ -14,6 +14,9 @@ const MOST_EVENTS: usize = 20_000_000;
 /// Fewest takings from a queue from which it is told that it lends.
 const LEAST_LENT: usize = 3;
 
+/// System calls of event loops. Sockets with a time-out wait by poll(2).
+const MULTIPLEXES: [&str; 2] = ["epoll_wait", "select"];
+
 /// Name and number of a message.
 pub type Flow = (u32, u64);
 
@@ -124,6 +127,8 @@ pub struct Record<'t> {
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
+    /// Of those that wait for any of many things to come, as event loops do.
+    pub multiplexes: HashSet<u32>,
     /// Of those that wait for time to pass.
     pub sleeps: HashSet<u32>,
     /// Names of calls that leave the process.
@@ -167,6 +172,7 @@ impl<'t> Record<'t> {
             asked_ns: trace.names.find("asked_ns"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
+            multiplexes: MULTIPLEXES.iter().filter_map(|call| trace.names.find(call)).collect(),
             sleeps: HashSet::new(),
             remote: HashSet::new(),
             calls: vec![Vec::new(); trace.tracks.len()],
