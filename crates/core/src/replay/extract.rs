@@ -6,6 +6,7 @@ use super::awaits::{self, Links};
 use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::entries::Entry;
+use super::guards;
 use super::jobs;
 use super::links::{out_of, put_of};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
@@ -74,6 +75,7 @@ pub fn extract(
     let mut record = Record::new(trace, reading.clone());
     tell(trace, &mut record, go_on)?;
     record.find_stores();
+    guards::find(&mut record);
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
@@ -197,7 +199,7 @@ fn spawned(record: &Record<'_>, outs: &HashMap<Place, Place>, running: &Running,
         let Some(&sent) = outs.get(&(track, first)) else { continue };
         let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
         let is_first = pieces.on(track).first().is_some_and(|piece| piece.from == from);
-        if !is_first || pieces.at(sent).is_some() || !running.begins_late_only(track, sent_ns, begin_ns) {
+        if !is_first || pieces.at(sent).is_some() || !running.waits_for_its_loop(track, sent_ns, begin_ns) {
             continue;
         }
         let piece = &mut pieces.all[at];
