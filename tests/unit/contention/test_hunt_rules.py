@@ -357,6 +357,19 @@ def test_a_condition_that_several_jobs_wait_for_is_named_with_what_was_done_befo
     assert "those who notified them are not on record" in first(nobody).sentence
 
 
+def test_who_needs_the_interpreters_lock_to_go_on_after_a_condition_waited_for_that() -> None:
+    tables = waiting_for("turn", instances=1, waits=9)
+    tables = replace(
+        tables, locks=[tables.locks[0]._replace(wait_ns=700 * MS, gil_ns=200 * MS)],
+        along=[*tables.along, Part(0, "gil", "claim", "GIL", 250 * MS)],
+    )  # fmt: skip
+    findings = found(tables).findings
+    assert [(of.resource, of.share) for of in findings] == [("turn", 0.7)], (
+        "50 ms are left of the interpreter's lock"
+    )
+    assert findings[0].sentence.endswith("Then they waited 200 ms for the interpreter's lock, to go on.")
+
+
 def test_a_condition_of_each_jobs_own_counts_as_far_as_somebody_did_something_and_is_called_by_that() -> None:
     finding = first(waiting_for("done", instances=9, waits=9))
     assert (finding.resource, finding.share) == ("paint", 0.3)
