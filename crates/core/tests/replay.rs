@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 use contend_core::replay::coalesce::Source;
 use contend_core::replay::edits::{Edit, Random, apply, reorder};
-use contend_core::replay::model::{Discipline, Item, Lock, Model, Op, Order, Pool, Root, Server, UNKNOWN};
+use contend_core::replay::model::{
+    Discipline, Interpreter, Item, Lock, Model, Op, Order, Pool, Root, Server, UNKNOWN,
+};
 use contend_core::replay::simulate::simulate;
 
 const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN };
@@ -18,6 +20,7 @@ fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
         job_ns: None,
         until_ns: None,
         after: None,
+        in_order: false,
         gate: None,
         program,
         items,
@@ -36,6 +39,7 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         name: 2,
         process: 0,
         queues,
+        late: vec![],
         discipline: Discipline::Fifo,
         unlimited: false,
         idle_ns: 0,
@@ -46,6 +50,8 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         locks: vec![lock],
         pools: vec![pool],
         servers: vec![],
+        interpreters: vec![],
+        processors: 0,
         gates: vec![],
         outside: vec![],
         roots,
@@ -122,10 +128,10 @@ fn what_came_in_last_is_taken_first_where_the_queue_does_so() {
 
 #[test]
 fn a_loop_runs_one_after_the_other_until_they_wait() {
-    let run = |ns| Op::Run { on: 0, ns };
+    let run = |ns| Op::Run { on: 0, ns, computes: false };
     let task = |begin| root(begin, vec![run(10), run(5), Op::Delay(100), run(10)], vec![]);
     let mut model = model(vec![task(0), task(1), task(2)], vec![]);
-    model.servers = vec![Server { name: 0 }];
+    model.servers = vec![Server { name: 0, interpreter: None, switch_ns: 0 }];
     // It is not given away between two steps; while they sleep the others run.
     let out = simulate(&model);
     assert_eq!(ends(&model), [125, 140, 155]);
@@ -135,6 +141,63 @@ fn a_loop_runs_one_after_the_other_until_they_wait() {
     model.roots =
         vec![root(0, holds.clone(), vec![]), root(0, holds, vec![]), root(0, vec![run(20)], vec![])];
     assert_eq!(ends(&model), [52, 104, 21], "the second has the lock at 51, and the loop at 52");
+}
+
+const MS: u64 = 1_000_000;
+
+/// Threads that share interpreters, so many of them on so many processors.
+fn computing(roots: Vec<Root>, interpreters: usize, processors: u32) -> Model {
+    let interpreters = vec![Interpreter { name: 0, handover_ns: 0 }; interpreters];
+    Model { interpreters, processors, ..model(roots, vec![]) }
+}
+
+fn compute(on: u32, ms: u64) -> Op {
+    Op::Compute { on, ns: ms * MS }
+}
+
+fn ends_ms(model: &Model) -> Vec<u64> {
+    ends(model).iter().map(|end| end / MS).collect()
+}
+
+#[test]
+fn who_wants_the_interpreter_has_it_after_the_switch_interval() {
+    let long = root(0, vec![compute(0, 12)], vec![]);
+    let short = root(2 * MS, vec![compute(0, 1), Op::Delay(3 * MS), compute(0, 1)], vec![]);
+    let model = computing(vec![long, short], 1, 0);
+    // It waits from 2 to 7 and from 11 on; by then the first one is about to end.
+    let out = simulate(&model);
+    assert_eq!(ends_ms(&model), [13, 14]);
+    assert_eq!((out.computed_ns[0], out.interpreter_ns[0]), (14 * MS, (5 + 1 + 2) * MS));
+    let both = computing(vec![root(0, vec![compute(0, 10)], vec![]); 2], 1, 0);
+    assert_eq!(ends_ms(&both), [15, 20], "by turns of five");
+}
+
+#[test]
+fn who_waits_for_something_else_lets_the_interpreter_go() {
+    let hold = vec![ACQUIRE, compute(0, 2), Op::Release(0), compute(0, 1)];
+    let sleeps = vec![compute(0, 1), Op::Delay(9 * MS), compute(0, 1)];
+    let mut model =
+        computing(vec![root(0, hold.clone(), vec![]), root(0, hold, vec![]), root(0, sleeps, vec![])], 1, 0);
+    assert_eq!(ends_ms(&model), [3, 7, 14]);
+    // From hand to hand it takes its time: for who waited, once.
+    model.interpreters[0].handover_ns = MS;
+    assert_eq!(ends_ms(&model), [3, 9, 15]);
+}
+
+#[test]
+fn interpreters_share_the_processors_and_loops_compute_in_one() {
+    let two = || vec![root(0, vec![compute(0, 10)], vec![]), root(0, vec![compute(1, 4)], vec![])];
+    assert_eq!(ends_ms(&computing(two(), 2, 2)), [10, 4]);
+    assert_eq!(ends_ms(&computing(two(), 2, 0)), [10, 4], "as many as are needed");
+    assert_eq!(ends_ms(&computing(two(), 2, 1)), [14, 8], "half as fast until the second one ends");
+    // A task computes where a thread does, but not in a call.
+    let run = |computes| Op::Run { on: 0, ns: 4 * MS, computes };
+    let thread = root(0, vec![compute(0, 3)], vec![]);
+    let mut model = computing(vec![thread, root(0, vec![run(true), run(false)], vec![])], 1, 0);
+    model.servers = vec![Server { name: 0, interpreter: Some(0), switch_ns: 0 }];
+    assert_eq!(ends_ms(&model), [3, 11]);
+    model.roots[1].program = vec![run(false), run(true)];
+    assert_eq!(ends_ms(&model), [3, 8]);
 }
 
 #[test]

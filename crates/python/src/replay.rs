@@ -1,7 +1,9 @@
 //! A traced storm that can be run again, as a simulation: `Storm`.
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use contend_core::Error;
+use contend_core::clock::monotonic_ns;
 use contend_core::replay::coalesce::Source;
 use contend_core::replay::doubts::Kind as DoubtKind;
 use contend_core::replay::edits::{Edit, apply, reorder};
@@ -19,8 +21,10 @@ use crate::errors::raise;
 #[pyclass(frozen, module = "contend._native")]
 pub struct Storm {
     storm: extract::Storm,
-    boot_ns: u64,
 }
+
+/// Two readings of when a host was booted differ by less, as its clock is set.
+const SAME_BOOT_NS: u64 = 10_000_000_000;
 
 /// Kind, name and number of an edit, as Python has it.
 type Asked = (String, String, f64);
@@ -28,12 +32,20 @@ type Asked = (String, String, f64);
 #[pymethods]
 impl Storm {
     #[new]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, jobs: Vec<String>) -> PyResult<Self> {
-        let (storm, boot_ns) = interruptible(py, |go_on| {
+    #[pyo3(signature = (paths, jobs, *, computes = false))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        jobs: Vec<String>,
+        computes: bool,
+    ) -> PyResult<Self> {
+        let storm = interruptible(py, |go_on| {
             let trace = open_masked(&paths, 0)?;
-            Ok((extract(&trace, &jobs, go_on)?, trace.boot_ns))
+            let mut storm = extract(&trace, &jobs, computes, go_on)?;
+            storm.model.processors = processors(trace.boot_ns).unwrap_or(0);
+            Ok(storm)
         })?;
-        Ok(Self { storm, boot_ns })
+        Ok(Self { storm })
     }
 
     /// Begin and end of each job as recorded, and what the recording says of it.
@@ -88,11 +100,15 @@ impl Storm {
             "kind",
             column(py, all.iter().map(|one| u64::from(one.kind)))?,
         )?;
+        delays.set_item(
+            "root",
+            column(py, all.iter().map(|one| u64::from(one.root)))?,
+        )?;
         delays.set_item("begin_ns", column(py, all.iter().map(|one| one.begin_ns))?)?;
         delays.set_item("ns", column(py, all.iter().map(|one| one.ns))?)?;
         delays.set_item("kinds", &storm.delays.kinds)?;
         dict.set_item("delays", delays)?;
-        dict.set_item("boot_ns", self.boot_ns)?;
+        dict.set_item("processors", storm.model.processors)?;
         let regime = &storm.regime;
         let of = PyDict::new(py);
         of.set_item("makespan_ns", regime.makespan_ns)?;
@@ -100,9 +116,14 @@ impl Storm {
         of.set_item("run_delay_ns", regime.run_delay_ns)?;
         of.set_item("gil_ns", regime.gil_ns)?;
         of.set_item("pieces_ns", regime.pieces_ns)?;
+        of.set_item("replayed", !storm.model.interpreters.is_empty())?;
         let cpu = regime.cpu.as_ref().map(|processes| {
             let of = |process: &contend_core::replay::regime::Process| {
-                (storm.model.text(process.name).to_owned(), process.cpu_ns)
+                (
+                    storm.model.text(process.name).to_owned(),
+                    process.cpu_ns,
+                    process.loops_ns,
+                )
             };
             processes.iter().map(of).collect::<Vec<_>>()
         });
@@ -200,6 +221,8 @@ impl Storm {
             wasted_ns,
             ran_ns,
             ready_ns,
+            computed_ns,
+            interpreter_ns,
             outside,
             ..
         } = out;
@@ -215,6 +238,8 @@ impl Storm {
             ("wasted_ns", wasted_ns),
             ("ran_ns", ran_ns),
             ("ready_ns", ready_ns),
+            ("computed_ns", computed_ns),
+            ("interpreter_ns", interpreter_ns),
         ] {
             dict.set_item(key, of)?;
         }
@@ -239,6 +264,18 @@ impl Storm {
         dict.set_item("costs", rows)?;
         Ok(dict)
     }
+}
+
+/// Processors of the host that a trace was made on: this one, where it has not been booted since.
+fn processors(boot_ns: u64) -> Option<u32> {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()?
+        .as_nanos() as u64;
+    let here = since.checked_sub(monotonic_ns())?;
+    // SAFETY: it only answers.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    (boot_ns > 0 && here.abs_diff(boot_ns) < SAME_BOOT_NS).then_some(u32::try_from(count).ok()?)
 }
 
 fn spans<'py>(py: Python<'py>, jobs: &[(u64, u64)]) -> PyResult<Bound<'py, PyDict>> {
@@ -304,7 +341,7 @@ fn spans_of(model: &Model) -> Vec<(u32, Row)> {
                         last.1 = true;
                     }
                 }
-                Op::Delay(ns) | Op::Run { ns, .. } => {
+                Op::Delay(ns) | Op::Run { ns, .. } | Op::Compute { ns, .. } => {
                     for (name, ..) in &open {
                         found.entry(*name).or_default().total_ns += ns;
                     }

@@ -17,6 +17,8 @@ __all__ = ["BoundedSemaphore", "Condition", "Lock", "RLock", "Semaphore"]
 
 # As in the file, docs/reference/ctrace.md.
 SEMAPHORE, CONDITION, QUEUE, LIFO_QUEUE, PRIORITY_QUEUE = 3, 4, 5, 8, 9
+MOST = 2**32 - 1
+"""A limit that is no limit."""
 
 # By name, and not by super(): that costs more than all the recording. threading's own go on by its names, too, which may
 # be these classes by now.
@@ -73,6 +75,7 @@ class Semaphore(threading.Semaphore):
         _Semaphore.__init__(self, value)
         self._cond = unrecorded_condition()
         self._waits = Waits(SEMAPHORE, name, shared=value > 1)
+        self._waits.limit(min(value, MOST))
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         waits = self._waits

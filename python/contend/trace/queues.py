@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import functools
 import queue
 from typing import Any, TypeVar
 
 from contend._native import Lock, Waits, trace_wrap
-from contend.trace.locks import LIFO_QUEUE, PRIORITY_QUEUE, QUEUE, Condition
+from contend.trace.locks import LIFO_QUEUE, PRIORITY_QUEUE, QUEUE, Condition, unrecorded_condition
 
 __all__ = ["LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"]
 
@@ -68,6 +69,17 @@ class Queue(queue.Queue[T]):
         # Where the module was monkey-patched before: eventlet's has qsize only, which takes no lock.
         def _qsize(self) -> int:
             return self.qsize()
+
+
+class UnrecordedQueue(queue.Queue[T]):
+    """The queue module's own, also where its names are patched: a part of something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mutex = _thread.allocate_lock()
+        self.not_empty = unrecorded_condition(self.mutex)
+        self.not_full = unrecorded_condition(self.mutex)
+        self.all_tasks_done = unrecorded_condition(self.mutex)
 
 
 class LifoQueue(Queue[T], queue.LifoQueue[T]):

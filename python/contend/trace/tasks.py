@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from contend._native import trace_greenlets, trace_on, trace_task
+from contend._native import trace_greenlets, trace_on, trace_spawned, trace_task
 from contend.trace.imports import when_imported
 
 _followed = False
@@ -24,6 +24,7 @@ def follow() -> None:
         when_imported("asyncio.tasks", _follow_names)
         when_imported("asyncio.taskgroups", _follow_groups)
         when_imported("greenlet", _follow_greenlets)
+        when_imported("eventlet.greenthread", _follow_spawns)
         when_imported("gevent", _follow_gevent)
 
 
@@ -39,6 +40,8 @@ def forget(before: bool) -> None:
         _followed = False
         if "greenlet" in sys.modules:
             trace_greenlets(False)
+        if "gevent.greenlet" in sys.modules:
+            sys.modules["gevent.greenlet"].Greenlet.remove_spawn_callback(trace_spawned)
 
 
 def _follow_greenlets(_module: ModuleType) -> None:
@@ -48,6 +51,29 @@ def _follow_greenlets(_module: ModuleType) -> None:
 def _follow_gevent(_module: ModuleType) -> None:
     # Its hub and its greenlets switch from C, past the methods.
     trace_greenlets(True, by_callback=True)
+    sys.modules["gevent.greenlet"].Greenlet.add_spawn_callback(trace_spawned)
+
+
+def _follow_spawns(module: ModuleType) -> None:
+    # A GreenPool and threads under a monkey patch end here, too.
+    package = sys.modules.get("eventlet")
+    for name in ("spawn", "spawn_n"):
+        original = getattr(module, name)
+        spawn = _spawning(original)
+        setattr(module, name, spawn)
+        if getattr(package, name, None) is original:
+            setattr(package, name, spawn)
+
+
+def _spawning(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def spawn(*args: Any, **options: Any) -> Any:
+        made = original(*args, **options)
+        if trace_on():
+            trace_spawned(made)
+        return made
+
+    return spawn
 
 
 def _follow_tasks(module: ModuleType) -> None:

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from contend.contention.whatif.prediction import needless, whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from support import toy_storm, toy_tasks
 from support.prerequisites import need
-from support.traced_program import PATH
+from support.traced_program import PATH, traced
 
 FEW = toy_storm.Parameters(jobs=12, plugs=1, plug_items=8, spawns=4, reports=1, realtime=toy_storm.realtime())
 
@@ -101,3 +103,52 @@ trace.stop()
 """)
     subprocess.run([sys.executable, str(program)], env={"PYTHONPATH": PATH}, check=True, timeout=60)
     assert needless(str(tmp_path / "calls")) == {"call same"}
+
+
+def test_threads_that_compute_take_turns_in_their_interpreter(tmp_path: Path) -> None:
+    """Eight jobs at once that compute 20 ms each: the last one ends when all have, and leaving half out takes half."""
+    traced(
+        tmp_path,
+        """
+        import threading, time
+        from contend import trace
+
+        def compute():
+            end = time.thread_time_ns() + 10_000_000
+            while time.thread_time_ns() < end:
+                pass
+
+        def job(start):
+            start.wait()
+            with trace.job("render"):
+                for part in ("draw", "shade"):
+                    with trace.span(part):
+                        compute()
+
+        start = threading.Event()
+        jobs = [threading.Thread(target=job, args=(start,)) for _ in range(8)]
+        for each in jobs:
+            each.start()
+        start.set()
+        for each in jobs:
+            each.join()
+        """,
+        "--cpu-times",
+    )
+    plain = open_storms([tmp_path / "t"])[0]
+    assert plain.storm.run([], 0)["computed_ns"] == []
+    storm = plain.computing().storm
+    alone = storm.run([], 0)
+    computed, waited = sum(alone["computed_ns"]), sum(alone["interpreter_ns"])
+    assert 160e6 < computed < 200e6, "the CPU time of all, whoever else has the processors"
+    assert waited > computed, "each waits for the others"
+    half = sum(storm.run([Edit("remove", "draw").native], 0)["computed_ns"])
+    assert 0.45 < half / computed < 0.55
+    judged = whatif([plain], [Edit("remove", "draw")])
+    assert judged.regime.kind == "CPU-bound" and judged.regime.replayed
+    assert 0.35 < judged.predicted["makespan_ns"].value / alone_makespan(alone) < 0.8
+
+
+def alone_makespan(outcome: dict[str, bytes]) -> float:
+    begin, end = (np.frombuffer(outcome[key], "<u8") for key in ("begin_ns", "end_ns"))
+    return float(end.max() - begin.min())

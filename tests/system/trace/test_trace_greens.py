@@ -172,6 +172,27 @@ def test_the_librarys_own_locks_queues_and_pools(library: str, tmp_path: Path) -
     assert held and all(told.tracks[wait.value].kind == 2 and wait.value != wait.track for wait in held)
 
 
+SPAWNS = """
+import threading
+def work(): sleep(0.001)
+thread = threading.Thread(target=work); thread.start(); thread.join()
+for one in [spawn(work) for _ in range(3)]: (one.wait if hasattr(one, "wait") else one.join)()
+"""
+
+
+@LIBRARIES
+def test_a_greenlet_is_a_flow_from_where_it_was_made_to_where_it_first_runs(
+    library: str, tmp_path: Path
+) -> None:
+    (told,) = traced(tmp_path, patched(library, SPAWNS))
+    out = {event.args[""]: event for event in told.of(FLOW_OUT) if event.name == "spawn"}
+    first = [event for event in told.of(FLOW_IN) if event.name == "spawn"]
+    assert len(out) == len(first) == 4 and len({event.track for event in first}) == 4
+    for event in first:
+        made = out[event.args[""]]
+        assert told.tracks[event.track].kind == 2 and made.track != event.track and made.ticks < event.ticks
+
+
 def test_tpool_is_a_flow_to_a_thread_and_a_wait(tmp_path: Path) -> None:
     code = """
 from eventlet import tpool

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from support.answers import data_in
-from support.ctrace_events import BEGIN, FLOW_IN, FLOW_OUT, LOCK_GIVEN_UP, LOCK_WAIT, QUEUE_GOT, Event, Trace
+from support.ctrace_events import (
+    BEGIN,
+    FLOW_IN,
+    FLOW_OUT,
+    LOCK_GIVEN_UP,
+    LOCK_LIMIT,
+    LOCK_WAIT,
+    QUEUE_GOT,
+    QUEUE_PUT,
+    Event,
+    Trace,
+)
 from support.traced_program import traced
 
 
@@ -90,6 +101,8 @@ def test_tasks_of_asyncio_wait_for_tasks(tmp_path: Path) -> None:
     assert {event.name for event in told.of(LOCK_GIVEN_UP)} >= {"Service.lock", "Service.tasks"}
     sent, received = flows(told)["submit"]
     assert len(sent) == 2 and sent == received
+    made, begun = flows(told)["spawn"]
+    assert set(begun) <= set(made) and len(begun) == len(made) >= 5
     spans = {name: track for track, name, *_ in told.spans()}
     assert told.tracks[spans["native"]].kind == 1
 
@@ -149,6 +162,32 @@ def test_threads_their_ends_events_barriers_and_simple_queues(tmp_path: Path) ->
     assert "ThreadPoolExecutor-0_0" in holders(told, "first")
     semaphores = {lock.name for lock in told.locks.values() if lock.kind == 3}
     assert semaphores == set(), "a pool's count of idle threads is nobody's business"
+
+
+def test_how_many_a_semaphore_lets_in_and_a_pool_may_start_is_told_once_in_each_process(
+    tmp_path: Path,
+) -> None:
+    parent, child = traced(
+        tmp_path,
+        """
+        import os, threading
+        from concurrent.futures import ThreadPoolExecutor
+        gate = threading.BoundedSemaphore(3)
+        def enter():
+            with gate: pass
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(2): pool.submit(enter).result()
+        if os.fork() == 0:
+            enter(); enter()
+        else:
+            assert os.wait()[1] == 0
+        """,
+    )
+    for told in (parent, child):  # the child's end asks the pool's threads to end, too
+        assert sorted((event.name, event.value) for event in told.of(LOCK_LIMIT)) == [
+            ("gate", 3),
+            ("pool", 4),
+        ]
 
 
 PROCESSES = """
@@ -254,5 +293,10 @@ def test_work_goes_to_processes_by_flows(method: str, tmp_path: Path) -> None:
         set().union(*(flows(one).get("submit", ((), set()))[1] for one in workers)),
     )
     assert len(sent) == 9 and received < sent and len(received) == 8  # one could not be pickled
+    # One queue from those who submit to the workers, whatever lies between.
+    assert [(event.name, event.kind) for event in told.of(QUEUE_PUT, QUEUE_GOT)] == [("pool", QUEUE_PUT)] * 9
+    got = [event for one in workers for event in one.of(QUEUE_GOT)]
+    # And the end of each worker; what the queue is called, the process says that made it.
+    assert len(got) == 8 + 2 and {event.name for event in got} <= {"pool", ""}
     ran = [name for one in workers for _, name, *_ in one.spans()]
     assert (ran.count("square"), ran.count("fails")) == (5 + 2, 1)

@@ -11,6 +11,7 @@ import pytest
 from contend.contention.alibi.verdict import Alibi, Saturation
 from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Replayed, gate
+from contend.contention.whatif.independence import by_turn
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
 from contend.contention.whatif.storms import Edit, open_storms
@@ -35,8 +36,9 @@ def seen(**of: Any) -> dict[str, Any]:
         "gil_ns": None,
         "pieces_ns": 4000 * MS,
         "cpu": None,
+        "replayed": False,
     }
-    return {"regime": {**found, **of}}
+    return {"regime": {**found, **of}, "processors": 2}
 
 
 def test_quantiles_are_interpolated_and_the_makespan_is_from_the_first_begin() -> None:
@@ -64,17 +66,20 @@ def test_an_interval_needs_four_storms_and_holds_their_spread() -> None:
     [
         ({}, "not known"),
         ({"gil_ns": 0}, "blocked"),
+        # Of a loop whose process does nothing else; and where its other threads compute, too.
+        ({"cpu": [("a", 900 * MS, 880 * MS)], "seen_ns": 1000 * MS}, "blocked"),
+        ({"cpu": [("a", 900 * MS, 700 * MS)], "seen_ns": 1000 * MS}, "CPU-bound"),
         ({"gil_ns": 300 * MS}, "mixed"),
         ({"gil_ns": 1000 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS}, "blocked"),
-        ({"cpu": [("a", 400 * MS)], "seen_ns": 1000 * MS}, "mixed"),
-        ({"cpu": [("a", 900 * MS)], "seen_ns": 1000 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 100 * MS)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
-        ({"cpu": [("a", 500 * MS), ("b", 500 * MS), ("c", 500 * MS)], "seen_ns": 9000 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 100 * MS, 0)], "seen_ns": 1000 * MS}, "blocked"),
+        ({"cpu": [("a", 400 * MS, 0)], "seen_ns": 1000 * MS}, "mixed"),
+        ({"cpu": [("a", 900 * MS, 0)], "seen_ns": 1000 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 100 * MS, 0)], "seen_ns": 1000 * MS, "run_delay_ns": 300 * MS}, "CPU-bound"),
+        ({"cpu": [("a", 500 * MS, 0), ("b", 500 * MS, 0), ("c", 500 * MS, 0)], "seen_ns": 9000 * MS}, "CPU-bound"),
     ],
 )
 def test_what_is_cpu_bound(of: dict[str, Any], kind: str) -> None:
-    found = regime([seen(**of)], processors=2)
+    found = regime([seen(**of)])
     assert found.kind == kind
     assert found.refused == (kind == "CPU-bound")
 
@@ -106,7 +111,7 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
     none = b""
     was = {"lock_ns": [0], "pool_ns": [], "jobs_ns": 60 * MS, "latency_ns": 0, "unexplained_ns": 0, "lost": 0}
     was |= {
-        "regime": {"cpu": None},
+        "regime": {"cpu": None, "replayed": False},
         "calls_known": True,
         "unseen_ns": (0, 0),
         "doubts": [],
@@ -120,6 +125,29 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
         {**outcome((0, 10), (0, 20), (0, 30)), **was, **recorded},
         now,
     )
+
+
+def test_what_computes_is_replayed_where_that_reproduces_it() -> None:
+    bound = {"cpu": [("a", 900 * MS, 0)], "seen_ns": 1000 * MS, "gil_ns": 1000 * MS, "replayed": True}
+    judged = regime([seen(**bound)])
+    assert judged.kind == "CPU-bound" and judged.tested and not judged.refused
+    waits = {"cpu": None, "replayed": True, "gil_ns": 20 * MS}
+    for waited, why in ((22, None), (24, "longer"), (16, "shorter")):
+        now = outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[], interpreter_ns=[waited * MS])
+        answer = gate([replayed(now, regime=waits)], judged)
+        assert answer.passed is (why is None) and (why or "") in (answer.reason or "")
+    # Nobody waited, so that nothing says that they take turns.
+    alone = regime([seen(**(bound | {"gil_ns": 0}))])
+    assert not alone.refused and not alone.tested
+    assert doubts.more_computing(100.0, [{"interpreter_ns": [4]}]) is None
+    assert "would compute at a time" in (doubts.more_computing(100.0, [{"interpreter_ns": [6]}]) or "")
+
+
+def test_a_full_host_is_refused_though_the_storm_is_replayed() -> None:
+    alibi = Alibi("cpu", "", (Saturation("cpu", "all 2 CPUs", 0.9, 0.9, (), ()),), {}, (), (), 0, 1)
+    judged = regime([seen(gil_ns=1000 * MS, replayed=True)], alibis=[alibi])
+    now = outcome((0, 10), (0, 20), (0, 30), lock_ns=[0], pool_ns=[])
+    assert "what else the host did" in (gate([replayed(now)], judged).reason or "")
 
 
 def doubt(kind: str, **of: int) -> dict[str, Any]:
@@ -148,6 +176,21 @@ def test_time_that_grows_with_the_jobs_in_it_is_a_refusal() -> None:
         reason = gate([storm], regime([seen(gil_ns=0)])).reason
         assert (reason is None) is (took[-1] == 20 * MS)
         assert reason is None or "recv in order grows with the number of jobs" in reason
+
+
+def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
+    def storm(*took: int) -> dict[str, Any]:
+        pack = f"<{len(took)}Q"
+        delays = {"kind": bytes(8 * len(took)), "root": struct.pack(pack, *range(5, 5 + len(took)))}
+        delays |= {"ns": struct.pack(pack, *(MS * ms for ms in took)), "kinds": ["load"]}
+        return {"delays": delays, **seen()}
+
+    first = by_turn([storm(*[20] * 4, *[1] * 36)] * 2)
+    assert first is not None and first.what == "load" and first.share == pytest.approx(0.076)
+    assert "load depends on which jobs come first, 8% of the storm's" in (doubts.drawn(first) or "")
+    assert by_turn([storm(*[20, 1, 1, 1] * 10)] * 2) is None
+    assert by_turn([storm(*[5] * 4, *[1] * 36)] * 2) is None, "too little to matter"
+    assert by_turn([storm(20, 1)]) is None and doubts.drawn(None) is None
 
 
 def test_jobs_that_come_when_others_end_are_a_refusal() -> None:
@@ -208,7 +251,7 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"doubts": [doubt("chained", jobs=1)]}, "into the queue L by other jobs"),
         ({"unseen_ns": (0, 16 * MS)}, "neither compute nor sleep nor wait for anything"),
         (
-            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS)]}},
+            {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS, 0)], "replayed": False}},
             "in 27% of the jobs' time they neither",
         ),
         ({"doubts": [doubt("batched", count=1)]}, "workers of L do several items together"),
@@ -304,7 +347,7 @@ def test_an_edit_reads_as_it_is_typed() -> None:
 
 
 def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
-    found = regime([seen(cpu=[("a", 400 * MS)], seen_ns=1000 * MS)])
+    found = regime([seen(cpu=[("a", 400 * MS, 0)], seen_ns=1000 * MS)])
     before = {**outcome((0, 1000)), "ran_ns": [], "work_ns": 900 * MS}
     sooner = {**outcome((0, 700)), "ran_ns": [], "work_ns": 900 * MS}
     assert doubts.computing_after(found, [before], [before]) == pytest.approx(0.4)

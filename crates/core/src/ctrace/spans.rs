@@ -108,6 +108,10 @@ pub trait Sink {
     fn queue(&mut self, at: At, track: u32, lock: u32, length: u32, got: bool) -> Result<()> {
         Ok(())
     }
+    /// So many may hold the lock at a time, or take items from the queue.
+    fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
+        Ok(())
+    }
     /// A lock is held from now on. Lanes from 0, more than one for what several may hold.
     fn hold_begin(&mut self, at: At, lock: u32, lane: u32, holder: u32) -> Result<()> {
         Ok(())
@@ -241,7 +245,7 @@ impl<S: Sink> Teller<'_, S> {
                 self.sink.flow(at, track, name, id, event.kind() == event::FLOW_IN)
             }
             event::JOB_BEGIN | event::JOB_END => self.job(at, track, event, details),
-            event::LOCK_WAIT..=event::LOCK_PASSED => {
+            event::LOCK_WAIT..=event::LOCK_LIMIT => {
                 match self.trace.files[file as usize].locks.get(event.id()) {
                     Some(lock) => self.lock(at, track, lock, event, details),
                     None => {
@@ -327,6 +331,7 @@ impl<S: Sink> Teller<'_, S> {
                     Ok(())
                 }
             },
+            event::LOCK_LIMIT => self.sink.limit(lock, event.value()),
             event::LOCK_GIVEN_UP => {
                 let found = self.end(at, track, what, Ending::Raised, details)?;
                 self.unbalanced.ends_alone += u64::from(!found);

@@ -8,6 +8,8 @@ use crate::ctrace::span_kinds::SpanKinds;
 use crate::ctrace::spans::{At, Ending, Job, Sink, Title, tell};
 use crate::{Error, Result};
 
+use super::jobs::SPAWN;
+
 /// Messages whose receipt is awaited, for the choice alone.
 const MOST_SENT: usize = 1 << 20;
 /// Those that ask others are the jobs if they have so large a part of the time of those that do not.
@@ -231,6 +233,8 @@ struct Survey<'t> {
     calling: Vec<bool>,
     /// First and last step of each coroutine and greenlet.
     lives: HashMap<u32, (u64, u64), Mixed>,
+    /// Name of such flows.
+    spawn: Option<u32>,
 }
 
 impl<'t> Survey<'t> {
@@ -244,6 +248,7 @@ impl<'t> Survey<'t> {
             served: HashMap::new(),
             files: HashMap::default(),
             gc: trace.names.find("gc"),
+            spawn: trace.names.find(SPAWN),
             kinds: SpanKinds::new(trace),
             calling: vec![false; trace.tracks.len()],
             lives: HashMap::default(),
@@ -327,6 +332,9 @@ impl Sink for Survey<'_> {
     }
 
     fn flow(&mut self, _: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
+        if Some(name) == self.spawn {
+            return Ok(());
+        }
         if received {
             let known = self.sent.remove(&(name, id));
             self.receives(track, !known);

@@ -6,7 +6,7 @@ use super::calls::Calls;
 use super::choice::{Choice, may_live};
 use super::critical::{Paths, paths};
 use super::intervals::{Holds, Intervals, MOST_INTERVALS};
-use super::jobs::{Job, Jobs, STARTS};
+use super::jobs::{Job, Jobs, SPAWN, STARTS};
 use super::links::{Link, Links};
 use super::loans::{Lent, Loans};
 use super::notified::Notified;
@@ -88,6 +88,7 @@ pub fn find_beside<'t>(
         totals: Totals::new(trace),
         jobs: Jobs::new(trace, choice),
         links: Links::default(),
+        spawn: trace.names.find(SPAWN),
         intervals: Intervals::new(trace, MOST_INTERVALS),
         holds: Holds::new(trace),
         alive: vec![(u64::MAX, 0); trace.tracks.len()],
@@ -156,6 +157,8 @@ struct Hearing<'t, 'c> {
     notified: Notified,
     sleeps: Sleeps,
     stalls: Stalls<'t>,
+    /// Name of flows that hand nothing over.
+    spawn: Option<u32>,
     /// Is told for whom each call was.
     calls: Option<&'c mut Calls<'t>>,
 }
@@ -280,6 +283,9 @@ impl Sink for Hearing<'_, '_> {
 
     fn flow(&mut self, at: At, track: u32, name: u32, id: u64, received: bool) -> Result<()> {
         self.hears(at, track);
+        if Some(name) == self.spawn {
+            return Ok(());
+        }
         if !received {
             let job = self.jobs.sends(track);
             self.links.send(name, id, track, job, at.ns);

@@ -18,6 +18,8 @@ pub const MOST_JOBS: usize = 100_000;
 const AFTERWARDS: u64 = 10;
 /// Flows from who starts a thread or process to all that it does.
 pub const STARTS: [&str; 2] = ["thread", "process"];
+/// Flow from what makes a greenlet or task to where that first runs: it hands no work over, nor is it an answer.
+pub const SPAWN: &str = "spawn";
 
 /// A piece of work whose time as a whole counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

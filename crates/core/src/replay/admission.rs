@@ -1,6 +1,6 @@
 //! Jobs that are let in when another one has ended, by something that is not on record: a pool of greenlets, a server's
 //! workers, a client with so many requests at a time.
-use super::model::{Gate, Root};
+use super::model::{Gate, Op, Root};
 
 /// Fewest jobs that were let in by the end of another from which it is told.
 const LEAST: usize = 4;
@@ -16,7 +16,7 @@ const LATE_NS: u64 = 50_000;
 /// Finds the limits that jobs were let in by, and marks these jobs. First all of them together, then by name.
 pub fn find(roots: &mut [Root]) -> Vec<Gate> {
     let candidates: Vec<usize> = (0..roots.len())
-        .filter(|&at| roots[at].job && roots[at].after.is_none() && roots[at].job_ns.is_none())
+        .filter(|&at| roots[at].job && roots[at].after.is_none() && comes_by_itself(&roots[at]))
         .collect();
     let mut found = Vec::new();
     if !mark(roots, &candidates, &mut found) {
@@ -29,6 +29,12 @@ pub fn find(roots: &mut [Root]) -> Vec<Gate> {
         }
     }
     found
+}
+
+/// What comes before the job is not on record: of a greenlet or task at most its waiting for its loop.
+fn comes_by_itself(root: &Root) -> bool {
+    let mut before = root.program.iter().take_while(|op| !matches!(op, Op::Start));
+    root.job_ns.is_none() || before.all(|op| matches!(op, Op::Delay(_) | Op::Run { .. }))
 }
 
 /// True where the jobs at these places, which are by their begins, were let in one by one.
@@ -45,7 +51,7 @@ fn mark(roots: &mut [Root], of: &[usize], found: &mut Vec<Gate>) -> bool {
 
 /// From the end that let it in to each begin but the first ones; none where they come otherwise.
 fn gaps(roots: &[Root], of: &[usize]) -> Option<Vec<u64>> {
-    let mut begins: Vec<u64> = of.iter().map(|&at| roots[at].recorded_ns().0).collect();
+    let mut begins: Vec<u64> = of.iter().map(|&at| roots[at].begin_ns).collect();
     let mut ends: Vec<u64> = of.iter().map(|&at| roots[at].recorded_ns().1).collect();
     begins.sort_unstable();
     ends.sort_unstable();

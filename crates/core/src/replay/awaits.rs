@@ -124,6 +124,11 @@ impl Finder<'_> {
                 self.add(number, child, ns, start, end, events);
                 answered.insert(child);
             } else if let Some(awaited) = self.suspended(child, events, sent, (from, to)) {
+                let on_record =
+                    |&(_, begin, end): &(u32, u32, u32)| begin <= awaited.from && awaited.from < end;
+                if waits.iter().any(on_record) {
+                    continue; // what ended that is found below
+                }
                 self.signal(number, child, self.pieces.all[child as usize].last_ns, awaited);
                 answered.insert(child);
             }

@@ -10,6 +10,8 @@ const BETWEEN: f64 = 0.25;
 /// Fewest sleeps in a row that are taken for a loop, and by how many such loops differ from job to job.
 const LEAST_LOOP: usize = 3;
 const LEAST_APART: usize = 2;
+/// How much two sleeps of one length may differ.
+const ALIKE: f64 = 0.1;
 
 /// Kinds of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +45,19 @@ pub struct Doubt {
 #[derive(Debug, Default)]
 pub struct Doubts {
     found: BTreeMap<(Kind, u32), Doubt>,
-    /// By span: the longest loop of sleeps of each job that had any sleep there, and how long that was.
-    loops: HashMap<u32, Vec<(usize, u64)>>,
+    /// By span: the longest loop of sleeps of each job that had any sleep there.
+    loops: HashMap<u32, Vec<Loop>>,
+}
+
+/// Sleeps of a job that follow each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Loop {
+    count: usize,
+    ns: u64,
+    /// Of them, one after the other: as long as each other.
+    alike: usize,
+    /// The job had given something to others, and did not wait for what becomes of it.
+    unawaited: bool,
 }
 
 impl Doubts {
@@ -92,10 +105,13 @@ impl Doubts {
 
     /// The sleeps of one program of a job. `sleeps`: names of system calls that sleep; `calls`: of all system calls.
     pub fn sleeps(&mut self, name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) {
-        let mut longest: HashMap<u32, (usize, u64)> = HashMap::new();
+        let mut longest: HashMap<u32, Loop> = HashMap::new();
+        let count = |of: fn(&Op) -> bool| program.iter().filter(|op| of(op)).count();
+        let unawaited = count(|op| matches!(op, Op::Send(_))) > count(|op| matches!(op, Op::Await { .. }));
         for (inside, run) in runs(name, program, sleeps, calls) {
             let of = longest.entry(inside).or_default();
-            *of = (*of).max((run.len(), run.iter().sum()));
+            let run = Loop { count: run.len(), ns: run.iter().sum(), alike: alike(&run), unawaited };
+            *of = (*of).max(run);
         }
         for (inside, run) in longest {
             self.loops.entry(inside).or_default().push(run);
@@ -105,16 +121,33 @@ impl Doubts {
     /// All of them.
     pub fn all(mut self) -> Vec<Doubt> {
         for (name, of) in std::mem::take(&mut self.loops) {
-            let most = of.iter().map(|run| run.0).max().unwrap_or(0);
-            let least = of.iter().map(|run| run.0).min().unwrap_or(0);
-            if most >= LEAST_LOOP && most >= least + LEAST_APART {
-                for (count, ns) in of.into_iter().filter(|run| run.0 > 1) {
-                    self.add(Kind::Polls, name, count as u32, ns);
+            let least_and_most = |key: fn(&Loop) -> usize| {
+                (of.iter().map(key).min().unwrap_or(0), of.iter().map(key).max().unwrap_or(0))
+            };
+            let (least, most) = least_and_most(|run| run.count);
+            let looks_again = most >= LEAST_LOOP && most >= least + LEAST_APART;
+            // Who has given something to others, and sleeps once or twice the same time, looks what has become of it.
+            let (least, most) = least_and_most(|run| run.alike);
+            let looks_for_it = most > least && of.iter().any(|run| run.unawaited);
+            if looks_again || looks_for_it {
+                for run in of.into_iter().filter(|run| run.count > 1) {
+                    self.add(Kind::Polls, name, run.count as u32, run.ns);
                 }
             }
         }
         self.found.into_values().collect()
     }
+}
+
+/// How many in a row are as long as each other.
+fn alike(run: &[u64]) -> usize {
+    let same = |pair: &[u64]| pair[0].abs_diff(pair[1]) as f64 <= ALIKE * pair[0].max(pair[1]) as f64;
+    let (mut longest, mut now) = (usize::from(!run.is_empty()), 1);
+    for pair in run.windows(2) {
+        now = if same(pair) { now + 1 } else { 1 };
+        longest = longest.max(now);
+    }
+    longest
 }
 
 /// Sleeps that follow each other in one span, with little between them. By that span, or by the job's name.
@@ -163,11 +196,13 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                     });
                 }
             }
-            Op::Delay(ns) | Op::Run { ns, .. } => match (&mut slept, open.last_mut()) {
-                (Some(sum), _) => *sum += ns,
-                (None, Some(of)) => of.since += ns,
-                (None, None) => {}
-            },
+            Op::Delay(ns) | Op::Run { ns, .. } | Op::Compute { ns, .. } => {
+                match (&mut slept, open.last_mut()) {
+                    (Some(sum), _) => *sum += ns,
+                    (None, Some(of)) => of.since += ns,
+                    (None, None) => {}
+                }
+            }
             // It waited for something: what it slept before is over.
             Op::Await { .. } => {
                 if let Some(of) = open.last_mut() {
@@ -216,6 +251,8 @@ impl Unseen {
 pub struct Stretch {
     /// Place in [`Delays::kinds`].
     pub kind: u32,
+    /// Place of its job in the model's roots.
+    pub root: u32,
     /// CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// What of it is replayed.
@@ -250,13 +287,21 @@ fn step(op: Option<&Op>) -> Step {
         Some(Op::Signal(_)) => (7, 0),
         Some(Op::Start) => (8, 0),
         Some(Op::Stop) => (9, 0),
-        Some(Op::Delay(_) | Op::Run { .. }) => (10, 0),
+        Some(Op::Delay(_) | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }
 
 impl Delays {
-    /// Those of one program, each with when it began. `name`: of the job; `calls`: names of system calls.
-    pub fn add(&mut self, model: &Model, name: u32, calls: &HashSet<u32>, (ops, at): &(Vec<Op>, Vec<u64>)) {
+    /// Those of one program, each with when it began. `name`: of the job; `calls`: names of system calls; `waited`: how
+    /// long it waited for the interpreter between two moments.
+    pub fn add(
+        &mut self,
+        model: &Model,
+        name: u32,
+        calls: &HashSet<u32>,
+        (ops, at): &(Vec<Op>, Vec<u64>),
+        waited: impl Fn(u64, u64) -> u64,
+    ) {
         let mut open = vec![name];
         for (place, (op, &begin_ns)) in ops.iter().zip(at.iter()).enumerate() {
             match *op {
@@ -281,7 +326,8 @@ impl Delays {
                     if kind == next {
                         self.kinds.push(text(model, key));
                     }
-                    self.all.push(Stretch { kind, begin_ns, ns });
+                    let root = model.roots.len() as u32;
+                    self.all.push(Stretch { kind, root, begin_ns, ns: ns - waited(begin_ns, begin_ns + ns) });
                 }
                 _ => {}
             }

@@ -2,7 +2,7 @@
 use std::collections::HashSet;
 
 use super::coalesce::{Cost, coalesce};
-use super::model::{Model, Op, Root};
+use super::model::{Model, Op, Pool, Root};
 use super::pattern::matches;
 
 /// One change. Patterns are of names, with `*` and `?`.
@@ -39,7 +39,9 @@ pub fn reorder(model: &mut Model, seed: u64) {
     let begin = model.roots.iter().filter(|root| root.job).map(|root| root.begin_ns).min().unwrap_or(0);
     let window = ((end.saturating_sub(begin)) as f64 * AT_ONCE) as usize + 1;
     let follows: HashSet<u32> = model.roots.iter().filter_map(|root| root.after).collect();
-    let free = |at: usize, root: &Root| root.job && root.after.is_none() && !follows.contains(&(at as u32));
+    let free = |at: usize, root: &Root| {
+        root.job && root.after.is_none() && !root.in_order && !follows.contains(&(at as u32))
+    };
     let jobs: Vec<usize> = (0..model.roots.len()).filter(|&at| free(at, &model.roots[at])).collect();
     let times: Vec<u64> = jobs.iter().map(|&at| model.roots[at].begin_ns).collect();
     let mut order: Vec<(u64, usize)> =
@@ -214,6 +216,7 @@ fn global_queue(model: &mut Model, pattern: &str) {
     for at in pools(model, pattern).collect::<Vec<_>>() {
         let workers = model.pools[at].workers();
         model.pools[at].queues = vec![workers];
+        model.pools[at].late.iter_mut().for_each(|late| late.0 = 0);
         to_queue(model, at, |_, _| 0);
     }
 }
@@ -224,9 +227,11 @@ fn set_workers(model: &mut Model, pattern: &str, workers: u32, random: &mut Rand
         pool.unlimited = false;
         let before = pool.queues.len() as u32;
         if before <= 1 {
+            pool.late = late_of(pool, workers);
             pool.queues = vec![workers];
             continue;
         }
+        pool.late.clear();
         // A map of keys to queues that is not known, but that it is one: what had one queue goes on together. Keys
         // are taken modulo the number of queues, so that a multiple of it divides each queue.
         let queues = workers.max(1);
@@ -242,6 +247,19 @@ fn set_workers(model: &mut Model, pattern: &str, workers: u32, random: &mut Rand
             }
         });
     }
+}
+
+/// Of so many workers of one queue, those that come late: whoever starts them one after the other goes on to do so.
+fn late_of(pool: &Pool, workers: u32) -> Vec<(u32, u64)> {
+    let (all, late) = (pool.workers() as usize, &pool.late);
+    let there = all - late.len();
+    let workers = workers as usize;
+    let mut made = late[..late.len().min(workers.saturating_sub(there))].to_vec();
+    if let ([(_, first), .., (_, last)], 1..) = (&late[..], workers.saturating_sub(all)) {
+        let step = (last - first) / (late.len() as u64 - 1);
+        made.extend((1..=(workers - all) as u64).map(|number| (0, last + number * step)));
+    }
+    made
 }
 
 fn to_queue(model: &mut Model, pool: usize, to: impl Fn(u32, u32) -> u32) {

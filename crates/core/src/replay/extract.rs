@@ -3,21 +3,23 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::admission;
 use super::awaits::{self, Links};
+use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
+use super::entries::Entry;
+use super::jobs;
+use super::links::{out_of, put_of};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
-use super::pattern::matches;
-use super::pieces::{Kind, Piece, Pieces, out_of, put_of};
+use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
-use super::record::{Record, What};
+use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
+use super::ways;
+use crate::Result;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
-use crate::hunt::choice::{Choice, How, choose};
-use crate::hunt::events::find;
-use crate::{Error, Result};
 
 /// One in so many had the lock before its turn: its order is not that of the requests.
 const BARGING: u64 = 50;
@@ -55,34 +57,32 @@ pub struct Storm {
     pub lost: u64,
 }
 
-/// Reads the storm. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
+/// Reads the storm. `computes`: its waits for the interpreter are simulated, where they and CPU times are on record, and
+/// else replayed as recorded. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
 ///
 /// # Errors
 /// Where there is no job, and of reading the trace.
-pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Result<()>) -> Result<Storm> {
-    let choice = match patterns {
-        [] => followed(trace, choose(trace, None, &mut go_on)?, &mut go_on)?,
-        _ => named(trace, patterns),
-    };
+pub fn extract(
+    trace: &Trace,
+    patterns: &[String],
+    computes: bool,
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<Storm> {
+    let choice = jobs::chosen(trace, patterns, &mut go_on)?;
     let mut record = Record::new(trace);
     tell(trace, &mut record, go_on)?;
     record.find_stores();
-    let mut pieces = Pieces::find(&record, &choice);
-    if patterns.is_empty() && pieces.unfinished > 0 && !has_jobs(&pieces) {
-        // What was chosen are loops that run for ever: of spans that end, those with most time in them.
-        pieces = Pieces::find(&record, &outermost(trace, &record));
-    }
-    if !has_jobs(&pieces) {
-        return Err(no_jobs(trace, &record, patterns, pieces.unfinished));
-    }
+    let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
-    let links = Links { puts: put_of(&record), ins };
+    let links = Links { puts: put_of(&record, &outs), ins };
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
-    let running = Running::find(trace, &record, &pieces);
+    let computing = if computes { Computing::find(trace, &record) } else { Computing::default() };
+    let running = Running::find(trace, &record, &pieces, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
+    spawned(&record, &outs, &running, &mut pieces);
     beside(trace, &record, &mut pieces);
     let mut extractor = Extractor {
         trace,
@@ -91,7 +91,9 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
         links: &links,
         coming: &found.coming,
         running: &running,
+        computing: &computing,
         locks: HashMap::new(),
+        ways: ways::find(&record, &pieces),
         doubts: Doubts::default(),
         calls: record.system_calls.union(&record.remote).copied().collect(),
         storm: Storm {
@@ -99,13 +101,19 @@ pub fn extract(trace: &Trace, patterns: &[String], mut go_on: impl FnMut() -> Re
             unseen: Unseen::default(),
             calls_known: !record.system_calls.is_empty(),
             delays: Delays::default(),
-            model: Model { names, pools: found.pools, servers: running.servers.clone(), ..Model::default() },
+            model: Model {
+                names,
+                pools: found.pools,
+                servers: running.servers.clone(),
+                interpreters: computing.interpreters.clone(),
+                ..Model::default()
+            },
             lock_ns: Vec::new(),
             pool_ns: Vec::new(),
             jobs_ns: 0,
             latency_ns: 0,
             unexplained_ns: 0,
-            regime: regime(trace, &record, &pieces),
+            regime: regime(trace, &record, &pieces, &running),
             unfinished: pieces.unfinished,
             lost: trace.files.iter().flat_map(|file| &file.lost).map(|lost| lost.events).sum(),
         },
@@ -151,69 +159,6 @@ fn served(model: &Model) -> BTreeSet<u32> {
     found
 }
 
-fn has_jobs(pieces: &Pieces) -> bool {
-    pieces.all.iter().any(|piece| matches!(piece.kind, Kind::Job(_)))
-}
-
-fn outermost(trace: &Trace, record: &Record<'_>) -> Choice {
-    let mut total = vec![0u64; trace.names.len()];
-    for events in &record.tracks {
-        let mut open = Vec::new();
-        for raw in events {
-            match raw.what {
-                What::Begin { name, .. } => open.push((name, raw.ns)),
-                What::End => match (open.pop(), open.is_empty()) {
-                    (Some((name, began)), true) if !record.system_calls.contains(&name) => {
-                        total[name as usize] += raw.ns - began;
-                    }
-                    _ => {}
-                },
-                _ => {}
-            }
-        }
-    }
-    let most = (0..total.len()).max_by_key(|&name| (total[name], std::cmp::Reverse(name)));
-    let spans = (0..total.len()).map(|name| Some(name) == most && total[name] > 0).collect();
-    Choice { spans, marks: vec![false; total.len()], lives: Vec::new(), how: How::Outermost }
-}
-
-/// Where requests are answered before they are done these are the jobs, as in a hunt.
-fn followed(trace: &Trace, choice: Choice, go_on: &mut impl FnMut() -> Result<()>) -> Result<Choice> {
-    if choice.how != How::Mark {
-        return Ok(choice);
-    }
-    let found = find(trace, &choice, go_on)?;
-    Ok(match found.jobs.first() {
-        Some(job) if job.how == How::Followed => {
-            let marks = (0..choice.marks.len()).map(|name| name == job.name as usize).collect();
-            Choice { marks, how: How::Followed, ..choice }
-        }
-        _ => choice,
-    })
-}
-
-fn named(trace: &Trace, patterns: &[String]) -> Choice {
-    let names = 0..trace.names.len() as u32;
-    let wanted: Vec<bool> =
-        names.map(|name| patterns.iter().any(|pattern| matches(pattern, trace.names.text(name)))).collect();
-    Choice { spans: wanted.clone(), marks: wanted, lives: Vec::new(), how: How::Pattern }
-}
-
-fn no_jobs(trace: &Trace, record: &Record<'_>, patterns: &[String], unfinished: u32) -> Error {
-    let spans = record.tracks.iter().flatten().filter_map(|raw| match raw.what {
-        What::Begin { name, .. } => Some(name),
-        _ => None,
-    });
-    let names: BTreeSet<&str> = spans.map(|name| trace.names.text(name)).take(100_000).collect();
-    let some: Vec<&str> = names.into_iter().take(12).collect();
-    let what = match (patterns, unfinished) {
-        (_, 1..) => format!("{unfinished} jobs begin and none ends in the trace"),
-        ([], _) => "there is nothing in the trace that could be a job".to_owned(),
-        _ => format!("no job and no span is called '{}'", patterns.join("' or '")),
-    };
-    Error::invalid(what, format!("--job PATTERN names the spans that are jobs; here are {}", some.join(", ")))
-}
-
 /// By track: its name without the number at its end, which is the pool's.
 fn prefixes(trace: &Trace, names: &mut Vec<String>) -> Vec<u32> {
     let mut known: HashMap<String, u32> =
@@ -233,6 +178,30 @@ fn prefixes(trace: &Trace, names: &mut Vec<String>) -> Vec<u32> {
         found.push(place);
     }
     found
+}
+
+/// Jobs of greenlets and tasks that were made and then waited for their loop only came when they were made.
+fn spawned(record: &Record<'_>, outs: &HashMap<Place, Place>, running: &Running, pieces: &mut Pieces) {
+    for at in 0..pieces.all.len() {
+        let Piece { kind: Kind::Job(_), track, from, to, begin_ns, entry, arrival_ns: None, .. } =
+            pieces.all[at]
+        else {
+            continue;
+        };
+        let events = &record.tracks[track as usize];
+        let received = events[..from as usize].iter().position(|event| matches!(event.what, What::In(_)));
+        let Some(first) = received.map(|first| first as u32) else { continue };
+        let Some(&sent) = outs.get(&(track, first)) else { continue };
+        let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
+        let is_first = pieces.on(track).first().is_some_and(|piece| piece.from == from);
+        if !is_first || pieces.at(sent).is_some() || !running.begins_late_only(track, sent_ns, begin_ns) {
+            continue;
+        }
+        let piece = &mut pieces.all[at];
+        piece.entry = entry.or(Some(Entry { queue: None, by_others: false, starts: from, stops: to - 1 }));
+        (piece.from, piece.begin_ns) = (first, events[first as usize].ns);
+        piece.arrival_ns = Some(sent_ns.min(piece.begin_ns));
+    }
 }
 
 /// Adds the holds that threads without jobs and items have of locks that those use.
@@ -292,8 +261,11 @@ struct Extractor<'a> {
     links: &'a Links,
     coming: &'a HashMap<u32, Coming>,
     running: &'a Running,
+    computing: &'a Computing,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
+    /// As in [`Parts`].
+    ways: HashMap<Place, u64>,
     doubts: Doubts,
     /// Names of system calls and of calls that leave the process.
     calls: HashSet<u32>,
@@ -387,11 +359,12 @@ impl Extractor<'_> {
             let of = &self.trace.locks[lock as usize];
             let passing = &self.record.locks[lock as usize];
             let store = self.record.stores.get(&lock).copied();
-            let capacity = match of.kind {
-                _ if store.is_some() => store.unwrap_or(1),
+            let limit = self.record.limits.get(&lock).map(|&limit| limit.max(passing.most));
+            let capacity = match (of.kind, store.or(limit)) {
+                (_, Some(known)) => known,
                 // Unless somebody waited, more may have been allowed than were seen.
-                kind::SEMAPHORE if passing.waited == 0 => u32::MAX,
-                kind::SEMAPHORE => passing.most.max(1),
+                (kind::SEMAPHORE, _) if passing.waited == 0 => u32::MAX,
+                (kind::SEMAPHORE, _) => passing.most.max(1),
                 _ => 1,
             };
             let barges = passing.overtook * BARGING > passing.waited;
@@ -425,6 +398,12 @@ impl Extractor<'_> {
         if let Some((queue, true)) = piece.entry.and_then(|entry| Some((entry.queue?, entry.by_others))) {
             self.doubts.add(DoubtKind::Chained, self.trace.locks[queue as usize].name, 1, 0);
         }
+    }
+
+    /// One thread put all that came into the queue.
+    fn is_of_one(&self, queue: u32) -> bool {
+        let puts = self.record.queues.get(&queue).map_or(&[][..], |of| &of.0);
+        puts.first().is_some_and(|first| puts.iter().all(|put| put.0 == first.0))
     }
 
     fn root(&mut self, family: &Family, holds: &HashMap<u32, Vec<Hold>>) -> Root {
@@ -463,6 +442,7 @@ impl Extractor<'_> {
             }),
             until_ns: (first.until_ns > first.end_ns).then_some(first.until_ns),
             after: None,
+            in_order: first.entry.and_then(|entry| entry.queue).is_some_and(|queue| self.is_of_one(queue)),
             gate: None,
             program: if is_item { vec![Op::Send(0)] } else { Vec::new() },
             items: Vec::new(),
@@ -480,17 +460,27 @@ impl Extractor<'_> {
                     .flat_map(|(&lock, begin, end)| [(begin, lock), (end, lock)])
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
+                ways: &self.ways,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
                 running: self.running,
+                computing: self.computing,
+                asked: &self.record.asked,
             };
-            let made = program(&parts);
+            let made = program(&parts, &self.storm.model);
             latency += made.latency_ns;
             if job {
                 self.doubt(number, name, &made.ops);
                 self.storm.unseen.add(&made.ops, &self.calls);
-                self.storm.delays.add(&self.storm.model, name, &self.record.system_calls, &made.plain);
+                let waited = |from, to| self.computing.waited_ns(piece.track, from, to);
+                self.storm.delays.add(
+                    &self.storm.model,
+                    name,
+                    &self.record.system_calls,
+                    &made.plain,
+                    waited,
+                );
             }
             // What it is let in by is no time of the job's.
             let lets_in = number == own && job;

@@ -26,6 +26,16 @@ pub enum Op {
         on: u32,
         /// Its own time.
         ns: u64,
+        /// Of that time: it computes, and needs the interpreter of the server's process.
+        computes: bool,
+    },
+    /// Computes so long in an interpreter, which one thread has at a time. It keeps the interpreter until it waits for
+    /// something, or for as long as others who want it let it.
+    Compute {
+        /// Place in [`Model::interpreters`].
+        on: u32,
+        /// CPU time.
+        ns: u64,
     },
     /// Waits for a lock.
     Acquire {
@@ -57,14 +67,14 @@ impl Op {
     /// What it takes by itself.
     pub fn time_ns(&self) -> u64 {
         match *self {
-            Self::Delay(ns) | Self::Run { ns, .. } => ns,
+            Self::Delay(ns) | Self::Run { ns, .. } | Self::Compute { ns, .. } => ns,
             _ => 0,
         }
     }
 
     /// That takes this part of its time.
     pub fn stretch(&mut self, factor: f64) {
-        if let Self::Delay(ns) | Self::Run { ns, .. } = self {
+        if let Self::Delay(ns) | Self::Run { ns, .. } | Self::Compute { ns, .. } = self {
             *ns = (*ns as f64 * factor) as u64;
         }
     }
@@ -102,6 +112,19 @@ pub struct Lock {
 pub struct Server {
     /// Of its thread, a place in [`Model::names`].
     pub name: u32,
+    /// That its thread computes in, where that is simulated: a place in [`Model::interpreters`].
+    pub interpreter: Option<u32>,
+    /// What it does itself between one that ran and the next that was ready.
+    pub switch_ns: u64,
+}
+
+/// The interpreter of a process: one of its threads computes at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interpreter {
+    /// Of its process, a place in [`Model::names`].
+    pub name: u32,
+    /// From when a thread lets it go until another one that waited for it computes: mean.
+    pub handover_ns: u64,
 }
 
 /// So many jobs at a time: the next one, in the order in which they came, begins when one of them has ended.
@@ -133,6 +156,8 @@ pub struct Pool {
     pub queues: Vec<u32>,
     /// Of each of its queues.
     pub discipline: Discipline,
+    /// Its workers that are not there from the beginning: the queue, and when each came. CLOCK_MONOTONIC, in order.
+    pub late: Vec<(u32, u64)>,
     /// An item never waited for a worker: it has as many as are needed.
     pub unlimited: bool,
     /// Median from an item's arrival to its begin with a worker that was idle.
@@ -185,6 +210,8 @@ pub struct Root {
     pub until_ns: Option<u64>,
     /// It begins when that root has ended (a closed loop, or the same thread); place in [`Model::roots`].
     pub after: Option<u32>,
+    /// Who gave it to its worker gave all of them, one after the other: they come in no other order.
+    pub in_order: bool,
     /// What it is let in by, a place in [`Model::gates`], and how long after the end that did so.
     pub gate: Option<(u32, u64)>,
     /// What it does itself.
@@ -230,6 +257,10 @@ pub struct Model {
     pub pools: Vec<Pool>,
     /// Loops and hubs.
     pub servers: Vec<Server>,
+    /// Interpreters, where it is on record who computed when.
+    pub interpreters: Vec<Interpreter>,
+    /// Of the host: so many interpreters compute at a time without slowing each other down; 0 where it is not known.
+    pub processors: u32,
     /// Limits of jobs at a time.
     pub gates: Vec<Gate>,
     /// By name: a span of that name waits for somebody whose work is not on record, as a system call or a call without a

@@ -2,12 +2,10 @@
 //!
 //! An item begins with a message (a span that begins with its receipt) or with what a worker gets from a queue, and ends
 //! with that span or when the worker asks for the next one.
+use super::entries::{Entry, let_in_by_locks};
+use super::links::{out_of, put_of};
 use super::record::{Place, Record, What};
-use crate::ctrace::format::lock;
 use crate::hunt::choice::{Choice, How};
-
-/// How much later a put may be on record than the get of what was put (both are told when they are done).
-const LATE_NS: u64 = 5_000_000;
 
 /// Between two takings of one worker, in which it did nothing.
 const AT_ONCE_NS: u64 = 200_000;
@@ -50,19 +48,6 @@ pub struct Piece {
     pub arrival_ns: Option<u64>,
     /// Of a job that was let in by something: the queue that a worker got it from, or a lock around it.
     pub entry: Option<Entry>,
-}
-
-/// How a job came to begin: its piece begins and ends with that, the job itself is inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    /// Got from this queue; else a lock is held around it.
-    pub queue: Option<u32>,
-    /// Another job's piece, or an item's, put it there.
-    pub by_others: bool,
-    /// The events with which the job begins and ends.
-    pub starts: u32,
-    /// And ends.
-    pub stops: u32,
 }
 
 impl Piece {
@@ -167,8 +152,8 @@ impl Pieces {
     }
 
     fn link(&mut self, record: &Record<'_>) {
-        let puts = put_of(record);
         let outs = out_of(record);
+        let puts = put_of(record, &outs);
         for at in 0..self.all.len() {
             let Piece { kind, track, from, to, .. } = self.all[at];
             let ns = |&(track, event): &Place| record.tracks[track as usize][event as usize].ns;
@@ -210,102 +195,6 @@ impl Pieces {
             self.all[at].entry = Some(Entry { by_others, ..entry });
         }
     }
-}
-
-/// Jobs on a track that hold a lock from before they begin until after they have ended were let in by it: their pieces have
-/// that wait, too.
-fn let_in_by_locks(events: &[super::record::Raw], pieces: &mut [Piece]) {
-    for at in 0..pieces.len() {
-        let piece = &pieces[at];
-        if !matches!(piece.kind, Kind::Job(_)) || piece.entry.is_some() {
-            continue;
-        }
-        let (job_from, job_to) = (piece.from, piece.to);
-        let free_from = if at == 0 { 0 } else { pieces[at - 1].to };
-        let free_to = pieces.get(at + 1).map_or(events.len() as u32, |next| next.from);
-        let mut open: Vec<(u32, u32)> = Vec::new();
-        for event in free_from..job_from {
-            match events[event as usize].what {
-                What::Hold(lock) => open.push((lock, event)),
-                What::Free(lock) => {
-                    if let Some(place) = open.iter().rposition(|&(of, _)| of == lock) {
-                        open.remove(place);
-                    }
-                }
-                _ => {}
-            }
-        }
-        // Held by the job to its end: what it lets go meanwhile is its own doing.
-        open.retain(|&(lock, _)| !(job_from..job_to).any(|e| events[e as usize].what == What::Free(lock)));
-        let freed = |lock| (job_to..free_to).find(|&e| events[e as usize].what == What::Free(lock));
-        let around: Vec<(u32, u32, u32)> =
-            open.into_iter().filter_map(|(lock, begin)| Some((lock, begin, freed(lock)?))).collect();
-        let (Some(&(lock, begin, _)), Some(last)) = (around.first(), around.iter().map(|a| a.2).max()) else {
-            continue;
-        };
-        // A wait that ended with the hold, where there was one.
-        let waited = |e: &u32| events[*e as usize].what == What::Wait(lock);
-        let asked = begin.checked_sub(2).filter(|from| *from >= free_from).filter(waited);
-        let piece = &mut pieces[at];
-        piece.entry = Some(Entry { queue: None, by_others: false, starts: job_from, stops: job_to - 1 });
-        (piece.from, piece.to) = (asked.unwrap_or(begin), last + 1);
-        piece.begin_ns = events[piece.from as usize].ns;
-        piece.end_ns = events[last as usize].ns;
-        (piece.last_ns, piece.until_ns) = (piece.end_ns, piece.end_ns);
-    }
-}
-
-/// From the event of each get to that of its put: first in first out, unless the queue is known to do otherwise.
-pub fn put_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
-    let mut found = std::collections::HashMap::new();
-    for (&queue, (puts, gots)) in &record.queues {
-        let ns = |(track, event): Place| record.tracks[track as usize][event as usize].ns;
-        if record.kind(queue) == lock::LIFO_QUEUE {
-            last_in_first_out(puts, gots, ns, &mut found);
-            continue;
-        }
-        let mut next = puts.iter().peekable();
-        for &got in gots {
-            match next.peek() {
-                Some(&&put) if ns(put) <= ns(got) + LATE_NS => {
-                    next.next();
-                    found.insert(got, put);
-                }
-                _ => {} // put before the recording began
-            }
-        }
-    }
-    found
-}
-
-/// Such queues tell both under their own lock, and so in their order.
-fn last_in_first_out(
-    puts: &[Place],
-    gots: &[Place],
-    ns: impl Fn(Place) -> u64,
-    found: &mut std::collections::HashMap<Place, Place>,
-) {
-    let mut puts = puts.iter().peekable();
-    let mut inside = Vec::new();
-    for &got in gots {
-        while let Some(&put) = puts.next_if(|put| ns(**put) <= ns(got)) {
-            inside.push(put);
-        }
-        if let Some(put) = inside.pop() {
-            found.insert(got, put);
-        }
-    }
-}
-
-/// From the event of each receipt to that of its sending.
-pub fn out_of(record: &Record<'_>) -> std::collections::HashMap<Place, Place> {
-    let mut found = std::collections::HashMap::new();
-    for (flow, received) in &record.received {
-        if let Some(sent) = record.sent.get(flow) {
-            found.extend(received.iter().copied().zip(sent.iter().copied()));
-        }
-    }
-    found
 }
 
 #[derive(Clone, Copy)]
@@ -435,7 +324,7 @@ impl Scan<'_> {
         let ns = |at: u32| events[at as usize].ns;
         let end_ns = ns(to - 1);
         let last = match open.queue() {
-            Some(_) => last_of_work(events, open.from, to),
+            Some(_) => last_of_work(self.record, events, open.from, to),
             None => to - 1,
         };
         let entry = open.entry.and_then(|(queue, starts, stops)| {
@@ -457,8 +346,17 @@ impl Scan<'_> {
     }
 }
 
-/// The last event that is not the asking for the next item.
-fn last_of_work(events: &[super::record::Raw], from: u32, to: u32) -> u32 {
-    let works = |what| matches!(what, What::End | What::Out(_) | What::Put(_) | What::JobEnd { .. });
-    (from..to).rev().find(|&at| works(events[at as usize].what)).unwrap_or(from)
+/// The last event that is not the asking for the next item: not a system call, where there is anything else.
+fn last_of_work(record: &Record<'_>, events: &[super::record::Raw], from: u32, to: u32) -> u32 {
+    let mut calls = Vec::new();
+    let (mut work, mut call) = (None, None);
+    for at in from..to {
+        match events[at as usize].what {
+            What::Begin { name, .. } => calls.push(record.system_calls.contains(&name)),
+            What::End if calls.pop() == Some(true) => call = Some(at),
+            What::End | What::Out(_) | What::Put(_) | What::JobEnd { .. } => work = Some(at),
+            _ => {}
+        }
+    }
+    work.or(call).unwrap_or(from)
 }

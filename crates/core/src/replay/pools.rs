@@ -1,6 +1,7 @@
 //! Who works for whom: pools of workers, learnt from who took which item when.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::comers;
 use super::model::{Discipline, Pool};
 use super::pieces::{Kind, Piece, Pieces};
 use super::record::{Record, What};
@@ -77,6 +78,7 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
                     (_, Some(kind::PRIORITY_QUEUE)) => Discipline::Priority,
                     _ => Discipline::Fifo,
                 },
+                late: Vec::new(),
                 unlimited: key.2 == u32::MAX,
                 idle_ns: 0,
                 busy_ns: 0,
@@ -85,9 +87,16 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
         }
         let pool = found.pools.len() as u32 - 1;
         let of = &mut found.pools[pool as usize];
-        of.queues.push(queue.workers.len() as u32);
+        // One that makes its workers as they are needed may have more than were seen.
+        let limit = record.limits.get(lock).copied().unwrap_or(0);
+        of.queues.push(limit.max(queue.workers.len() as u32));
         let number = of.queues.len() as u32 - 1;
-        let coming = comings(record, pieces, queue, running);
+        let came = match key.2 {
+            u32::MAX => HashMap::new(),
+            _ => comers::find(trace, record, *lock, &queue.workers, first_arrival_ns(pieces, queue)),
+        };
+        of.late.extend(came.values().map(|&ns| (number, ns)));
+        let coming = comings(record, pieces, queue, &came, running);
         for (piece, mut one) in coming {
             (one.pool, one.queue) = (pool, number);
             of.unlimited &= !one.waited;
@@ -114,6 +123,9 @@ fn add_idle_workers(
         for (at, raw) in (0..).zip(&record.tracks[track as usize]) {
             let What::Wait(lock) = raw.what else { continue };
             let of = &trace.locks[lock as usize];
+            if !kind::is_queue(of.kind) {
+                continue; // what a queue is made of is called as it is
+            }
             let key = (of.file, of.name, of.site);
             let is_pool = queues.range((key, 0)..=(key, u32::MAX)).next().is_some();
             if is_pool && pieces.at((track, at)).is_none() {
@@ -125,6 +137,7 @@ fn add_idle_workers(
 
 fn settle(found: &mut Found, idle: &mut Vec<u64>, busy: &mut Vec<u64>) {
     if let Some(pool) = found.pools.last_mut() {
+        pool.late.sort_unstable_by_key(|&(queue, ns)| (ns, queue));
         pool.idle_ns = median(idle);
         // Where none waited, the next one is taken as soon as by a worker that was idle.
         pool.busy_ns = if busy.is_empty() { pool.idle_ns } else { median(busy) };
@@ -133,7 +146,19 @@ fn settle(found: &mut Found, idle: &mut Vec<u64>, busy: &mut Vec<u64>) {
     busy.clear();
 }
 
-fn comings(record: &Record<'_>, pieces: &Pieces, queue: &Queue, running: &Running) -> Vec<(u32, Coming)> {
+fn first_arrival_ns(pieces: &Pieces, queue: &Queue) -> u64 {
+    let of = queue.pieces.iter().map(|&piece| &pieces.all[piece as usize]);
+    of.map(|piece| piece.arrival_ns.unwrap_or(piece.begin_ns)).min().unwrap_or(u64::MAX)
+}
+
+/// `came`: when those workers came that were not there before there was work for them.
+fn comings(
+    record: &Record<'_>,
+    pieces: &Pieces,
+    queue: &Queue,
+    came: &HashMap<u32, u64>,
+    running: &Running,
+) -> Vec<(u32, Coming)> {
     let of = |piece: u32| &pieces.all[piece as usize];
     let sent = |piece: &Piece| {
         let (parent, event) = piece.parent?;
@@ -144,8 +169,11 @@ fn comings(record: &Record<'_>, pieces: &Pieces, queue: &Queue, running: &Runnin
     for &piece in &queue.pieces {
         by_worker.entry(of(piece).track).or_default().push(piece);
     }
-    // Whether that worker had an item at that moment.
+    // Whether that worker had an item at that moment, or was not there yet.
     let works = |worker: &u32, ns: u64, but: u32| {
+        if came.get(worker).is_some_and(|&came| came > ns) {
+            return true;
+        }
         by_worker.get(worker).is_some_and(|items| {
             let after = items.partition_point(|&item| of(item).begin_ns <= ns);
             items[..after].last().is_some_and(|&item| item != but && of(item).end_ns > ns)
@@ -154,10 +182,11 @@ fn comings(record: &Record<'_>, pieces: &Pieces, queue: &Queue, running: &Runnin
     let mut found = Vec::new();
     let mut transits = Vec::new();
     let mut unknown = Vec::new();
-    for items in by_worker.values() {
+    for (worker, items) in &by_worker {
         for (at, &number) in items.iter().enumerate() {
             let piece = of(number);
-            let before = if at == 0 { 0 } else { of(items[at - 1]).end_ns };
+            let first = || came.get(worker).copied().unwrap_or(0).min(piece.begin_ns);
+            let before = if at == 0 { first() } else { of(items[at - 1]).end_ns };
             let sent_ns = sent(piece);
             let known = piece.arrival_ns.or(sent_ns.is_none().then_some(piece.begin_ns));
             let arrival = known.or(sent_ns).unwrap_or(piece.begin_ns);

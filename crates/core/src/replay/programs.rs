@@ -2,9 +2,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::awaits::Awaited;
-use super::model::{Op, UNKNOWN};
+use super::computing::Computing;
+use super::model::{Model, Op, UNKNOWN};
 use super::pieces::Piece;
-use super::record::{Raw, What};
+use super::record::{Place, Raw, What};
 use super::running::Running;
 
 /// Holds that begin and end inside a piece: lock, and the two events.
@@ -38,6 +39,8 @@ pub struct Parts<'a> {
     pub holds: HashMap<u32, u32>,
     /// From the end of each of those to its begin.
     pub begins: HashMap<u32, u32>,
+    /// By the event of a wait: how long it takes until what it asks for is asked for, as of a lock in another process, ns.
+    pub ways: &'a HashMap<Place, u64>,
     /// Items that are sent at an event.
     pub sends: HashMap<u32, Vec<u32>>,
     /// In order.
@@ -46,6 +49,10 @@ pub struct Parts<'a> {
     pub signals: &'a [(u64, u32)],
     /// What ran on what.
     pub running: &'a Running,
+    /// Who computed when.
+    pub computing: &'a Computing,
+    /// How long sleeps were to last, by the event that begins each.
+    pub asked: &'a HashMap<Place, u64>,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -67,6 +74,8 @@ struct Builder<'a> {
     done: Program,
     /// When each step began.
     at: Vec<u64>,
+    /// Steps that begin a sleep, and until when it was to last.
+    sleeps: Vec<(usize, u64)>,
     now: u64,
     signals: usize,
     depth: usize,
@@ -75,7 +84,7 @@ struct Builder<'a> {
 }
 
 /// Of a piece.
-pub fn program(parts: &Parts<'_>) -> Program {
+pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     let done = Program {
         ops: Vec::new(),
         waited: HashMap::new(),
@@ -88,15 +97,17 @@ pub fn program(parts: &Parts<'_>) -> Program {
         parts,
         done,
         at,
+        sleeps: Vec::new(),
         now: parts.piece.begin_ns,
         signals: 0,
         depth: 0,
         begun: parts.piece.entry.is_none(),
     };
     builder.run();
-    let Builder { done, at, .. } = builder;
+    let Builder { done, at, sleeps, .. } = builder;
     let plain = (done.ops.clone(), at);
-    Program { ops: parts.running.split(parts.piece.track, done.ops, &plain.1), plain, ..done }
+    let ops = parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps);
+    Program { ops: parts.computing.split(parts.piece.track, model, ops, &plain.1), plain, ..done }
 }
 
 impl Builder<'_> {
@@ -109,7 +120,9 @@ impl Builder<'_> {
         // The event it began with, and its place in the program.
         let mut waits_at = (0, 0);
         let mut handover = UNKNOWN;
-        let mut asked = 0;
+        // When it asked in each of the waits that it is in, and how long the last one of them took.
+        let mut asked: Vec<u64> = Vec::new();
+        let mut waited = 0;
         for at in piece.from..piece.to {
             let Raw { ns, what } = events[at as usize];
             match until {
@@ -118,6 +131,7 @@ impl Builder<'_> {
                     until = None;
                 }
                 Some(_) => self.now = ns, // the wait goes on: no time passes here
+                None if !asked.is_empty() => self.now = ns,
                 None => {}
             }
             if piece.entry.is_some_and(|entry| entry.starts == at) {
@@ -126,9 +140,14 @@ impl Builder<'_> {
                 self.begun = true;
             }
             match what {
+                // How it waits, as by a call to another process, is no work of its own.
+                What::Begin { .. } | What::End if !asked.is_empty() => {}
                 What::Begin { name, items } => {
                     self.pass(ns);
                     self.depth += 1;
+                    if let Some(asked) = self.parts.asked.get(&(piece.track, at)) {
+                        self.sleeps.push((self.done.ops.len(), ns + asked));
+                    }
                     self.push(ns, Op::Enter { name, items });
                 }
                 What::End => {
@@ -140,11 +159,15 @@ impl Builder<'_> {
                 }
                 What::Wait(_) if simulated.contains(&at) => {
                     self.pass(ns);
-                    asked = ns;
+                    let way = self.parts.ways.get(&(piece.track, at)).copied().unwrap_or(0);
+                    if asked.is_empty() {
+                        self.delay(ns + way);
+                    }
+                    asked.push(ns + way);
                 }
                 What::Waited { handover_ns, .. } if simulated.contains(&at) => {
-                    let passed = ns.saturating_sub(asked);
-                    handover = u64::from(handover_ns).min(passed);
+                    waited = ns.saturating_sub(asked.pop().unwrap_or(ns));
+                    handover = u64::from(handover_ns).min(waited);
                     self.now = ns;
                 }
                 What::Hold(_) => {
@@ -152,10 +175,14 @@ impl Builder<'_> {
                         self.pass(ns);
                         if handover != UNKNOWN {
                             if self.begun {
-                                *self.done.waited.entry(lock).or_default() += ns - asked - handover;
+                                *self.done.waited.entry(lock).or_default() += waited - handover;
                             }
                             handover -= self.ready_ns(ns - handover, ns);
-                            let resumed = self.parts.running.resumed_ns(piece.track, ns);
+                            // Where it is simulated, that wait is no part of the lock's.
+                            let resumed = match self.parts.computing.is_known() {
+                                true => 0,
+                                false => self.parts.running.resumed_ns(piece.track, ns),
+                            };
                             handover += resumed;
                             self.now += resumed;
                             self.done.latency_ns += if self.begun { handover } else { 0 };
@@ -165,16 +192,8 @@ impl Builder<'_> {
                     }
                 }
                 What::Free(_) => {
-                    let Some(&lock) = self.parts.holds.get(&at) else { continue };
-                    // A condition is waited for without its lock, whichever of both is on record first.
-                    if until.is_some() && self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0)
-                    {
-                        self.done.ops.insert(waits_at.1, Op::Release(lock));
-                        self.at.insert(waits_at.1, ns);
-                        waits_at.1 += 1;
-                    } else {
-                        self.pass(ns);
-                        self.push(ns, Op::Release(lock));
+                    if let Some(&lock) = self.parts.holds.get(&at) {
+                        self.free(at, ns, lock, until.is_some().then_some(&mut waits_at));
                     }
                 }
                 _ => {}
@@ -211,6 +230,23 @@ impl Builder<'_> {
         (0..self.depth).for_each(|_| self.push(piece.end_ns, Op::Leave));
     }
 
+    /// A lock is given back. `waits_at`: the event and the place in the program of the wait that it is in.
+    fn free(&mut self, at: u32, ns: u64, lock: u32, waits_at: Option<&mut (u32, usize)>) {
+        match waits_at {
+            // A condition is waited for without its lock, whichever of both is on record first.
+            Some(waits_at) if self.parts.begins.get(&at).is_some_and(|&begin| begin <= waits_at.0) => {
+                self.done.ops.insert(waits_at.1, Op::Release(lock));
+                self.at.insert(waits_at.1, ns);
+                self.sleeps.iter_mut().filter(|sleep| sleep.0 >= waits_at.1).for_each(|sleep| sleep.0 += 1);
+                waits_at.1 += 1;
+            }
+            _ => {
+                self.pass(ns);
+                self.push(ns, Op::Release(lock));
+            }
+        }
+    }
+
     fn push(&mut self, ns: u64, op: Op) {
         self.done.ops.push(op);
         self.at.push(ns);
@@ -243,19 +279,62 @@ impl Builder<'_> {
 
 /// Events of waits that end with a hold that is simulated.
 fn waits(parts: &Parts<'_>) -> HashSet<u32> {
-    let mut found = HashSet::new();
+    let of = ended(parts.events, parts.piece).into_iter();
+    // Where nobody had it, asking for it takes its time, and that is no wait.
+    let waited = of.filter(|wait| parts.holds.contains_key(&(wait.end + 1)) && wait.waited(parts.events));
+    waited.flat_map(|wait| [wait.begin, wait.end]).collect()
+}
+
+/// A wait that ended with a hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// For that lock, as in the record.
+    pub lock: u32,
+    /// Its events.
+    pub begin: u32,
+    /// The next one is the hold.
+    pub end: u32,
+    handover_ns: u64,
+}
+
+impl Wait {
+    /// How long it took.
+    pub fn ns(&self, events: &[Raw]) -> u64 {
+        events[self.end as usize].ns - events[self.begin as usize].ns
+    }
+
+    /// Somebody had what it asked for, and let go meanwhile.
+    pub fn waited(&self, events: &[Raw]) -> bool {
+        self.handover_ns < self.ns(events)
+    }
+
+    /// When what it asked for was free; where nobody had it when it had it itself.
+    pub fn free_ns(&self, events: &[Raw]) -> u64 {
+        let handover_ns = if self.waited(events) { self.handover_ns } else { 0 };
+        events[self.end as usize].ns - handover_ns
+    }
+
+    /// It makes calls to ask.
+    pub fn calls(&self, events: &[Raw]) -> bool {
+        let within = &events[self.begin as usize..self.end as usize];
+        within.iter().any(|event| matches!(event.what, What::Begin { .. }))
+    }
+}
+
+/// Waits of a piece that end with a hold.
+pub fn ended(events: &[Raw], piece: &Piece) -> Vec<Wait> {
+    let mut found = Vec::new();
     let mut open: HashMap<u32, u32> = HashMap::new();
-    for at in parts.piece.from..parts.piece.to {
-        match parts.events[at as usize].what {
+    for at in piece.from..piece.to {
+        match events[at as usize].what {
             What::Wait(lock) => {
                 open.insert(lock, at);
             }
-            What::Waited { lock, got, .. } => {
-                let held = matches!(parts.events.get(at as usize + 1), Some(Raw { what: What::Hold(l), .. }) if *l == lock);
-                let simulated = got && held && parts.holds.contains_key(&(at + 1));
-                if let Some(begin) = open.remove(&lock).filter(|_| simulated) {
-                    found.extend([begin, at]);
-                }
+            What::Waited { lock, got, handover_ns } => {
+                let held = matches!(events.get(at as usize + 1), Some(Raw { what: What::Hold(l), .. }) if *l == lock);
+                let handover_ns = u64::from(handover_ns);
+                let wait = |begin| Wait { lock, begin, end: at, handover_ns };
+                found.extend(open.remove(&lock).filter(|_| got && held).map(wait));
             }
             _ => {}
         }

@@ -114,7 +114,10 @@ pub struct Record<'t> {
     pub gil_known: bool,
     gil_since: HashMap<u32, u64>,
     waited: Vec<bool>,
+    /// How long a sleep was to last, ns, by the event that begins it.
+    pub asked: HashMap<Place, u64>,
     items: Option<u32>,
+    asked_ns: Option<u32>,
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
@@ -130,6 +133,8 @@ pub struct Record<'t> {
     working: Vec<u32>,
     /// Queues of what is lent, as connections: who takes one puts it back. How many there are, by queue.
     pub stores: HashMap<u32, u32>,
+    /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
+    pub limits: HashMap<u32, u32>,
     count: usize,
 }
 
@@ -153,7 +158,9 @@ impl<'t> Record<'t> {
             gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil),
             gil_since: HashMap::new(),
             waited: vec![false; trace.tracks.len()],
+            asked: HashMap::new(),
             items: trace.names.find("items"),
+            asked_ns: trace.names.find("asked_ns"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
             sleeps: HashSet::new(),
@@ -162,6 +169,7 @@ impl<'t> Record<'t> {
             in_calls: vec![Vec::new(); trace.tracks.len()],
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
+            limits: HashMap::new(),
             count: 0,
         }
     }
@@ -201,8 +209,24 @@ impl<'t> Record<'t> {
             for &(track, event) in &back {
                 self.tracks[track as usize][event as usize].what = What::Free(queue);
             }
+            let freed = back.iter().map(|&(track, event)| self.tracks[track as usize][event as usize].ns);
+            let mut freed: Vec<u64> = freed.collect();
+            freed.sort_unstable();
+            self.hand_over(queue, &freed);
             self.stores.insert(queue, own);
             self.queues.remove(&queue);
+        }
+    }
+
+    /// Waits for a queue that lends are for its last giving back before their end; `freed` are all of those, by time.
+    fn hand_over(&mut self, queue: u32, freed: &[u64]) {
+        for Raw { ns, what } in self.tracks.iter_mut().flatten() {
+            if let What::Waited { lock, handover_ns, .. } = what {
+                let last = freed[..freed.partition_point(|at| at <= ns)].last();
+                if let Some(&last) = last.filter(|_| *lock == queue) {
+                    *handover_ns = (*ns - last).min(u64::from(u32::MAX)) as u32;
+                }
+            }
         }
     }
 
@@ -224,11 +248,12 @@ impl<'t> Record<'t> {
         }
     }
 
-    fn said(&self, at: At, details: &[Event]) -> u32 {
+    /// The number that a span says under that name.
+    fn said(&self, at: At, name: Option<u32>, details: &[Event]) -> Option<u64> {
         let said = details.iter().find(|d| {
-            d.kind() == event::INT && d.id() != 0 && Some(self.trace.name(at.file, d.id())) == self.items
+            d.kind() == event::INT && d.id() != 0 && Some(self.trace.name(at.file, d.id())) == name
         });
-        said.map_or(0, |d| u32::try_from(d.ticks as i64).unwrap_or(0))
+        said.and_then(|d| u64::try_from(d.ticks as i64).ok())
     }
 }
 
@@ -275,8 +300,11 @@ impl Sink for Record<'_> {
                 }
                 self.calls[track as usize].push(kind == SpanKind::Remote);
                 self.in_calls[track as usize].push(kind.is_system_call());
-                let items = self.said(at, details);
-                self.add(at.ns, track, What::Begin { name, items })?;
+                let items = self.said(at, self.items, details).and_then(|items| items.try_into().ok());
+                let place = self.add(at.ns, track, What::Begin { name, items: items.unwrap_or(0) })?;
+                if kind == SpanKind::Sleep {
+                    self.asked.extend(self.said(at, self.asked_ns, details).map(|ns| (place, ns)));
+                }
             }
             Title::Wait(lock) if self.is_interpreter(lock) => {
                 self.gil_since.insert(track, at.ns);
@@ -374,6 +402,11 @@ impl Sink for Record<'_> {
         let place = self.add(at.ns, track, if got { What::Got(lock) } else { What::Put(lock) })?;
         let of = self.queues.entry(lock).or_default();
         if got { &mut of.1 } else { &mut of.0 }.push(place);
+        Ok(())
+    }
+
+    fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
+        self.limits.insert(lock, most);
         Ok(())
     }
 

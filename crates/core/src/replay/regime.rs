@@ -1,6 +1,7 @@
 //! Whether the storm waits or computes: the replay has no CPUs.
 use super::pieces::{Kind, Pieces};
 use super::record::{Record, Used};
+use super::running::Running;
 use crate::ctrace::reader::Trace;
 
 /// What is on record about it, of jobs and items.
@@ -27,10 +28,12 @@ pub struct Process {
     pub name: u32,
     /// While the storm lasted.
     pub cpu_ns: u64,
+    /// Of it: of threads with a loop or hub, whose tasks or greenlets take turns in the replay, too.
+    pub loops_ns: u64,
 }
 
 /// Of the storm.
-pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Regime {
+pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces, running: &Running) -> Regime {
     let mut seen = 0;
     let jobs = pieces.all.iter().filter(|piece| matches!(piece.kind, Kind::Job(_)));
     let (begin, end) = jobs.fold((u64::MAX, 0), |(a, b), job| (a.min(job.begin_ns), b.max(job.until_ns)));
@@ -38,12 +41,16 @@ pub fn regime(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Regime {
     let mut processes: Vec<Process> = trace
         .files
         .iter()
-        .map(|file| Process { name: trace.tracks[file.process as usize].name, cpu_ns: 0 })
+        .map(|file| Process { name: trace.tracks[file.process as usize].name, cpu_ns: 0, loops_ns: 0 })
         .collect();
     for (track, used) in record.used.iter().enumerate() {
         let within: Vec<&Used> = used.iter().filter(|u| (begin..=end).contains(&u.ns)).collect();
         if let ([first, .., last], file) = (within.as_slice(), trace.tracks[track].file) {
-            processes[file as usize].cpu_ns += last.cpu_ns.saturating_sub(first.cpu_ns);
+            let cpu_ns = last.cpu_ns.saturating_sub(first.cpu_ns);
+            processes[file as usize].cpu_ns += cpu_ns;
+            if running.is_loop(track as u32) {
+                processes[file as usize].loops_ns += cpu_ns;
+            }
             seen += last.ns - first.ns;
         }
         // A worker that has nothing to do waits for no processor, and is no reason to think that nobody does.

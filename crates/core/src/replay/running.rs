@@ -2,8 +2,11 @@
 //! is not, and of both what was only waiting for the loop.
 use std::collections::HashMap;
 
+use super::computing::Computing;
 use super::model::{Op, Server};
+use super::periods::Periods;
 use super::pieces::Pieces;
+use super::pools::median;
 use super::record::Record;
 use crate::ctrace::reader::Trace;
 
@@ -11,6 +14,9 @@ use crate::ctrace::reader::Trace;
 const BETWEEN_NS: u64 = 30_000;
 /// Who has waited for a lock and has it asks for the interpreter at once.
 const AT_ONCE_NS: u64 = 50_000;
+
+/// Of a greenlet or task that was ready: so much later than it could it runs, for what a loop does itself.
+const LATE_NS: u64 = 2_000_000;
 
 /// Of the tracks of a storm.
 #[derive(Default)]
@@ -21,24 +27,28 @@ pub struct Running {
     tracks: HashMap<u32, (u32, Periods)>,
     /// By server: when it ran what is simulated.
     busy: Vec<Periods>,
+    /// Threads that have a server, in order.
+    loops: Vec<u32>,
+    /// The same, each run apart.
+    stints: Vec<Periods>,
     /// By thread: when it waited for the interpreter's lock.
     waits: HashMap<u32, Periods>,
 }
 
 impl Running {
     /// Of the tracks that have pieces.
-    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces) -> Self {
+    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, computing: &Computing) -> Self {
         let mut waits: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         for &(on, begin, end) in &record.gil {
             waits.entry(on).or_default().push((begin, end));
         }
         let waits = waits.into_iter().map(|(on, of)| (on, Periods::new(of, 0))).collect();
         let mut found = Self { waits, ..Self::default() };
-        found.loops(trace, record, pieces);
+        found.loops(trace, record, pieces, computing);
         found
     }
 
-    fn loops(&mut self, trace: &Trace, record: &Record<'_>, pieces: &Pieces) {
+    fn loops(&mut self, trace: &Trace, record: &Record<'_>, pieces: &Pieces, computing: &Computing) {
         let mut servers: HashMap<u32, u32> = HashMap::new();
         let mut busy: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         let mut own: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
@@ -54,13 +64,24 @@ impl Running {
         threads.sort_unstable();
         threads.dedup();
         for &thread in &threads {
-            self.servers.push(Server { name: trace.tracks[thread as usize].name });
-            self.busy.push(Periods::new(busy.remove(&thread).unwrap_or_default(), BETWEEN_NS));
+            let interpreter = computing.interpreter(thread);
+            let mut ran = busy.remove(&thread).unwrap_or_default();
+            let switch_ns = switch_ns(&mut ran);
+            let name = trace.tracks[thread as usize].name;
+            self.servers.push(Server { name, interpreter, switch_ns });
+            self.stints.push(Periods::new(ran.clone(), 0));
+            self.busy.push(Periods::new(ran, BETWEEN_NS));
         }
         for (on, ran) in own {
             let server = threads.partition_point(|thread| *thread < servers[&on]) as u32;
             self.tracks.insert(on, (server, Periods::new(ran, 0)));
         }
+        self.loops = threads;
+    }
+
+    /// Whether tasks or greenlets take turns on that thread.
+    pub fn is_loop(&self, thread: u32) -> bool {
+        self.loops.binary_search(&thread).is_ok()
     }
 
     /// How long, in this time, the track was ready and its server ran something else: the simulation's to say.
@@ -69,6 +90,18 @@ impl Running {
             self.busy[*server as usize].overlap(from, to).saturating_sub(own.overlap(from, to))
         });
         of.unwrap_or(0)
+    }
+
+    /// Whether a greenlet or task that was made at `made` waited for its loop only until it first ran, and came to the
+    /// moment `until` without letting others run.
+    pub fn begins_late_only(&self, on: u32, made: u64, until: u64) -> bool {
+        let first = self.tracks.get(&on).and_then(|(_, own)| own.all.first());
+        first.is_some_and(|&(began, stopped)| {
+            let waited = began.saturating_sub(made);
+            until <= stopped
+                && made <= until
+                && waited.saturating_sub(self.ready_ns(on, made, began)) <= LATE_NS
+        })
     }
 
     /// Of a greenlet or task that did not run at that moment: when it last stopped before, and when it ran again.
@@ -87,103 +120,78 @@ impl Running {
         wait.filter(|wait| wait.0 >= ns).map_or(0, |wait| wait.1 - ns)
     }
 
-    /// A program with its delays told apart; `at` has when each step began.
-    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
+    /// A program with its delays told apart; `at` has when each step began, `sleeps` which of them begin a sleep, and
+    /// until when that was to last.
+    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
         let Some((server, own)) = self.tracks.get(&on) else { return ops };
-        let busy = &self.busy[*server as usize];
+        let place = *server as usize;
+        let loop_ = Loop { server: *server, own, busy: &self.busy[place], stints: &self.stints[place] };
         let mut made = Vec::with_capacity(ops.len() * 2);
-        for (op, &from) in ops.into_iter().zip(at) {
+        let mut sleeps = sleeps.iter().peekable();
+        let mut until = None;
+        for (place, (op, &from)) in ops.into_iter().zip(at).enumerate() {
             match op {
-                Op::Delay(ns) => by_stints(*server, own, busy, from, from + ns, &mut made),
-                other => made.push(other),
+                Op::Delay(ns) => loop_.by_stints((from, from + ns), until, &mut made),
+                other => {
+                    until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
+                    made.push(other);
+                }
             }
         }
         made
     }
 }
 
-fn by_stints(on: u32, own: &Periods, busy: &Periods, from: u64, to: u64, made: &mut Vec<Op>) {
-    let mut now = from;
-    for (begin, end) in own.within(from, to) {
-        let (begin, end) = (begin.max(from), end.min(to));
-        suspended(busy, now, begin, from, made);
-        if end > begin {
-            made.push(Op::Run { on, ns: end - begin });
-        }
-        now = end;
-    }
-    suspended(busy, now, to, from, made);
+/// What one greenlet or task ran, beside all others of its loop.
+struct Loop<'a> {
+    server: u32,
+    own: &'a Periods,
+    busy: &'a Periods,
+    stints: &'a Periods,
 }
 
-/// Not running. Where the loop was busy when it went on, it was ready at some moment since that began.
-fn suspended(busy: &Periods, since: u64, until: u64, from: u64, made: &mut Vec<Op>) {
-    if until <= since {
-        return;
-    }
-    // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
-    let ready = match busy.began(until.saturating_sub(1)) {
-        Some(began) => (began.max(since) + until) / 2,
-        None => until,
-    };
-    // At least a moment: others may run.
-    let least = u64::from(since > from);
-    made.push(Op::Delay((ready - since).max(least)));
-}
-
-/// Periods that do not overlap, in order.
-#[derive(Default)]
-struct Periods {
-    all: Vec<(u64, u64)>,
-    /// How long those before each are together.
-    before: Vec<u64>,
-}
-
-impl Periods {
-    /// Those with less than that between them are one.
-    fn new(mut of: Vec<(u64, u64)>, between_ns: u64) -> Self {
-        of.sort_unstable();
-        let mut all: Vec<(u64, u64)> = Vec::with_capacity(of.len());
-        for (begin, end) in of {
-            match all.last_mut() {
-                Some(last) if begin <= last.1.saturating_add(between_ns) && between_ns > 0 => {
-                    last.1 = last.1.max(end);
-                }
-                Some(last) if begin < last.1 => last.1 = last.1.max(end),
-                _ => all.push((begin, end)),
+impl Loop<'_> {
+    /// Running and not running. `asleep`: until when it was to sleep.
+    fn by_stints(&self, (from, to): (u64, u64), asleep: Option<u64>, made: &mut Vec<Op>) {
+        let mut now = from;
+        for (begin, end) in self.own.within(from, to) {
+            let (begin, end) = (begin.max(from), end.min(to));
+            self.suspended((now, begin), from, asleep, made);
+            if end > begin {
+                made.push(Op::Run { on: self.server, ns: end - begin, computes: false });
             }
+            now = end;
         }
-        let mut sum = 0;
-        let before = all
-            .iter()
-            .map(|&(begin, end)| {
-                sum += end - begin;
-                sum - (end - begin)
-            })
-            .collect();
-        Self { all, before }
+        self.suspended((now, to), from, asleep, made);
     }
 
-    /// Up to that moment, all of them together.
-    fn until(&self, ns: u64) -> u64 {
-        let after = self.all.partition_point(|period| period.0 < ns);
-        let Some(last) = after.checked_sub(1) else { return 0 };
-        let (begin, end) = self.all[last];
-        self.before[last] + (ns.min(end) - begin)
+    /// Not running. Where the loop was busy when it went on, it was ready at some moment since that began; from when it
+    /// was to sleep no longer, it was ready whenever the loop was busy.
+    fn suspended(&self, (since, until): (u64, u64), from: u64, asleep: Option<u64>, made: &mut Vec<Op>) {
+        if until <= since {
+            return;
+        }
+        // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
+        let began = self.busy.began(until.saturating_sub(1));
+        let ready = match (asleep.filter(|&asleep| asleep < until), began) {
+            // It was not ready yet when the loop chose who runs first: it became so while that one ran.
+            (Some(asleep), Some(began)) if asleep <= began && since < began => {
+                let first = self.stints.within(began, until).next().map_or(began, |first| first.1);
+                (began + first.min(until)) / 2
+            }
+            (Some(asleep), _) => until - self.busy.overlap(asleep.max(since), until),
+            (None, Some(began)) => (began.max(since) + until) / 2,
+            _ => until,
+        };
+        // At least a moment: others may run.
+        let least = u64::from(since > from);
+        made.push(Op::Delay((ready - since).max(least)));
     }
+}
 
-    fn overlap(&self, from: u64, to: u64) -> u64 {
-        self.until(to).saturating_sub(self.until(from))
-    }
-
-    /// When the period that holds this moment began.
-    fn began(&self, ns: u64) -> Option<u64> {
-        let after = self.all.partition_point(|period| period.0 <= ns);
-        let (begin, end) = self.all[after.checked_sub(1)?];
-        (ns <= end).then_some(begin)
-    }
-
-    fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let first = self.all.partition_point(|period| period.1 <= from);
-        self.all[first..].iter().copied().take_while(move |period| period.0 < to)
-    }
+/// What lies between one that ran and the next, where the loop waited for nothing: the median.
+fn switch_ns(ran: &mut [(u64, u64)]) -> u64 {
+    ran.sort_unstable();
+    let between = ran.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1));
+    median(&mut between.filter(|&ns| ns <= BETWEEN_NS).collect::<Vec<_>>())
 }

@@ -2,8 +2,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use super::interpreters::InterpreterState;
 use super::model::{Discipline, Model, Op, Order, UNKNOWN};
-use super::servers::ServerState;
+use super::servers::{ServerState, Turn};
 
 /// What came out. Times are ns since the first root's begin in the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub struct Outcome {
     pub ran_ns: Vec<u64>,
     /// By server: how long jobs, and what is done for them, were ready and waited for it.
     pub ready_ns: Vec<u64>,
+    /// By interpreter: how long it was computed in.
+    pub computed_ns: Vec<u64>,
+    /// By interpreter: how long jobs, and what is done for them, waited for it.
+    pub interpreter_ns: Vec<u64>,
     /// By name of those that wait for somebody outside: how many did so at a time at most, and how long all together.
     pub outside: BTreeMap<u32, Outside>,
 }
@@ -47,6 +52,10 @@ pub(super) enum Do {
     Step(u32),
     Arrive(u32, u32),
     Woken(u32),
+    Computed(u32, u32),
+    Switch(u32, u32),
+    /// A worker comes: of that pool, to that queue.
+    Comes(u32, u32),
 }
 
 /// Something that runs: a root or an item of it.
@@ -59,6 +68,8 @@ pub(super) struct Actor {
     since: u64,
     /// The server that it has.
     pub server: Option<u32>,
+    /// The interpreter that it has.
+    pub interpreter: Option<u32>,
     /// How many spans it is in, and of those that wait for somebody outside which, how deep and since when.
     depth: u32,
     outside: Vec<(u32, u32, u64)>,
@@ -98,6 +109,9 @@ pub(super) struct Simulation<'m> {
     free: Vec<u32>,
     locks: Vec<LockState>,
     pub servers: Vec<ServerState>,
+    pub interpreters: Vec<InterpreterState>,
+    /// How many of them compute.
+    pub computing: u32,
     queues: Vec<Vec<QueueState>>,
     /// By pool: idle workers and items that wait, over all queues.
     sums: Vec<(u32, u32, u64)>,
@@ -134,6 +148,8 @@ pub fn simulate(model: &Model) -> Outcome {
         free: Vec::new(),
         locks: model.locks.iter().map(|_| LockState::default()).collect(),
         servers: model.servers.iter().map(|_| ServerState::default()).collect(),
+        interpreters: model.interpreters.iter().map(|_| InterpreterState::default()).collect(),
+        computing: 0,
         queues,
         sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
         signals: model.roots.iter().map(|root| vec![Signal::Unset; root.signals as usize]).collect(),
@@ -149,9 +165,18 @@ pub fn simulate(model: &Model) -> Outcome {
             wasted_ns: vec![0; model.pools.len()],
             ran_ns: vec![0; model.servers.len()],
             ready_ns: vec![0; model.servers.len()],
+            computed_ns: vec![0; model.interpreters.len()],
+            interpreter_ns: vec![0; model.interpreters.len()],
             outside: BTreeMap::new(),
         },
     };
+    for (at, pool) in (0..).zip(&model.pools) {
+        for &(queue, ns) in &pool.late {
+            simulation.queues[at as usize][queue as usize].idle -= 1;
+            simulation.sums[at as usize].0 -= 1;
+            simulation.plan(ns.saturating_sub(first), Do::Comes(at, queue));
+        }
+    }
     let mut inside = vec![0; model.gates.len()];
     for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
         match root.gate {
@@ -186,13 +211,26 @@ impl Simulation<'_> {
                 Do::Step(actor) => self.step(actor),
                 Do::Arrive(root, item) => self.arrive(root, item),
                 Do::Woken(lock) => self.woken(lock),
+                Do::Computed(on, plan) => self.computed(on, plan),
+                Do::Switch(on, turn) => self.switch(on, turn),
+                Do::Comes(pool, queue) => self.serve(pool, queue),
             }
         }
     }
 
     fn actor(&mut self, root: u32, item: u32) -> u32 {
         let (began, since) = (self.now, self.now);
-        let actor = Actor { root, item, at: 0, began, since, server: None, depth: 0, outside: Vec::new() };
+        let actor = Actor {
+            root,
+            item,
+            at: 0,
+            began,
+            since,
+            server: None,
+            interpreter: None,
+            depth: 0,
+            outside: Vec::new(),
+        };
         if let Some(place) = self.free.pop() {
             self.actors[place as usize] = actor;
             return place;
@@ -214,7 +252,7 @@ impl Simulation<'_> {
             self.actors[actor as usize].at += 1;
             let root = self.actors[actor as usize].root;
             match op {
-                Op::Delay(0) | Op::Run { ns: 0, .. } => {}
+                Op::Delay(0) | Op::Run { ns: 0, .. } | Op::Compute { ns: 0, .. } => {}
                 Op::Enter { name, .. } => self.enter(actor, name),
                 Op::Leave => self.leave(actor),
                 Op::Start => {
@@ -229,7 +267,8 @@ impl Simulation<'_> {
                     self.give_back(actor);
                     return self.plan(self.now + ns, Do::Step(actor));
                 }
-                Op::Run { on, ns } => return self.ready(actor, on, ns),
+                Op::Run { on, ns, computes } => return self.ready(actor, on, Turn { ns, computes }),
+                Op::Compute { on, ns } => return self.compute(actor, on, ns),
                 Op::Acquire { lock, .. } => {
                     let state = &mut self.locks[lock as usize];
                     let Lookup { capacity, barging } = Lookup::of(self.model, lock);
@@ -415,11 +454,16 @@ impl Simulation<'_> {
         let of = &self.model.roots[root as usize].items[item as usize];
         let pool = &self.model.pools[of.pool as usize];
         self.out.busy_ns[of.pool as usize] += self.now - began;
-        if pool.unlimited {
-            return;
+        if !pool.unlimited {
+            self.serve(of.pool, of.queue);
         }
-        self.account(of.pool);
-        let queue = &mut self.queues[of.pool as usize][of.queue as usize];
+    }
+
+    /// A worker has nothing to do.
+    fn serve(&mut self, at: u32, queue: u32) {
+        let pool = &self.model.pools[at as usize];
+        self.account(at);
+        let queue = &mut self.queues[at as usize][queue as usize];
         let next = match pool.discipline {
             Discipline::Lifo => queue.waiting.pop_back(),
             // Of priorities nothing is on record: the gate refuses them where items wait.
@@ -427,12 +471,12 @@ impl Simulation<'_> {
         };
         let Some((root, item, since)) = next else {
             queue.idle += 1;
-            self.sums[of.pool as usize].0 += 1;
+            self.sums[at as usize].0 += 1;
             return;
         };
-        self.sums[of.pool as usize].1 -= 1;
+        self.sums[at as usize].1 -= 1;
         if self.counts[root as usize] {
-            self.out.pool_ns[of.pool as usize] += self.now - since;
+            self.out.pool_ns[at as usize] += self.now - since;
         }
         let next = &self.model.roots[root as usize].items[item as usize];
         let pickup = if next.waited { next.pickup_ns } else { pool.busy_ns };

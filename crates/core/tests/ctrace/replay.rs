@@ -7,6 +7,7 @@ use contend_core::replay::simulate::simulate;
 
 use crate::support::{Made, Place, Told};
 
+mod computing;
 mod entries;
 mod hunted;
 mod locks;
@@ -17,9 +18,10 @@ mod waits;
 mod what;
 
 /// Names, in the order of their ids from 1.
-const WORDS: [&str; 25] = [
+const WORDS: [&str; 27] = [
     "A", "B", "worker-1", "worker-2", "E", "F", "L", "S", "K", "Q", "GIL", "stack", "urgent", "items",
     "kind", "remote", "boot", "call", "serve", "work", "msg", "green 1", "green 2", "io", "sleep",
+    "asked_ns", "spawn",
 ];
 const ITEMS: u32 = 14;
 const KIND: u32 = 15;
@@ -31,6 +33,8 @@ const WORK: u32 = 20;
 const MSG: u32 = 21;
 const IO: u32 = 24;
 const SLEEP: u32 = 25;
+const ASKED_NS: u32 = 26;
+const SPAWN: u32 = 27;
 /// Locks of either process: a lock, a semaphore, a condition, two queues of one pool, the interpreter's, and queues that give
 /// out last in first, and by an order.
 const L: u32 = 1;
@@ -54,7 +58,7 @@ const F: u32 = 8;
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let (trace, _place) = trace_of(events);
-    extract(&trace, &patterns, || Ok(()))
+    extract(&trace, &patterns, false, || Ok(()))
 }
 
 /// With where its files are.
@@ -164,6 +168,7 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Leave => ">".to_owned(),
         Op::Delay(ns) => ns.to_string(),
         Op::Run { ns, .. } => format!("run {ns}"),
+        Op::Compute { ns, .. } => format!("compute {ns}"),
         Op::Acquire { lock, handover_ns: UNKNOWN } => {
             format!("+{}", model.text(model.locks[lock as usize].name))
         }

@@ -17,10 +17,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::api::{self, PyObject_Vectorcall, slot};
+use super::marks::{record_first_run, record_spawn};
 use super::{blocked, switches};
 
 /// In a greenlet's `__dict__`.
 static KEY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+/// There until it first runs: the number of the flow from where it was made.
+static SPAWNED: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 static CALLBACK: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static FOLLOW: AtomicBool = AtomicBool::new(false);
@@ -152,6 +155,7 @@ unsafe fn look(greenlet: *mut PyObject, session: u32) -> u32 {
         }
         ffi::PyErr_Clear();
         let mut track = 0;
+        let spawned = take_spawned(attributes);
         if !held.is_null() {
             if (*held).session != session {
                 (*held).track = define(greenlet, (*held).track);
@@ -164,8 +168,46 @@ unsafe fn look(greenlet: *mut PyObject, session: u32) -> u32 {
             known.track.store(track, Ordering::Relaxed);
         }
         ffi::Py_DECREF(attributes);
+        if spawned != 0 {
+            // It is asked for because it runs now.
+            local().switch(track);
+            record_first_run(session, spawned);
+        }
         track
     }
+}
+
+/// The number that `trace_spawned` left there, once; else 0.
+unsafe fn take_spawned(attributes: *mut PyObject) -> u64 {
+    unsafe {
+        let key = SPAWNED.load(Ordering::Relaxed);
+        let held = ffi::PyDict_GetItemWithError(attributes, key); // borrowed
+        if held.is_null() {
+            ffi::PyErr_Clear();
+            return 0;
+        }
+        let number = ffi::PyLong_AsUnsignedLongLongMask(held);
+        ffi::PyDict_DelItem(attributes, key);
+        ffi::PyErr_Clear();
+        number
+    }
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn trace_spawned(greenlet: &Bound<'_, PyAny>) -> PyResult<()> {
+    let session = current();
+    if session == 0 {
+        return Ok(());
+    }
+    let py = greenlet.py();
+    // SAFETY: with the interpreter's lock held; null has an error set. The key is kept for good.
+    let (attributes, key) = unsafe {
+        let attributes = ffi::PyObject_GenericGetDict(greenlet.as_ptr(), ptr::null_mut());
+        let key = Bound::from_borrowed_ptr(py, SPAWNED.load(Ordering::Relaxed));
+        (Bound::from_owned_ptr_or_err(py, attributes)?, key)
+    };
+    attributes.set_item(key, record_spawn(session))
 }
 
 #[cold]
@@ -287,14 +329,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let callback =
         unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_New(method, ptr::null_mut()))? };
     CALLBACK.store(callback.into_ptr(), Ordering::Release);
-    // SAFETY: as above.
-    let key = unsafe {
-        Bound::from_owned_ptr_or_err(
-            py,
-            ffi::PyUnicode_InternFromString(c"_contend_track".as_ptr()),
-        )?
-    };
-    KEY.store(key.into_ptr(), Ordering::Release);
+    for (place, text) in [(&KEY, c"_contend_track"), (&SPAWNED, c"_contend_spawned")] {
+        // SAFETY: null has an error set.
+        let key = unsafe {
+            Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_InternFromString(text.as_ptr()))?
+        };
+        place.store(key.into_ptr(), Ordering::Release);
+    }
     let class = api::add_type(
         module,
         c"contend._native.GreenletTrack",
@@ -303,5 +344,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         vec![slot(ffi::Py_tp_dealloc, free as *const c_void)],
     )?;
     TYPE.store(class, Ordering::Release);
+    module.add_function(wrap_pyfunction!(trace_spawned, module)?)?;
     module.add_function(wrap_pyfunction!(trace_greenlets, module)?)
 }

@@ -1,4 +1,5 @@
 //! Spans, instants, counters, flows and jobs: what a program says itself.
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use contend_core::ctrace::clock::ticks;
@@ -244,20 +245,40 @@ pub fn trace_flow(
     };
     let session = current();
     if session != 0 {
-        let kind = if received {
-            event::FLOW_IN
-        } else {
-            event::FLOW_OUT
-        };
-        let whole = Event::new(number, event::INT, 0, 0);
-        let name = id(name)?;
-        emit(
-            session,
-            &[Event::new(ticks(), kind, name, number as u32), whole],
-            None,
-        )?;
+        record_flow(session, id(name)?, number, received);
     }
     Ok(number)
+}
+
+/// One end of a flow, on the track that runs.
+pub fn record_flow(session: u32, name: u32, number: u64, received: bool) {
+    let kind = if received {
+        event::FLOW_IN
+    } else {
+        event::FLOW_OUT
+    };
+    let events = [
+        Event::new(ticks(), kind, name, number as u32),
+        Event::new(number, event::INT, 0, 0),
+    ];
+    local().group(session, &events);
+}
+
+/// What makes a greenlet or a task has done so; the number of the flow from there to where it first runs.
+pub fn record_spawn(session: u32) -> u64 {
+    let number = flows::number();
+    record_flow(session, spawn_name(), number, false);
+    number
+}
+
+/// The greenlet or task runs for the first time.
+pub fn record_first_run(session: u32, number: u64) {
+    record_flow(session, spawn_name(), number, true);
+}
+
+fn spawn_name() -> u32 {
+    static NAME: OnceLock<u32> = OnceLock::new();
+    *NAME.get_or_init(|| session::name("spawn"))
 }
 
 static JOBS: AtomicU64 = AtomicU64::new(0);

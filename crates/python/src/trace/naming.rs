@@ -32,12 +32,13 @@ pub struct Origin {
 }
 
 /// Frames of these files make locks for others: who called them is meant.
-const THROUGH: [&str; 26] = [
+const THROUGH: [&str; 27] = [
     "/threading.py",
     "/queue.py",
     "/contend/trace/locks.py",
     "/contend/trace/blocked.py",
     "/contend/trace/queues.py",
+    "/contend/trace/tasks.py",
     "/multiprocessing/synchronize.py",
     "/concurrent/futures/_base.py",
     "/concurrent/futures/thread.py",

@@ -4,7 +4,7 @@
 //! may have a track of its own (`trace_task`), which its steps switch to instead of being spans.
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use contend_core::ctrace::format::track;
 use contend_core::ctrace::ring::{current, local};
@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 
 use super::api::{self, PyIter_Send, PyObject_Call, slot};
 use super::callable::{begin, end};
+use super::marks::{record_first_run, record_spawn};
 
 #[repr(C)]
 struct Steps {
@@ -25,6 +26,8 @@ struct Steps {
     track: u32,
     /// The session that the track is defined in.
     defined: AtomicU32,
+    /// Number of the flow from where the task was made, until it first runs; else 0.
+    spawned: AtomicU64,
 }
 
 static COROUTINE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
@@ -60,6 +63,7 @@ unsafe fn make(
         (*made).name = name;
         (*made).track = track;
         (&raw mut (*made).defined).write(AtomicU32::new(0));
+        (&raw mut (*made).spawned).write(AtomicU64::new(0));
         ffi::PyObject_GC_Track(made.cast());
         made.cast()
     }
@@ -91,6 +95,9 @@ unsafe fn step<T>(
             }
             let before = local.track();
             local.switch((*this).track);
+            if (*this).spawned.load(Ordering::Relaxed) != 0 {
+                record_first_run(session, (*this).spawned.swap(0, Ordering::Relaxed));
+            }
             let result = run(inner);
             local.switch(before);
             return result;
@@ -296,8 +303,15 @@ pub fn trace_task(py: Python<'_>, coroutine: Bound<'_, PyAny>, name: &str) -> Py
     let (name, track) = (session::name(name), session::new_track());
     // SAFETY: the reference is handed over; null has an error set.
     unsafe {
-        Bound::from_owned_ptr_or_err(py, make(&COROUTINE, coroutine.into_ptr(), name, track))
-            .map(Bound::unbind)
+        let made = make(&COROUTINE, coroutine.into_ptr(), name, track);
+        let session = current();
+        if session != 0 && !made.is_null() {
+            let number = record_spawn(session);
+            (*made.cast::<Steps>())
+                .spawned
+                .store(number, Ordering::Relaxed);
+        }
+        Bound::from_owned_ptr_or_err(py, made).map(Bound::unbind)
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Waits {
     holder: AtomicU32,
     /// Several may hold it at once: then nobody is named.
     shared: bool,
+    /// So many may hold it at a time, or take items from it; 0 unknown.
+    limit: AtomicU32,
     /// For its definition only.
     futex: Futex,
 }
@@ -46,8 +48,31 @@ impl Waits {
     }
 
     fn session(&self) -> u32 {
+        let known = self.futex.defined.load(Ordering::Acquire);
         // SAFETY: called by methods, with the interpreter's lock held.
-        unsafe { self.futex.session() }
+        let session = unsafe { self.futex.session() };
+        // With each definition: of the next recording, or of a child's.
+        if session != 0 && session != known {
+            self.tell_limit(session);
+        }
+        session
+    }
+
+    #[cold]
+    fn tell_limit(&self, session: u32) {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit != 0 {
+            self.open(session, event::LOCK_LIMIT, limit);
+        }
+    }
+
+    /// So many may hold it at a time, or take items from it.
+    fn limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
+        let session = current();
+        if session != 0 && self.futex.defined.load(Ordering::Acquire) == session {
+            self.tell_limit(session);
+        }
     }
 
     fn event(&self, kind: u8, value: u32) -> Event {
@@ -243,6 +268,7 @@ macro_rules! of_optional {
 }
 
 of_number!(hold, Waits::hold);
+of_number!(limit, Waits::limit);
 of_number!(gave_up, Waits::gave_up);
 of_number!(passed, Waits::passed);
 of_length!(put, Waits::put);
@@ -362,9 +388,10 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
 
 /// Make the type.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let plain: [(&CStr, *const c_void, c_int); 10] = [
+    let plain: [(&CStr, *const c_void, c_int); 11] = [
         (c"on", on as *const c_void, ffi::METH_NOARGS),
         (c"hold", hold as *const c_void, ffi::METH_O),
+        (c"limit", limit as *const c_void, ffi::METH_O),
         (c"wait", wait as *const c_void, ffi::METH_NOARGS),
         (c"gave_up", gave_up as *const c_void, ffi::METH_O),
         (c"acquired", acquired as *const c_void, ffi::METH_FASTCALL),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from contend.contention.whatif.independence import Dependence
 from contend.contention.whatif.regime import BUSY, Regime
 from contend.contention.whatif.times import Predicted, Times
 from contend.units import format_duration
@@ -22,7 +23,7 @@ _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 def computing_after(
     regime: Regime, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> float:
-    """CPU time of the busiest process, or of the busiest loop, per time of the edited storm; 0 where it is not known.
+    """CPU time of the busiest process, or, where that is not known, of the busiest loop, per time of the edited storm.
 
     CPU time is taken to grow and shrink with the work that is done. `before` and `after` are replays of each storm,
     without and with the edits.
@@ -30,8 +31,9 @@ def computing_after(
     shares = [0.0]
     for was, now in zip(before, after, strict=True):
         makespan = max(1.0, Times.of(now).makespan_ns)
-        shares.append(max(now["ran_ns"], default=0) / makespan)
-        if regime.busiest is not None:
+        if regime.busiest is None:
+            shares.append(max(now["ran_ns"], default=0) / makespan)
+        else:
             work = now["work_ns"] / max(1, was["work_ns"])
             shares.append(regime.busiest * work * Times.of(was).makespan_ns / makespan)
     return max(shares)
@@ -44,6 +46,29 @@ def computes_then(share: float) -> str | None:
     return (
         f"with the edit one process would compute for {share:.0%} of the storm, and what its threads do at a time would"
         " take longer than recorded, by how much a replay does not know"
+    )
+
+
+def drawn(of: Dependence | None) -> str | None:
+    """The reason why jobs that are drawn from the recorded ones are not those that would come; None where they are."""
+    if of is None:
+        return None
+    return (
+        f"the time in {of.what} depends on which jobs come first, {of.share:.0%} of the storm's: whether more or fewer jobs"
+        " would have as much of it is not on record"
+    )
+
+
+def more_computing(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why jobs that would wait for their interpreter, and did not, make the replay wrong; None if they would
+    not. `after` and `jobs_ns` as in `more_outside`.
+    """
+    share = sum(sum(of["interpreter_ns"]) for of in after) / max(1.0, jobs_ns)
+    if share < OUTSIDE:
+        return None
+    return (
+        "with the edit threads would compute at a time that did so one after the other: whether what they do needs the"
+        " interpreter's lock is not on record"
     )
 
 

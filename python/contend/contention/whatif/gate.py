@@ -78,7 +78,12 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
     if lost:
         return f"{lost} events were lost while it was recorded"
     if regime.refused:
-        return f"the storm is CPU-bound, and a replay knows neither processors nor the interpreter's lock: {regime.why}"
+        unknown = (
+            "who computed when is not on record"
+            if regime.by_itself
+            else "what else the host did is not in the trace"
+        )
+        return f"the storm is CPU-bound, and {unknown}: {regime.why}"
     reason = next(filter(None, (_decisions(storm) for storm in storms)), None)
     if reason:
         return reason
@@ -101,6 +106,12 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
                 return (
                     f"items wait in the priority queue {row['name']}, and their priorities are not on record"
                 )
+        off = _interpreters(storm)
+        if abs(off) > RESOURCE:
+            return (
+                f"{storm.path}: the waits for the interpreter's lock come out {abs(off):.0%} of the jobs' time"
+                f" {'longer' if off > 0 else 'shorter'}: not all that computes needs it, or threads do not take turns"
+            )
         name, off = _resources(storm)
         if abs(off) > RESOURCE:
             return f"{storm.path}: the waits for {name} come out {abs(off):.0%} of the jobs' time off"
@@ -138,8 +149,10 @@ def _unseen(recorded: Mapping[str, Any]) -> float:
     threads, suspended = recorded["unseen_ns"]
     cpu = recorded["regime"]["cpu"]
     blocked = 0
-    if cpu is not None and recorded["calls_known"]:
-        blocked = max(0, threads - sum(ns for _, ns in cpu))
+    if recorded["calls_known"] and recorded["regime"]["replayed"]:
+        blocked = threads
+    elif recorded["calls_known"] and cpu is not None:
+        blocked = max(0, threads - sum(ns for _, ns, _ in cpu))
     return float((blocked + suspended) / max(1, recorded["jobs_ns"]))
 
 
@@ -157,6 +170,15 @@ def _given(recorded: Sequence[Mapping[str, Any]]) -> str | None:
             " what they share there is not on record"
         )
     return None
+
+
+def _interpreters(storm: Replayed) -> float:
+    """How much longer jobs wait for their interpreter than they did, as a part of their time."""
+    regime = storm.recorded["regime"]
+    if not regime["replayed"]:
+        return 0.0
+    waited = sum(storm.outcome["interpreter_ns"]) - regime["gil_ns"]
+    return float(waited / max(1, storm.recorded["jobs_ns"]))
 
 
 def _resources(storm: Replayed) -> tuple[str, float]:

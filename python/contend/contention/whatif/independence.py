@@ -22,6 +22,9 @@ PART = 0.1
 """Of the jobs' time: what others add to a stretch, from which a prediction is not believed."""
 LEAST = 8
 """Fewest stretches of one kind in a storm."""
+BY_TURN = 0.05
+"""Of the storm: what the first half of the jobs does more of one kind than the other half, or less, from which drawn jobs
+are not believed."""
 RARE = 1e-3
 """Chance below which it is not by chance."""
 PERMUTATIONS = 2000
@@ -29,6 +32,8 @@ MANY = 2000
 """Stretches of a storm, from which the permutations' spread is taken from its formula: they would fill the memory."""
 RARE_Z = 3.09
 """Standard deviations of the normal distribution beyond which lies `RARE`."""
+ONCE_Z = 2.58
+"""Standard deviations beyond which lies a hundredth, on either side together: of one storm."""
 SOON = 0.02
 """Of the mean job, after an end: a begin within it may have been let in by that end."""
 ALIKE = 0.5
@@ -75,6 +80,48 @@ def dependent_time(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
         if due >= PART and (worst is None or due > worst.share):
             worst = Dependence(text, due)
     return worst
+
+
+def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
+    """The kind of own time that most depends on which jobs come first, as where only they fill a cache; None where none does.
+
+    Its share is of the storms' makespans. Jobs that are drawn from the recorded ones would have too much or too little of it.
+    """
+    by_kind: dict[str, list[tuple[Times, float]]] = {}
+    for storm in recorded:
+        delays = storm["delays"]
+        kind, root, took = (np.frombuffer(delays[key], "<u8") for key in ("kind", "root", "ns"))
+        job = np.unique(root, return_inverse=True)[1]
+        jobs = int(job.max()) + 1 if len(job) else 0
+        for number, text in enumerate(delays["kinds"]):
+            of = kind == number
+            if jobs >= LEAST and of.any():
+                done = np.bincount(job[of], weights=took[of].astype(float), minlength=jobs)
+                by_kind.setdefault(text, []).append((done, float(storm["regime"]["makespan_ns"])))
+    worst: Dependence | None = None
+    for text, storms in by_kind.items():
+        more = sum(float(done[: len(done) // 2].sum() - done[-(len(done) // 2) :].sum()) for done, _ in storms)
+        share = abs(more) / sum(makespan for _, makespan in storms)
+        if share >= max(BY_TURN, worst.share if worst else 0.0) and _is_by_turn([done for done, _ in storms]):
+            worst = Dependence(text, share)
+    return worst
+
+
+def _is_by_turn(storms: Sequence[Times]) -> bool:
+    """True if what jobs do, in the order in which they came, hangs together with that order.
+
+    Storms of one program may all have the same jobs in the same order: what is rare must be so in a single one.
+
+    >>> _is_by_turn([np.array([9.0] * 4 + [0.0] * 36)] * 2), _is_by_turn([np.array([9.0, 0.0, 0.0, 0.0] * 10)] * 2)
+    (True, False)
+    """
+    scores = []
+    for done in storms:
+        ranks, turn = _centred(_ranks(done)), _centred(np.arange(float(len(done))))
+        # Of a sum of products under permutation: Hoeffding (1951).
+        variance = float(ranks @ ranks) * float(turn @ turn) / (len(done) - 1)
+        scores.append(float(ranks @ turn) / variance**0.5 if variance else 0.0)
+    return abs(sum(scores)) / len(scores) > ONCE_Z
 
 
 def due_to_others(storms: Sequence[tuple[Times, Times]]) -> float:

@@ -17,7 +17,8 @@ from contend.contention.hunting.rows import calls_of
 from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
-from contend.contention.whatif.regime import Regime, processors_of, regime
+from contend.contention.whatif.independence import by_turn
+from contend.contention.whatif.regime import Regime, regime
 from contend.contention.whatif.storms import Edit, Source, check
 from contend.contention.whatif.times import (
     LEAST_STORMS,
@@ -91,23 +92,25 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     edit names what is not there.
     """
     check(edits, sources)
-    recorded = [source.storm.recorded() for source in sources]
-    replayed = [
-        Replayed(source.path, source.storm.parts(), was, source.storm.run([], 0))
-        for source, was in zip(sources, recorded, strict=True)
-    ]
-    processors = processors_of(max(row["boot_ns"] for row in recorded))
-    judged = regime(recorded, processors, _alibis(sources, recorded), _loops(replayed))
-    passed = gate(replayed, judged)
-    notes = list(_notes(sources, recorded, edits))
-    predicted, costs, outcomes = _run(sources, edits, DRAWS)
+    replay = _Replay.of(sources)
+    if replay.judged.refused and replay.judged.by_itself:
+        replay = _Replay.of([source.computing() for source in sources])
+    predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
+    if edits and (again := _computing(replay, outcomes)):
+        replay = again
+        predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
+    judged, replayed, passed = replay.judged, replay.storms, replay.gate
+    recorded = [one.recorded for one in replayed]
+    notes = list(_notes(replay.sources, recorded, edits))
     notes.extend(_cost_note(cost) for cost in costs)
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
         reasons = [_refusal(judged, replayed, outcomes)]
+        if any(edit.kind == "jobs" for edit in edits):
+            reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
         if unknown:
-            other, _, _ = _run(sources, [edit.other for edit in edits], RANKING_DRAWS)
+            other, _, _ = _run(replay.sources, [edit.other for edit in edits], RANKING_DRAWS)
             note, reason = doubts.unlearnt(unknown, baseline, predicted, other)
             predicted = doubts.between(predicted, other)
             notes.append(note)
@@ -119,7 +122,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             passed = replace(passed, passed=False, reason=reason)
     fixes: tuple[Fix, ...] = ()
     if passed.passed and (rank if rank is not None else not edits):
-        fixes = rank_fixes(sources, replayed, judged)
+        fixes = rank_fixes(replay.sources, replayed, judged)
     return Whatif(
         tuple(source.path for source in sources),
         tuple(edits),
@@ -133,6 +136,43 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """Storms, each replayed without edits, and what that says of them."""
+
+    sources: Sequence[Source]
+    storms: Sequence[Replayed]
+    judged: Regime
+    gate: Gate
+
+    @classmethod
+    def of(cls, sources: Sequence[Source]) -> _Replay:
+        """Replay all of them."""
+        recorded = [source.storm.recorded() for source in sources]
+        storms = [
+            Replayed(source.path, source.storm.parts(), was, source.storm.run([], 0))
+            for source, was in zip(sources, recorded, strict=True)
+        ]
+        judged = regime(recorded, _alibis(sources, recorded), _loops(storms))
+        return cls(sources, storms, judged, gate(storms, judged))
+
+
+def _computing(replay: _Replay, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> _Replay | None:
+    """The storms with their interpreters simulated, where they would compute with the edits and where that reproduces
+    them; None elsewhere."""
+    if not replay.gate.passed or not _computes_then(replay.judged, replay.storms, outcomes):
+        return None
+    again = _Replay.of([source.computing() for source in replay.sources])
+    return again if again.judged.tested and again.gate.passed else None
+
+
+def _computes_then(
+    judged: Regime, replayed: Sequence[Replayed], outcomes: Sequence[Sequence[Mapping[str, Any]]]
+) -> str | None:
+    before, after = [one.outcome for one in replayed], [storm[0] for storm in outcomes]
+    return doubts.computes_then(doubts.computing_after(judged, before, after))
+
+
 def _refusal(
     judged: Regime, replayed: Sequence[Replayed], outcomes: Sequence[Sequence[Mapping[str, Any]]]
 ) -> str | None:
@@ -140,7 +180,8 @@ def _refusal(
     before, after = [one.outcome for one in replayed], [storm[0] for storm in outcomes]
     jobs_ns = float(sum(one.recorded["jobs_ns"] for one in replayed))
     return (
-        doubts.computes_then(doubts.computing_after(judged, before, after))
+        (None if judged.replayed else _computes_then(judged, replayed, outcomes))
+        or (None if judged.tested else doubts.more_computing(jobs_ns, after))
         or doubts.more_outside(jobs_ns, before, after)
         or doubts.too_wide(_changes([one.recorded for one in replayed], outcomes))
     )

@@ -1,9 +1,7 @@
-"""The regime of a storm: it waits, or it computes. The replay has no CPUs: what is CPU-bound is refused."""
+"""The regime of a storm: it waits, or it computes. Where who computed when is on record that is replayed, else refused."""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,6 +15,8 @@ WAITING = 0.1
 FULL_USE = 0.7  # of the host's processors, by several processes
 # Of the storm, in which the host had no processor left.
 FULL = 0.5
+# Of their time: jobs waited for the interpreter's lock, and what is replayed can be compared with it.
+TESTED = 0.01
 # Below these as blocked.
 IDLE = 0.35
 LITTLE = 0.05
@@ -48,27 +48,38 @@ class Regime(Shape):
         None
     )
 
+    replayed: Annotated[bool, "who computes is replayed: one thread of a process at a time"] = False
+
+    @property
+    def tested(self) -> bool:
+        """Enough jobs waited for the interpreter's lock to see that they take turns as replayed."""
+        return self.replayed and (self.waiting or 0.0) >= TESTED
+
+    @property
+    def by_itself(self) -> bool:
+        """If it computes, it is the traced processes that do."""
+        return (self.full or 0.0) < FULL
+
     @property
     def refused(self) -> bool:
         """The replay would be wrong whatever it reproduces."""
-        return self.kind == "CPU-bound"
+        return self.kind == "CPU-bound" and not (self.replayed and self.by_itself)
 
 
 def regime(
     recorded: Sequence[Mapping[str, Any]],
-    processors: int | None = None,
     alibis: Sequence[Alibi] = (),
     loops: float = 0.0,
 ) -> Regime:
-    """Judge storms from the worst of each kind of evidence. `processors` of the host, where it is known; `alibis` of those
-    storms beside which the host was recorded; `loops`: part of a storm in which its busiest event loop or hub ran
-    something.
+    """Judge storms from the worst of each kind of evidence. `alibis` of those storms beside which the host was recorded;
+    `loops`: part of a storm in which its busiest event loop or hub ran something.
     """
+    processors = max(row["processors"] for row in recorded)
     figures = [row["regime"] for row in recorded]
     makespan = [max(1, row["makespan_ns"]) for row in figures]
-    cpu = [[ns for _, ns in row["cpu"]] for row in figures if row["cpu"] is not None]
+    cpu = [[ns for _, ns, _ in row["cpu"]] for row in figures if row["cpu"] is not None]
     known = len(cpu) == len(figures)
-    busiest = max(max(of, default=0) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
+    busiest = max(map(_busiest, figures)) if known else None
     cores = max(sum(of) / ns for of, ns in zip(cpu, makespan, strict=True)) if known else None
     waits: list[float] = []
     for row in figures:
@@ -87,7 +98,18 @@ def regime(
             kind, why = "mixed", f"{reason}; {why}"
         elif kind == "not known":
             kind, why = "blocked", reason
-    return Regime(kind, busiest, cores, waiting, why, full)
+    return Regime(kind, busiest, cores, waiting, why, full, all(row["replayed"] for row in figures))
+
+
+def _busiest(row: Mapping[str, Any]) -> float:
+    """CPU time of the busiest process per time of the storm. What tasks or greenlets of a loop compute counts only where other
+    threads of its process compute, too: else they take turns as in the replay."""
+    makespan = max(1, row["makespan_ns"])
+    shares = []
+    for _, ns, loops in row["cpu"]:
+        others = (ns - loops) / makespan
+        shares.append(others if loops and others < LITTLE else ns / makespan)
+    return max(shares, default=0.0)
 
 
 def _full(alibi: Alibi) -> float:
@@ -104,7 +126,7 @@ def _with_loops(kind: Kind, why: str, loops: float) -> tuple[Kind, str]:
 
 
 def _judge(
-    busiest: float | None, cores: float | None, waiting: float | None, processors: int | None
+    busiest: float | None, cores: float | None, waiting: float | None, processors: int
 ) -> tuple[Kind, str]:
     if waiting is not None and waiting >= WAITING:
         return "CPU-bound", (
@@ -130,9 +152,3 @@ def _judge(
     if busiest < IDLE and (waiting is None or waiting < LITTLE):
         return "blocked", reason
     return "mixed", f"{reason}: what runs at the same time may be slower than predicted"
-
-
-def processors_of(boot_ns: int) -> int | None:
-    """Processors of the host that a trace was made on: this one, where it has not been booted since."""
-    here = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    return os.cpu_count() if boot_ns and abs(here - boot_ns) < 10_000_000_000 else None

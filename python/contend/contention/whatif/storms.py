@@ -55,6 +55,11 @@ class Source:
 
     path: str
     storm: Storm
+    jobs: tuple[str, ...] = ()
+
+    def computing(self) -> Source:
+        """The same storm, whose waits for the interpreter's lock are simulated. Raises as `open_storms`."""
+        return replace(self, storm=Storm([self.path], self.jobs, computes=True))
 
 
 def open_storms(
@@ -65,7 +70,7 @@ def open_storms(
     Raises BadInput where there is none, where no job is in one, or where a run has several cells and none is chosen.
     """
     traces = [trace for path in paths for trace in _trace_paths(Path(path), cell)]
-    return [Source(str(trace), Storm([str(trace)], list(jobs))) for trace in traces]
+    return [Source(str(trace), Storm([str(trace)], jobs), tuple(jobs)) for trace in traces]
 
 
 def cells_of(path: str | Path) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from contend._native import TraceSpan as Span
 from contend._native import TraceSubmitted as Submitted
-from contend._native import trace_on
+from contend._native import Waits, trace_on
 from contend.trace import flow, locks
 from contend.trace.patches.multiprocessing_ import KEY
-from contend.trace.patches.waiting import method, name_of
+from contend.trace.patches.waiting import method, name_of, waits_of
+from contend.trace.queues import UnrecordedQueue
 
 
 def patch_threads(module: ModuleType) -> None:
@@ -23,10 +25,17 @@ def patch_threads(module: ModuleType) -> None:
             # It only counts idle threads: nobody waits for it, with each call that is submitted.
             if type(getattr(self, "_idle_semaphore", None)) is locks.Semaphore:
                 self._idle_semaphore = locks.unrecorded_semaphore(0)
+            limits(getattr(self._work_queue, "_waits", None), self._max_workers)
 
         return __init__
 
     submits(module.ThreadPoolExecutor)
+
+
+def limits(waits: object, most: object) -> None:
+    """Note how many workers may take from the queue of these waits: its pool starts them as they are needed."""
+    if isinstance(waits, Waits) and isinstance(most, int) and 0 < most <= locks.MOST:
+        waits.limit(most)
 
 
 def submits(owner: type) -> None:
@@ -54,18 +63,21 @@ def _elsewhere(executor: type) -> bool:
 
 
 def patch_processes(module: ModuleType) -> None:
-    """The flow is known by the queue to the workers and the number of the work in it: nothing is added to what is sent."""
+    """The flow is known by the queue to the workers and the number of the work in it: nothing is added to what is sent.
+
+    What is submitted comes into that queue at once: the thread and the queue between are nobody's to wait for.
+    """
 
     @method(module.ProcessPoolExecutor, "__init__")
     def _create(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
             original(self, *args, **options)
-            key = _queue_key(self._call_queue)
+            calls = self._call_queue
+            key = _queue_key(calls)
             if key:
-                # `submit` puts the number of each work there, in the thread that submits.
-                self._work_ids.put = functools.partial(
-                    _numbered, key, type(self._work_ids).put, self._work_ids
-                )
+                calls.put = functools.partial(inspect.unwrap(type(calls).put), calls)
+                self._work_ids = _WorkIds(key, self)
+                limits(waits_of(calls), self._max_workers)
 
         return __init__
 
@@ -86,10 +98,22 @@ def _flow(key: int, work: int) -> str:
     return f"{key}-{work}"
 
 
-def _numbered(key: int, put: Callable[..., None], queue: Any, work: Any, *args: Any, **options: Any) -> None:
-    if trace_on():
-        flow.sent("submit", _flow(key, work))
-    put(queue, work, *args, **options)
+class _WorkIds(UnrecordedQueue[int]):
+    """Where `submit` puts the number of each work, in the thread that submits."""
+
+    def __init__(self, key: int, pool: Any) -> None:
+        super().__init__()
+        self._key, self._calls = key, pool._call_queue
+        # Not the pool itself, which ends when nobody has it any more.
+        self._pending, self._most = pool._pending_work_items, pool._max_workers
+
+    def put(self, item: int, block: bool = True, timeout: float | None = None) -> None:
+        if trace_on():
+            flow.sent("submit", _flow(self._key, item))
+            waits = waits_of(self._calls)
+            if waits is not None:
+                waits.put(max(1, len(self._pending) - self._most))
+        super().put(item, block, timeout)
 
 
 class _Calls:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from contend.trace import queues
-from contend.trace.patches.futures import submits
+from contend.trace.patches.futures import limits, submits
 from contend.trace.patches.waiting import method
 
 _SITE = "_contend_site"
@@ -22,6 +22,7 @@ def patch_pools(module: ModuleType) -> None:
     def _create(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
             original(self, *args, **options)
+            limits(getattr(self._work_queue, "_waits", None), self._max_workers)
             setattr(self, _SITE, _caller())
 
         return __init__
@@ -52,6 +53,7 @@ def _name(pool: Any) -> None:
         given = getattr(pool, "name", None)
         name = given if isinstance(given, str) and given else f"{type(pool).__name__} ({site})"
         pool._work_queue = queues.Queue(name=name)
+        limits(pool._work_queue._waits, pool._max_workers)
 
 
 def _caller() -> str:

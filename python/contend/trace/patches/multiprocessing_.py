@@ -257,12 +257,13 @@ def _nothing(self: Any) -> bool:
 
 
 def _queue(owner: Any) -> None:
-    def waits(self: Any) -> Waits:
+    def waits(self: Any, located: bool = True) -> Waits:
         # Whoever is about to get holds the readers' lock while it waits for an item: no contention.
         for name in ("_rlock", "_sem"):
             if hasattr(self, name):
                 _forget(getattr(self, name))
-        return Waits(QUEUE, across=getattr(self._rlock, KEY, 1) ^ 1)  # not the number of its lock
+        across = getattr(self._rlock, KEY, 1) ^ 1  # not the number of its lock
+        return Waits(QUEUE, located=located, across=across)
 
     made(owner, waits)
 
@@ -270,7 +271,8 @@ def _queue(owner: Any) -> None:
     def _rebuild(original: Callable[..., None]) -> Callable[..., None]:
         def __setstate__(self: Any, state: Any) -> None:  # noqa: N807
             original(self, state)
-            self._contend_waits = waits(self)
+            # What it is called, the process says that made it.
+            self._contend_waits = waits(self, located=False)
 
         return __setstate__
 

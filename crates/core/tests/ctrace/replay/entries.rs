@@ -112,6 +112,31 @@ fn sleeps_that_one_job_makes_more_of_than_another_are_polls() {
 }
 
 #[test]
+fn who_gave_work_away_and_sleeps_once_or_twice_looks_for_it() {
+    let sleep = |on, from, ns| span(on, WORK, from, from + ns, &[(0, on, event::ARG, KIND, SLEEP)]);
+    let asks = |on, queue: u32, begin: u64, times: u64| -> Vec<Told> {
+        let sleeps = (0..times).flat_map(|at| sleep(on, begin + 2 + 32 * at, 30));
+        [queues::put(on, queue, begin)].into_iter().chain(sleeps).collect()
+    };
+    let doubts = |queue: u32, first: u64, second: u64| {
+        let events = [
+            job(A, 1, 100, 400, &asks(A, queue, 101, first)),
+            job(B, 2, 105, 430, &asks(B, queue, 106, second)),
+            queues::get(W1, Q, 50, 102).to_vec(),
+            span(W1, SERVE, 103, 110, &[]),
+            queues::get(W1, Q, 111, 112).to_vec(),
+            span(W1, SERVE, 113, 120, &[]),
+            vec![(121, W1, event::LOCK_WAIT, Q, 0)],
+        ];
+        let found = storm_of(&events.concat(), &[]).unwrap().doubts;
+        found.iter().map(|doubt| (doubt.kind, doubt.jobs, doubt.count, doubt.ns)).collect::<Vec<_>>()
+    };
+    assert_eq!(doubts(Q, 1, 2), [(Kind::Polls, 1, 2, 60)]);
+    assert_eq!(doubts(Q, 2, 2), []);
+    assert_eq!(doubts(STACK, 1, 2), [], "nobody works on what was put there");
+}
+
+#[test]
 fn a_semaphore_that_lets_in_more() {
     let inside = |thread, number, (asked, had, freed): (u64, u64, u64)| {
         let held = hold(thread, S, asked, had, freed);
@@ -166,6 +191,7 @@ fn a_queue_from_which_each_taker_puts_back_lends() {
     let lock = &storm.model.locks[0];
     assert_eq!((storm.model.text(lock.name), lock.capacity, lock.semaphore), ("Q", 1, true));
     assert!(storm.model.pools.is_empty());
+    assert_eq!(storm.lock_ns, [20], "from its asking until it was put back");
     let (two, _) = apply(&storm.model, &[Edit::Size("Q".to_owned(), 2)], 0);
     assert_eq!(simulate(&two).roots[1].1, 75, "it waits for none");
 }

@@ -173,3 +173,30 @@ fn a_job_that_begins_when_the_one_before_ends_follows_it() {
         ],
     );
 }
+
+#[test]
+fn a_lock_that_is_asked_for_by_a_call_hears_who_asks_in_the_order_in_which_they_have_it() {
+    let asks = |thread, asked: u64, had: u64, released| {
+        let [wait, rest @ ..] = &hold(thread, L, asked, had, released)[..] else { unreachable!() };
+        [vec![*wait], span(thread, IO, asked + 5, had - 5, &[]), rest.to_vec()].concat()
+    };
+    let events = [
+        // The first call takes 40, and nobody has the lock: no wait.
+        job(A, 1, 100, 300, &asks(A, 110, 150, 200)),
+        job(B, 2, 100, 300, &asks(B, 105, 210, 250)),
+        job(W1, 3, 100, 300, &asks(W1, 120, 265, 270)),
+    ];
+    reads(
+        &events.concat(),
+        &[
+            "lock L for 1, handed in 12",
+            "job boot 100-300",
+            "  15 <io 30 > 5 +L 50 -L 100",
+            "job boot 100-300",
+            "  5 46 +L handed in 10 40 -L 50",
+            "job boot 100-300",
+            "  20 40 +L handed in 15 5 -L 30",
+            "jobs 600 locks [139] pools [] latency 25 unexplained 0",
+        ],
+    );
+}

@@ -91,3 +91,164 @@ fn a_greenlet_that_was_handed_a_lock_waits_for_its_loop_too() {
         ],
     );
 }
+
+#[test]
+fn a_greenlet_waits_for_an_event_with_its_lock_until_a_worker_that_is_a_greenlet_has_done_it() {
+    // The event's own lock is let go within the wait, as eventlet's does, and is nobody else's.
+    let mark = |ns, kind| (ns, A, kind, BOOT, 1);
+    let events = [
+        switch(100, GREEN2),
+        (110, A, event::LOCK_WAIT, Q, 0),
+        switch(120, GREEN1),
+        mark(1000, event::JOB_BEGIN),
+        (100_000, A, event::QUEUE_PUT, Q, 1),
+        (110_000, A, event::LOCK_ACQUIRED, L, 0),
+        (111_000, A, event::LOCK_WAIT, K, 0),
+        (111_000, A, event::LOCK_RELEASED, L, 0),
+        switch(111_000, GREEN2),
+        (111_000, A, event::LOCK_ACQUIRED, Q, 1),
+        (111_000, A, event::LOCK_RELEASED, Q, 0),
+        (111_000, A, event::QUEUE_GOT, Q, 0),
+        (120_000, A, event::BEGIN, WORK, 0),
+        switch(150_000, A),
+        switch(900_000, GREEN2),
+        (910_000, A, event::END, WORK, 0),
+        (930_000, A, event::LOCK_WAIT, Q, 0),
+        switch(930_000, GREEN1),
+        (930_000, A, event::LOCK_ACQUIRED, K, 1),
+        (930_000, A, event::LOCK_RELEASED, K, 0),
+        mark(960_000, event::JOB_END),
+        switch(960_000, A),
+    ];
+    reads(
+        &events,
+        &[
+            "pool Q of process 1: [1] Fifo, idle 0 busy 0",
+            "server A",
+            "job boot 1000-960000",
+            "  run 99000 send 0 run 11000 await 0 run 30000",
+            "  Q queue 0 sent 0 picked 0 at once: run 9000 <work run 30000 750000 run 10000 > run 20000 signal 0",
+            "jobs 959000 locks [] pools [0] latency 0 unexplained 0",
+        ],
+    );
+}
+
+#[test]
+fn greenlets_that_were_made_at_once_come_at_once_and_wait_for_their_loop() {
+    // Made at 100 and 200; each computes for 400000. The second one first runs when the first one has let it.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let events = [
+        (100, A, event::FLOW_OUT, SPAWN, 1),
+        (200, A, event::FLOW_OUT, SPAWN, 2),
+        switch(1000, GREEN1),
+        (1000, A, event::FLOW_IN, SPAWN, 1),
+        mark(1100, event::JOB_BEGIN, 1),
+        mark(401_000, event::JOB_END, 1),
+        switch(401_000, GREEN2),
+        (401_000, A, event::FLOW_IN, SPAWN, 2),
+        mark(401_500, event::JOB_BEGIN, 2),
+        mark(801_000, event::JOB_END, 2),
+        switch(801_000, A),
+    ];
+    let storm = storm_of(&events, &[]).unwrap();
+    assert_eq!(
+        lines(&storm),
+        [
+            "server A",
+            "job boot 100-401000",
+            "  run 100 start run 399900 stop",
+            "job boot 200-801000",
+            "  run 500 start run 399500 stop",
+            "jobs 799400 locks [] pools [] latency 0 unexplained 0",
+        ]
+    );
+    // The job itself begins when it runs. What passed before the first one ran was its maker's, which is no job's.
+    assert_eq!(simulate(&storm.model).roots, [(100, 400_000), (400_500, 800_000)]);
+}
+
+#[test]
+fn a_greenlet_that_was_made_long_before_it_could_run_comes_when_it_runs() {
+    // From 100 to 5000000 the loop had nothing else to do: it was to begin later.
+    let events = [
+        (100, A, event::FLOW_OUT, SPAWN, 1),
+        switch(5_000_000, GREEN1),
+        (5_000_000, A, event::FLOW_IN, SPAWN, 1),
+        (5_000_100, A, event::JOB_BEGIN, BOOT, 1),
+        (5_001_000, A, event::JOB_END, BOOT, 1),
+        switch(5_001_000, A),
+    ];
+    let rest = "jobs 900 locks [] pools [] latency 0 unexplained 0";
+    reads(&events, &["server A", "job boot 5000100-5001000", "  run 900", rest]);
+}
+
+#[test]
+fn a_greenlet_is_ready_when_it_is_to_sleep_no_longer() {
+    // Asked for 50000 at 20000: it was ready at 70000, and the loop ran the other one up to 400000.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let events = [
+        switch(100, GREEN1),
+        mark(100, event::JOB_BEGIN, 1),
+        (20_000, A, event::BEGIN, WORK, 0),
+        (0, A, event::ARG, KIND, SLEEP),
+        (50_000, A, event::INT, ASKED_NS, 0),
+        switch(20_000, GREEN2),
+        mark(20_000, event::JOB_BEGIN, 2),
+        mark(400_000, event::JOB_END, 2),
+        switch(400_000, GREEN1),
+        (400_000, A, event::END, WORK, 0),
+        mark(410_000, event::JOB_END, 1),
+        switch(410_000, A),
+    ];
+    reads(
+        &events,
+        &[
+            "server A",
+            "job boot 100-410000",
+            "  run 19900 <work 50000 > run 10000",
+            "job boot 20000-400000",
+            "  run 380000",
+            "jobs 789900 locks [] pools [] latency 0 unexplained 0",
+        ],
+    );
+}
+
+#[test]
+fn a_loop_takes_its_time_from_one_to_the_next() {
+    // From 100000 to 110000 the loop looks for who is next. To sleep until 89100, the second was not ready when the
+    // loop chose the first at 90000: it became so while that one ran.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let sleep = |ns, asked| {
+        [(ns, A, event::BEGIN, WORK, 0), (0, A, event::ARG, KIND, SLEEP), (asked, A, event::INT, ASKED_NS, 0)]
+    };
+    let events = [
+        vec![switch(100, GREEN1), mark(100, event::JOB_BEGIN, 1)],
+        sleep(10_000, 70_000).to_vec(),
+        vec![switch(10_000, A), switch(10_100, GREEN2), mark(10_100, event::JOB_BEGIN, 2)],
+        sleep(20_100, 69_000).to_vec(),
+        vec![
+            switch(20_100, A),
+            switch(90_000, GREEN1),
+            (90_000, A, event::END, WORK, 0),
+            mark(100_000, event::JOB_END, 1),
+            switch(100_000, A),
+            switch(110_000, GREEN2),
+            (110_000, A, event::END, WORK, 0),
+            mark(130_000, event::JOB_END, 2),
+            switch(130_000, A),
+        ],
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    assert_eq!(
+        lines(&storm),
+        [
+            "server A",
+            "job boot 100-100000",
+            "  run 9900 <work 80000 > run 10000",
+            "job boot 10100-130000",
+            "  run 10000 <work 74900 > run 20000",
+            "jobs 219800 locks [] pools [] latency 0 unexplained 0",
+        ]
+    );
+    assert_eq!(storm.model.servers[0].switch_ns, 10_000);
+    assert_eq!(simulate(&storm.model).roots, [(0, 99_900), (10_000, 129_900)]);
+}

@@ -1,4 +1,6 @@
 //! Queues and those who work on them: when an item came, whether it waited, and who could have taken it.
+use contend_core::replay::edits::{Edit, apply, reorder};
+
 use super::*;
 
 /// Puts an item into a queue.
@@ -175,4 +177,130 @@ fn what_is_taken_for_a_call_and_put_back_is_no_work() {
             "jobs 200 locks [] pools [] latency 0 unexplained 5",
         ],
     );
+}
+
+/// One thread fills a queue, then starts two workers, who do jobs from it.
+fn crew(between: &[Told]) -> Vec<Told> {
+    let starts = |ns, number| (ns, B, event::FLOW_OUT, MSG, number);
+    let comes = |ns, worker, number| (ns, worker, event::FLOW_IN, MSG, number);
+    let got = |ns, worker| vec![(ns, worker, event::QUEUE_GOT, Q, 0)];
+    [
+        vec![put(B, Q, 10), put(B, Q, 11), put(B, Q, 12), starts(20, 1)],
+        between.to_vec(),
+        vec![starts(60, 2)],
+        vec![comes(25, W1, 1)],
+        got(30, W1),
+        job(W1, 1, 31, 70, &[]),
+        got(72, W1),
+        job(W1, 2, 73, 110, &[]),
+        vec![comes(65, W2, 2)],
+        got(68, W2),
+        job(W2, 3, 69, 120, &[]),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_worker_takes_nothing_before_it_is_there() {
+    let storm = reads(
+        &crew(&[]),
+        &[
+            "pool Q of process 1: [2] Fifo, idle 0 busy 3",
+            "job boot 10-72",
+            "  send 0",
+            "  Q queue 0 sent 0 picked 5 waited: 1 start 39 stop 2",
+            "job boot 11-120",
+            "  send 0",
+            "  Q queue 0 sent 0 picked 3 waited: 1 start 51 stop",
+            "job boot 12-110",
+            "  send 0",
+            "  Q queue 0 sent 0 picked 0 waited: 1 start 37 stop",
+            "jobs 127 locks [] pools [0] latency 0 unexplained 0",
+        ],
+    );
+    assert_eq!(storm.model.pools[0].late, [(0, 25), (0, 65)]);
+    // Whoever started two, one after the other, starts a third and a fourth like that.
+    let of = |workers| apply(&storm.model, &[Edit::Workers("Q".to_owned(), workers)], 0).0;
+    assert_eq!(of(4).pools[0].late, [(0, 25), (0, 65), (0, 105), (0, 145)]);
+    assert_eq!(of(1).pools[0].late, [(0, 25)]);
+    let ends: Vec<u64> = simulate(&of(1)).roots.iter().map(|root| 10 + root.1).collect();
+    assert_eq!(ends, [70, 127, 165], "each after the one before");
+}
+
+#[test]
+fn jobs_that_one_thread_has_put_in_come_in_no_other_order() {
+    let storm = storm_of(&crew(&[]), &[]).unwrap();
+    for seed in 0..20 {
+        let mut other = storm.model.clone();
+        reorder(&mut other, seed);
+        assert_eq!(other, storm.model, "{seed}");
+    }
+    let by_two = storm_of(&[crew(&[]), vec![put(A, Q, 13)]].concat(), &[]).unwrap();
+    assert!(by_two.model.roots.iter().all(|root| !root.in_order));
+}
+
+#[test]
+fn a_pool_that_starts_its_workers_as_it_needs_them_has_them_from_the_beginning() {
+    // The second one is started for what was put in just before.
+    let storm = storm_of(&crew(&[put(B, Q, 50)]), &[]).unwrap();
+    assert_eq!((&storm.model.pools[0].queues, &storm.model.pools[0].late), (&vec![2], &vec![]));
+    // How many there may be is on record, and more than were seen.
+    let storm = storm_of(&[vec![(5, B, event::LOCK_LIMIT, Q, 4)], crew(&[])].concat(), &[]).unwrap();
+    assert_eq!((&storm.model.pools[0].queues, &storm.model.pools[0].late), (&vec![4], &vec![]));
+}
+
+#[test]
+fn a_semaphore_lets_in_as_many_as_it_says_whether_somebody_waited_or_not() {
+    let events = [
+        vec![(5, B, event::LOCK_LIMIT, S, 3)],
+        job(A, 1, 100, 200, &hold(A, S, 110, 110, 120)),
+        job(B, 2, 110, 210, &hold(B, S, 150, 150, 160)),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    assert_eq!(storm.model.locks[0].capacity, 3);
+}
+
+#[test]
+fn what_was_got_is_what_the_message_with_it_says_whoever_tells_first() {
+    // B's item was put in first, and its worker tells later that it has it.
+    let sent = |thread, ns, number| [(ns, thread, event::FLOW_OUT, MSG, number), put(thread, Q, ns + 1)];
+    let works = |worker, got: u64, number| {
+        let inside = [(got + 2, worker, event::FLOW_IN, MSG, number)];
+        [vec![(got, worker, event::QUEUE_GOT, Q, 0)], span(worker, WORK, got + 1, got + 40, &inside)].concat()
+    };
+    let events = [
+        job(B, 2, 100, 250, &sent(B, 105, 1)),
+        job(A, 1, 101, 200, &sent(A, 110, 2)),
+        works(W1, 115, 2),
+        works(W2, 116, 1),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let tracks: Vec<_> = storm.model.roots.iter().map(|root| (root.track, root.items[0].pickup_ns)).collect();
+    let [first, second] = tracks[..] else { unreachable!() };
+    assert_eq!((first.1, second.1), (10, 4), "{tracks:?}");
+}
+
+#[test]
+fn how_a_worker_asks_for_the_next_item_is_no_work_of_this_one() {
+    let asks = [
+        (200, W1, event::BEGIN, IO, 0),
+        (201, W1, event::ARG, KIND, IO),
+        (400_000, W1, event::END, IO, 0),
+        (400_001, W1, event::QUEUE_GOT, Q, 0),
+    ];
+    let answered = |kind, ns| (ns, A, kind, K, 0);
+    let waits = [
+        put(A, Q, 110),
+        answered(event::LOCK_WAIT, 112),
+        answered(event::LOCK_ACQUIRED, 170),
+        answered(event::LOCK_RELEASED, 170),
+    ];
+    let events = [
+        job(A, 1, 100, 180, &waits),
+        vec![(115, W1, event::QUEUE_GOT, Q, 0)],
+        span(W1, WORK, 116, 160, &[]),
+        asks.to_vec(),
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    assert_eq!(storm.unexplained_ns, 0);
 }

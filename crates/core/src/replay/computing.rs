@@ -1,0 +1,196 @@
+//! Who computed when: threads share their process's interpreter, and all of them the host's processors. Of a delay it says
+//! what was computed, what was waiting for the interpreter, and what was neither.
+use std::collections::{HashMap, HashSet};
+
+use super::model::{Interpreter, Model, Op};
+use super::periods::Periods;
+use super::record::{Record, What};
+use crate::ctrace::format::track;
+use crate::ctrace::reader::Trace;
+
+/// Of a stretch: so much that is no CPU time is taken for it all the same, as a processor's other work.
+const SHORT_NS: u64 = 50_000;
+const PART: u64 = 20;
+/// A thread that has waited for a lock goes on within this time, if there is a processor for it.
+const MOST_HANDOVER_NS: u64 = 50_000;
+
+/// Of a storm. Empty where CPU times, or waits for the interpreter's lock, are not on record.
+#[derive(Default)]
+pub struct Computing {
+    /// Those of the model, one a file of the trace.
+    pub interpreters: Vec<Interpreter>,
+    /// By thread.
+    threads: HashMap<u32, Thread>,
+    /// Names of system calls: who is in one does not need the interpreter.
+    calls: HashSet<u32>,
+}
+
+struct Thread {
+    /// Place of its interpreter.
+    on: u32,
+    /// For the interpreter.
+    waits: Periods,
+    /// For anything that is on record.
+    blocked: Periods,
+    /// In order.
+    readings: Vec<Reading>,
+}
+
+/// Between two readings of a thread's CPU time.
+struct Reading {
+    begin_ns: u64,
+    end_ns: u64,
+    cpu_ns: u64,
+    /// Of that time: it waited for nothing that is on record.
+    own_ns: u64,
+}
+
+impl Thread {
+    fn own_ns(&self, from: u64, to: u64) -> u64 {
+        (to - from) - self.blocked.overlap(from, to)
+    }
+
+    /// CPU time in that time: what is between two readings is as dense as between these.
+    fn cpu_ns(&self, from: u64, to: u64) -> u64 {
+        let first = self.readings.partition_point(|reading| reading.end_ns <= from);
+        let within = self.readings[first..].iter().take_while(|reading| reading.begin_ns < to);
+        let sum: f64 = within
+            .map(|reading| {
+                let own = self.own_ns(from.max(reading.begin_ns), to.min(reading.end_ns));
+                reading.cpu_ns as f64 * own as f64 / reading.own_ns.max(1) as f64
+            })
+            .sum();
+        sum as u64
+    }
+}
+
+impl Computing {
+    /// Of all threads.
+    pub fn find(trace: &Trace, record: &Record<'_>) -> Self {
+        let known = record.gil_known && record.used.iter().any(|used| used.len() > 1);
+        if !known {
+            return Self::default();
+        }
+        let mut gil: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for &(on, begin, end) in &record.gil {
+            gil.entry(on).or_default().push((begin, end));
+        }
+        let mut found = Self {
+            interpreters: trace
+                .files
+                .iter()
+                .map(|file| Interpreter { name: trace.tracks[file.process as usize].name, handover_ns: 0 })
+                .collect(),
+            threads: HashMap::new(),
+            calls: record.system_calls.clone(),
+        };
+        for (on, of) in (0..).zip(&trace.tracks).filter(|(_, of)| of.kind == track::THREAD) {
+            let waits = gil.remove(&on).unwrap_or_default();
+            let mut blocked = waits.clone();
+            let mut open = HashMap::new();
+            for raw in &record.tracks[on as usize] {
+                match raw.what {
+                    What::Wait(lock) => drop(open.insert(lock, raw.ns)),
+                    What::Waited { lock, .. } => {
+                        blocked.extend(open.remove(&lock).map(|since| (since, raw.ns)));
+                    }
+                    _ => {}
+                }
+            }
+            let mut thread = Thread {
+                on: of.file,
+                waits: Periods::new(waits, 0),
+                blocked: Periods::new(blocked, 0),
+                readings: Vec::new(),
+            };
+            thread.readings = record.used[on as usize]
+                .windows(2)
+                .map(|pair| Reading {
+                    begin_ns: pair[0].ns,
+                    end_ns: pair[1].ns,
+                    cpu_ns: pair[1].cpu_ns.saturating_sub(pair[0].cpu_ns),
+                    own_ns: thread.own_ns(pair[0].ns, pair[1].ns),
+                })
+                .collect();
+            found.threads.insert(on, thread);
+        }
+        for on in 0..found.interpreters.len() as u32 {
+            found.interpreters[on as usize].handover_ns = found.handover_ns(on);
+        }
+        found
+    }
+
+    /// The shortest wait for an interpreter: its holder let it go just then, and it went from hand to hand.
+    fn handover_ns(&self, on: u32) -> u64 {
+        let threads = self.threads.values().filter(|thread| thread.on == on);
+        let waits = threads.flat_map(|thread| &thread.waits.all);
+        waits.map(|wait| wait.1 - wait.0).min().unwrap_or(0).min(MOST_HANDOVER_NS)
+    }
+
+    /// Whether it is on record.
+    pub fn is_known(&self) -> bool {
+        !self.interpreters.is_empty()
+    }
+
+    /// Of a thread: place of its interpreter.
+    pub fn interpreter(&self, thread: u32) -> Option<u32> {
+        self.threads.get(&thread).map(|of| of.on)
+    }
+
+    /// How long, in this time, the thread waited for the interpreter: the simulation's to say.
+    pub fn waited_ns(&self, on: u32, from: u64, to: u64) -> u64 {
+        self.threads.get(&on).map_or(0, |thread| thread.waits.overlap(from, to))
+    }
+
+    /// A program with its delays told apart; `at` has when each step began. What greenlets and tasks run is marked where
+    /// they compute.
+    pub fn split(&self, on: u32, model: &Model, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
+        if !self.is_known() {
+            return ops;
+        }
+        let Some(thread) = self.threads.get(&on) else { return self.marked(model, ops) };
+        let mut made = Vec::with_capacity(ops.len() * 2);
+        for (op, &from) in ops.into_iter().zip(at) {
+            match op {
+                Op::Delay(ns) => thread.split(from, from + ns, &mut made),
+                other => made.push(other),
+            }
+        }
+        made
+    }
+
+    fn marked(&self, model: &Model, mut ops: Vec<Op>) -> Vec<Op> {
+        let mut open: Vec<bool> = Vec::new();
+        for op in &mut ops {
+            match op {
+                Op::Enter { name, .. } => {
+                    open.push(open.last() == Some(&true) || self.calls.contains(name));
+                }
+                Op::Leave => drop(open.pop()),
+                Op::Run { on, computes, .. } => {
+                    let known = model.servers[*on as usize].interpreter.is_some();
+                    *computes = known && open.last() != Some(&true);
+                }
+                _ => {}
+            }
+        }
+        ops
+    }
+}
+
+impl Thread {
+    fn split(&self, from: u64, to: u64, made: &mut Vec<Op>) {
+        let own = (to - from) - self.waits.overlap(from, to);
+        let cpu = self.cpu_ns(from, to).min(own);
+        let compute = |ns: u64| Op::Compute { on: self.on, ns };
+        if own - cpu <= SHORT_NS.max(own / PART) {
+            made.push(compute(own));
+            return;
+        }
+        // Who has waited for something else waits for the interpreter then: what it computed before is before that.
+        let last = self.waits.within(from, to).last();
+        let after = last.map_or(cpu, |(_, end)| cpu.min(to.saturating_sub(end)));
+        let steps = [compute(cpu - after), Op::Delay(own - cpu), compute(after.max(1))];
+        made.extend(steps.into_iter().filter(|step| step.time_ns() > 0));
+    }
+}
