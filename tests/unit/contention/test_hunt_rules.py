@@ -32,7 +32,7 @@ from contend.report.hunt_page import render
 from contend.report.hunt_terminal import print_hunt
 from contend.text.shape import schema
 from support.intervals import holds
-from support.made_hunts import CALL, MS, across_a_call, batch, behind_a_pool, call, lock
+from support.made_hunts import CALL, MS, SERVE, across_a_call, batch, behind_a_pool, call, lock
 
 
 def found(*traces: Tables) -> Hunt:
@@ -167,6 +167,17 @@ def test_many_calls_in_a_row_could_be_one() -> None:
     assert unsized.share == 0.2 and "about 200 ms of 500 ms" in unsized.sentence
     query = first(in_calls(name="SELECT * FROM t WHERE id = ?", **told))
     assert (query.kind, query.advice) == ("n+1", "Ask for all of them at once.")
+
+
+def test_a_call_that_nobody_works_at_is_on_its_way_where_it_is_known_who_serves_it() -> None:
+    tables = batch(waits=[("reply", CALL, 300)])
+    assert not ranked(tables), "nobody on record serves it: all of it may be work there"
+    served = Critical(0, "sleep", SERVE, "sleep", CALL, "conductor", 200 * MS)
+    finding = first(replace(tables, along=[*tables.along, served]))
+    assert (finding.kind, finding.resource, finding.share) == ("way", CALL, 0.3)
+    assert "while nobody worked at it: it was on its way there" in finding.sentence
+    little = replace(tables, along=[*tables.along, served._replace(ns=20 * MS)])
+    assert not ranked(little), "somebody who was asked for something else meanwhile"
 
 
 def test_calls_under_a_lock_are_no_more_than_the_lock() -> None:
