@@ -9,6 +9,7 @@ use contend_core::replay::doubts::Kind as DoubtKind;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
 use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN};
+use contend_core::replay::reading::Reading;
 use contend_core::replay::simulate::{Outcome, simulate};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -32,16 +33,25 @@ type Asked = (String, String, f64);
 #[pymethods]
 impl Storm {
     #[new]
-    #[pyo3(signature = (paths, jobs, *, computes = false))]
+    #[pyo3(signature = (paths, jobs, *, computes = false, without = Vec::new()))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         jobs: Vec<String>,
         computes: bool,
+        without: Vec<String>,
     ) -> PyResult<Self> {
+        let without = without
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<_, Error>>();
+        let reading = Reading {
+            computes,
+            without: without.map_err(|error| raise(py, &error))?,
+        };
         let storm = interruptible(py, |go_on| {
             let trace = open_masked(&paths, 0)?;
-            let mut storm = extract(&trace, &jobs, computes, go_on)?;
+            let mut storm = extract(&trace, &jobs, &reading, go_on)?;
             storm.model.processors = processors(trace.boot_ns).unwrap_or(0);
             Ok(storm)
         })?;
@@ -93,6 +103,7 @@ impl Storm {
         dict.set_item("doubts", doubts)?;
         let unseen = &storm.unseen;
         dict.set_item("calls_known", storm.calls_known)?;
+        dict.set_item("unhosted", storm.unhosted)?;
         dict.set_item("unseen_ns", (unseen.threads_ns, unseen.suspended_ns))?;
         let delays = PyDict::new(py);
         let all = &storm.delays.all;
@@ -135,8 +146,9 @@ impl Storm {
     /// What edits can name.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let model = &self.storm.model;
+        let (of_locks, of_pools) = model.users();
         let locks = PyList::empty(py);
-        for lock in &model.locks {
+        for (lock, jobs) in model.locks.iter().zip(of_locks) {
             let row = PyDict::new(py);
             row.set_item("name", model.text(lock.name))?;
             row.set_item("site", model.text(lock.site))?;
@@ -145,10 +157,11 @@ impl Storm {
                 (lock.capacity != u32::MAX).then_some(lock.capacity),
             )?;
             row.set_item("semaphore", lock.semaphore)?;
+            row.set_item("jobs", jobs)?;
             locks.append(row)?;
         }
         let pools = PyList::empty(py);
-        for pool in &model.pools {
+        for (pool, jobs) in model.pools.iter().zip(of_pools) {
             let row = PyDict::new(py);
             row.set_item("name", model.text(pool.name))?;
             row.set_item("process", model.text(pool.process))?;
@@ -160,6 +173,7 @@ impl Storm {
                 Discipline::Priority => "priority",
             };
             row.set_item("discipline", discipline)?;
+            row.set_item("jobs", jobs)?;
             pools.append(row)?;
         }
         let spans = PyList::empty(py);

@@ -14,7 +14,7 @@ from contend.contention.whatif.gate import Replayed, gate
 from contend.contention.whatif.independence import by_turn
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
-from contend.contention.whatif.storms import Edit, open_storms
+from contend.contention.whatif.storms import Edit, idle, open_storms
 from contend.contention.whatif.times import Predicted, Times, predict
 from contend.contention.whatif.verification import stored, verify
 from contend.errors import BadInput
@@ -113,6 +113,7 @@ def replayed(now: dict[str, Any], **recorded: Any) -> Replayed:
     was |= {
         "regime": {"cpu": None, "replayed": False},
         "calls_known": True,
+        "unhosted": 0,
         "unseen_ns": (0, 0),
         "doubts": [],
         "come_ns": none,
@@ -193,6 +194,20 @@ def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
     assert by_turn([storm(20, 1)]) is None and doubts.drawn(None) is None
 
 
+def test_an_edit_of_what_no_job_uses_is_found() -> None:
+    parts = {
+        "locks": [{"name": "L", "jobs": 2}, {"name": "M", "jobs": 0}],
+        "pools": [{"name": "P", "jobs": 0}, {"name": "Q", "jobs": 1}],
+    }
+    beside = {"locks": [], "pools": [{"name": "P", "jobs": 0}]}
+    used = [Edit("hold", "L", 0.5), Edit("hold", "*", 0.5), Edit("workers", "Q", 2), Edit("jobs", "", 4)]
+    assert idle([*used, Edit("remove", "M")], [parts, beside]) is None
+    for unused in (Edit("unlock", "M"), Edit("workers", "P", 2), Edit("global_queue", "P")):
+        assert idle([*used, unused], [parts, beside]) == unused
+    again = {"locks": [], "pools": [{"name": "P", "jobs": 3}]}
+    assert idle([Edit("workers", "P", 2)], [parts, again]) is None
+
+
 def test_jobs_that_come_when_others_end_are_a_refusal() -> None:
     spans = [(10 * at, 10 * at + 9) for at in range(20)]
     out = outcome(*spans, lock_ns=[0], pool_ns=[])
@@ -248,6 +263,7 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"lock_ns": [12 * MS]}, "waits for lock L"),
         ({"doubts": [doubt("gave up", jobs=1)]}, "1 of 3 jobs gave up on L"),
         ({"doubts": [doubt("polls", ns=MS)]}, "sleep and look again in L"),
+        ({"unhosted": 1}, "not on record when they ran"),
         ({"doubts": [doubt("chained", jobs=1)]}, "into the queue L by other jobs"),
         ({"unseen_ns": (0, 16 * MS)}, "neither compute nor sleep nor wait for anything"),
         (

@@ -12,12 +12,13 @@ use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
+use super::reading::{Reading, Recogniser};
 use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
 use super::ways;
 use crate::Result;
-use crate::ctrace::format::lock as kind;
+use crate::ctrace::format::{lock as kind, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
 
@@ -47,6 +48,8 @@ pub struct Storm {
     pub calls_known: bool,
     /// Of the jobs' time: what was done in it is not on record.
     pub unseen: Unseen,
+    /// Jobs on tasks or greenlets of which it is not on record when they ran.
+    pub unhosted: u32,
     /// The jobs' own time, which is replayed as recorded.
     pub delays: Delays,
     /// CPU or waiting.
@@ -57,19 +60,18 @@ pub struct Storm {
     pub lost: u64,
 }
 
-/// Reads the storm. `computes`: its waits for the interpreter are simulated, where they and CPU times are on record, and
-/// else replayed as recorded. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
+/// Reads the storm. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
 ///
 /// # Errors
 /// Where there is no job, and of reading the trace.
 pub fn extract(
     trace: &Trace,
     patterns: &[String],
-    computes: bool,
+    reading: &Reading,
     mut go_on: impl FnMut() -> Result<()>,
 ) -> Result<Storm> {
     let choice = jobs::chosen(trace, patterns, &mut go_on)?;
-    let mut record = Record::new(trace);
+    let mut record = Record::new(trace, reading.clone());
     tell(trace, &mut record, go_on)?;
     record.find_stores();
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
@@ -79,7 +81,7 @@ pub fn extract(
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
-    let computing = if computes { Computing::find(trace, &record) } else { Computing::default() };
+    let computing = if reading.computes { Computing::find(trace, &record) } else { Computing::default() };
     let running = Running::find(trace, &record, &pieces, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
     spawned(&record, &outs, &running, &mut pieces);
@@ -99,6 +101,7 @@ pub fn extract(
         storm: Storm {
             doubts: Vec::new(),
             unseen: Unseen::default(),
+            unhosted: 0,
             calls_known: !record.system_calls.is_empty(),
             delays: Delays::default(),
             model: Model {
@@ -313,7 +316,9 @@ impl Extractor<'_> {
                 roots[at].after = None;
             }
         }
-        self.storm.model.gates = admission::find(roots);
+        if self.record.reading.knows(Recogniser::Gates) {
+            self.storm.model.gates = admission::find(roots);
+        }
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
@@ -353,7 +358,11 @@ impl Extractor<'_> {
         }
         let mut shared: Vec<u32> =
             users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
-        shared.retain(|&lock| self.record.locks[lock as usize].foreign == 0);
+        shared.retain(|&lock| {
+            let semaphore = self.trace.locks[lock as usize].kind == kind::SEMAPHORE;
+            let known = !semaphore || self.record.reading.knows(Recogniser::Semaphores);
+            self.record.locks[lock as usize].foreign == 0 && known
+        });
         shared.sort_unstable();
         for lock in shared {
             let of = &self.trace.locks[lock as usize];
@@ -509,6 +518,8 @@ impl Extractor<'_> {
             });
         }
         if job {
+            let on_loop = self.trace.tracks[first.track as usize].kind != track::THREAD;
+            self.storm.unhosted += u32::from(on_loop && !self.running.is_hosted(first.track));
             self.storm.jobs_ns += root.time_ns();
             self.storm.latency_ns += latency;
             self.storm.unexplained_ns += found.unexplained_ns;

@@ -1,6 +1,7 @@
 //! What belongs together: a get and its put, a receipt and its sending.
 use std::collections::{HashMap, HashSet};
 
+use super::reading::Recogniser;
 use super::record::{Place, Record, What};
 use crate::ctrace::format::lock;
 
@@ -29,7 +30,7 @@ pub fn put_of(record: &Record<'_>, outs: &HashMap<Place, Place>) -> HashMap<Plac
         let (puts, gots) =
             (left(puts, &|put| sent.contains(put)), left(gots, &|got| known.contains_key(got)));
         found.extend(known);
-        if record.kind(queue) == lock::LIFO_QUEUE {
+        if record.kind(queue) == lock::LIFO_QUEUE && record.reading.knows(Recogniser::Stacks) {
             last_in_first_out(&puts, &gots, ns, &mut found);
             continue;
         }

@@ -2,6 +2,7 @@
 //!
 //! Waiting is never a number here: for a lock, for a worker and for an answer it is simulated. What remains are delays
 //! and latencies, as recorded.
+use std::collections::HashSet;
 
 /// Stands for what was not recorded.
 pub const UNKNOWN: u64 = u64::MAX;
@@ -274,6 +275,23 @@ impl Model {
     /// The text of a name.
     pub fn text(&self, name: u32) -> &str {
         self.names.get(name as usize).map_or("", String::as_str)
+    }
+
+    /// By lock and by pool: how many jobs use it.
+    pub fn users(&self) -> (Vec<u32>, Vec<u32>) {
+        let (mut locks, mut pools) = (vec![0; self.locks.len()], vec![0; self.pools.len()]);
+        for root in self.roots.iter().filter(|root| root.job) {
+            let (mut held, mut asked) = (HashSet::new(), HashSet::new());
+            for op in root.programs().flatten() {
+                if let Op::Acquire { lock, .. } = op {
+                    held.insert(*lock);
+                }
+            }
+            asked.extend(root.items.iter().map(|item| item.pool));
+            held.into_iter().for_each(|lock| locks[lock as usize] += 1);
+            asked.into_iter().for_each(|pool| pools[pool as usize] += 1);
+        }
+        (locks, pools)
     }
 
     /// Places of the jobs.

@@ -4,6 +4,7 @@
 //! with that span or when the worker asks for the next one.
 use super::entries::{Entry, let_in_by_locks};
 use super::links::{out_of, put_of};
+use super::reading::Recogniser;
 use super::record::{Place, Record, What};
 use crate::hunt::choice::{Choice, How};
 
@@ -90,7 +91,9 @@ impl Pieces {
             let from = found.all.len() as u32;
             Scan { record, track, choice, open: None, depth: 0 }.run(&mut found);
             let mut made = found.all.split_off(from as usize);
-            let_in_by_locks(&record.tracks[track as usize], &mut made);
+            if record.reading.knows(Recogniser::Doors) {
+                let_in_by_locks(&record.tracks[track as usize], &mut made);
+            }
             found.all.append(&mut made);
             found.ranges.push((from, found.all.len() as u32));
         }
@@ -291,7 +294,9 @@ impl Scan<'_> {
         let inside = self.open.is_some_and(|open| open.is_job());
         let Some(kind) = job.filter(|_| !inside) else { return };
         match self.open {
-            Some(Open { kind: Kind::Queue(queue), from, .. }) => {
+            Some(Open { kind: Kind::Queue(queue), from, .. })
+                if self.record.reading.knows(Recogniser::Orders) =>
+            {
                 let entry = Some((queue, at, None));
                 self.open = Some(Open { kind, from, depth: self.depth, number, entry });
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::comers;
 use super::model::{Discipline, Pool};
 use super::pieces::{Kind, Piece, Pieces};
+use super::reading::Recogniser;
 use super::record::{Record, What};
 use super::running::Running;
 use crate::ctrace::format::lock as kind;
@@ -74,12 +75,14 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
                 queues: Vec::new(),
                 discipline: match (key.2, trace.locks.get(*lock as usize).map(|of| of.kind)) {
                     (u32::MAX, _) => Discipline::Fifo,
-                    (_, Some(kind::LIFO_QUEUE)) => Discipline::Lifo,
+                    (_, Some(kind::LIFO_QUEUE)) if record.reading.knows(Recogniser::Stacks) => {
+                        Discipline::Lifo
+                    }
                     (_, Some(kind::PRIORITY_QUEUE)) => Discipline::Priority,
                     _ => Discipline::Fifo,
                 },
                 late: Vec::new(),
-                unlimited: key.2 == u32::MAX,
+                unlimited: key.2 == u32::MAX || !record.reading.knows(Recogniser::Pools),
                 idle_ns: 0,
                 busy_ns: 0,
             });

@@ -1,6 +1,7 @@
 //! What happened on each track, in its order: what the extraction reads back and forth.
 use std::collections::{HashMap, HashSet};
 
+use super::reading::{Reading, Recogniser};
 use crate::ctrace::format::{Event, event, lock as kind, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::span_kinds::{SpanKind, SpanKinds};
@@ -93,6 +94,8 @@ pub struct Passing {
 /// All of it.
 pub struct Record<'t> {
     trace: &'t Trace,
+    /// How it is read.
+    pub reading: Reading,
     /// By track.
     pub tracks: Vec<Vec<Raw>>,
     /// By track: at begins and ends of spans, where it is on record.
@@ -140,12 +143,13 @@ pub struct Record<'t> {
 
 impl<'t> Record<'t> {
     /// Of nothing yet.
-    pub fn new(trace: &'t Trace) -> Self {
+    pub fn new(trace: &'t Trace, reading: Reading) -> Self {
         let mut tracks = Vec::new();
         tracks.resize_with(trace.tracks.len(), Vec::new);
         let gil = trace.names.find("GIL");
         Self {
             trace,
+            reading,
             tracks,
             used: vec![Vec::new(); trace.tracks.len()],
             locks: vec![Passing::default(); trace.locks.len()],
@@ -200,6 +204,9 @@ impl<'t> Record<'t> {
     /// Queues whose every taker has put back what it took before it took again lend it: they are semaphores, with a hold
     /// from get to put. After all has been told.
     pub fn find_stores(&mut self) {
+        if !self.reading.knows(Recogniser::Stores) {
+            return;
+        }
         for queue in self.queues.keys().copied().collect::<Vec<_>>() {
             let (puts, gots) = &self.queues[&queue];
             let Some((back, own)) = lent(puts, gots) else { continue };

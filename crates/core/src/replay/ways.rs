@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use super::pieces::Pieces;
 use super::pools::median;
 use super::programs::{Wait, ended};
+use super::reading::Recogniser;
 use super::record::{Place, Record};
 
 /// Waits of a lock that hold calls, of all of them, from which it is told that it is asked for by calls.
@@ -12,6 +13,9 @@ const CALLED: f64 = 0.25;
 /// By the event with which a wait for such a lock begins: how long its call took to be heard, ns. They are heard in the
 /// order in which they got the lock, each as soon as that allows, and not sooner than those that found it free.
 pub fn find(record: &Record<'_>, pieces: &Pieces) -> HashMap<Place, u64> {
+    if !record.reading.knows(Recogniser::Ways) {
+        return HashMap::new();
+    }
     let mut of: HashMap<u32, Vec<(u32, Wait)>> = HashMap::new();
     for piece in &pieces.all {
         for wait in ended(&record.tracks[piece.track as usize], piece) {

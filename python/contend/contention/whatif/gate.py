@@ -121,6 +121,11 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
 def _decisions(storm: Replayed) -> str | None:
     """The reason why jobs may decide otherwise with an edit: they decided by the clock, or by what others did."""
     jobs = max(1, len(storm.recorded["begin_ns"]) // 8)
+    if storm.recorded["unhosted"]:
+        return (
+            f"{storm.recorded['unhosted']} of {jobs} jobs are tasks or greenlets of which it is not on record when they ran:"
+            " whether they wait for each other's turns is not known"
+        )
     for doubt in storm.recorded["doubts"]:
         name, count = doubt["name"], doubt["jobs"]
         match doubt["kind"]:

@@ -83,9 +83,10 @@ def dependent_time(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
 
 
 def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
-    """The kind of own time that most depends on which jobs come first, as where only they fill a cache; None where none does.
+    """The kind of own time that most depends on which jobs come first, as where only they fill a cache; None without one.
 
-    Its share is of the storms' makespans. Jobs that are drawn from the recorded ones would have too much or too little of it.
+    Its share is of the storms' makespans. Jobs that are drawn from the recorded ones would have too much or too little of
+    it.
     """
     by_kind: dict[str, list[tuple[Times, float]]] = {}
     for storm in recorded:

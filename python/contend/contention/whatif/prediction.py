@@ -19,7 +19,7 @@ from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.independence import by_turn
 from contend.contention.whatif.regime import Regime, regime
-from contend.contention.whatif.storms import Edit, Source, check
+from contend.contention.whatif.storms import Edit, Source, check, idle
 from contend.contention.whatif.times import (
     LEAST_STORMS,
     LEVEL,
@@ -106,6 +106,8 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
         reasons = [_refusal(judged, replayed, outcomes)]
+        if unused := idle(edits, [one.parts for one in replayed]):
+            reasons.append(f"{unused}: no job on record uses {unused.name}, or it is not on record that they do")
         if any(edit.kind == "jobs" for edit in edits):
             reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
