@@ -197,6 +197,23 @@ def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
     assert by_turn([storm(20, 1)]) is None and doubts.drawn(None) is None
 
 
+def test_jobs_that_a_busy_process_makes_may_come_sooner() -> None:
+    def ran(ms: int, *ends: int) -> dict[str, Any]:
+        return outcome(*((0, end) for end in ends), ran_ns=[ms * MS], computed_ns=[])
+
+    def come(*ms: int) -> list[dict[str, Any]]:
+        return [{"come_ns": struct.pack(f"<{len(ms)}Q", *(MS * at for at in ms))}]
+
+    busy, idle_then = [ran(800, 1000)], [ran(300, 1000)]
+    reason = doubts.arrivals(come(0, 400), busy, idle_then)
+    assert reason is not None and "busy for 80% of the storm, and for 30%" in reason
+    assert doubts.arrivals(come(0, 400), idle_then, busy) is not None
+    assert doubts.arrivals(come(0, 100), busy, idle_then) is None, "all at once"
+    assert doubts.arrivals(come(0), busy, idle_then) is None
+    assert doubts.arrivals(come(0, 400), busy, [ran(760, 1000)]) is None, "as busy as it was"
+    assert doubts.arrivals(come(0, 400), [ran(300, 1000)], [ran(100, 1000)]) is None, "never busy"
+
+
 def test_an_edit_of_what_no_job_uses_is_found() -> None:
     parts = {
         "locks": [{"name": "L", "jobs": 2}, {"name": "M", "jobs": 0}],
