@@ -76,7 +76,9 @@ def more_computing(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | 
 
 
 def arrivals(
-    recorded: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+    recorded: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
 ) -> str | None:
     """The reason why jobs would not come when they did; None where they would.
 
