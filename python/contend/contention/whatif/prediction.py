@@ -107,7 +107,9 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     if edits:
         reasons = [_refusal(judged, replayed, outcomes)]
         if unused := idle(edits, [one.parts for one in replayed]):
-            reasons.append(f"{unused}: no job on record uses {unused.name}, or it is not on record that they do")
+            reasons.append(
+                f"{unused}: no job on record uses {unused.name}, or it is not on record that they do"
+            )
         if any(edit.kind == "jobs" for edit in edits):
             reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
@@ -184,6 +186,7 @@ def _refusal(
     return (
         (None if judged.replayed else _computes_then(judged, replayed, outcomes))
         or (None if judged.tested else doubts.more_computing(jobs_ns, after))
+        or doubts.more_workers(jobs_ns, after)
         or doubts.more_outside(jobs_ns, before, after)
         or doubts.too_wide(_changes([one.recorded for one in replayed], outcomes))
     )

@@ -164,7 +164,11 @@ def idle(edits: Iterable[Edit], parts: Sequence[Mapping[str, Any]]) -> Edit | No
     """The first edit of locks or pools that no job of these storms uses; `parts` of each."""
     for edit in edits:
         kind = _NAMES[edit.kind][0] if edit.kind in _NAMES else "spans"
-        rows = [] if kind == "spans" else [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
+        rows = (
+            []
+            if kind == "spans"
+            else [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
+        )
         named = [row for row in rows if row["name"] == edit.name or fnmatchcase(row["name"], edit.name)]
         if named and not any(row["jobs"] for row in named):
             return edit
