@@ -183,6 +183,21 @@ impl<'t> Stacks<'t> {
         span(&self.tracks[track as usize].open).unwrap_or(0)
     }
 
+    /// The innermost span that is open and began after that moment; 0 where none did.
+    pub fn span_since(&self, track: u32, ns: Option<u64>) -> u32 {
+        let open = &self.tracks[track as usize].open;
+        let since = open.partition_point(|open| ns.is_some_and(|ns| open.began <= ns));
+        span(&open[since..]).unwrap_or(0)
+    }
+
+    /// What the track waits for, in a wait that is the innermost thing that is open.
+    pub fn waits_for(&self, track: u32) -> Option<u32> {
+        match self.tracks[track as usize].open.last()?.what {
+            Title::Wait(lock) => Some(lock),
+            Title::Span(_) => None,
+        }
+    }
+
     /// Whom the wait that is open there is for; of a system call the span around it.
     pub fn told(&self, track: u32) -> Option<u32> {
         let on = &self.tracks[track as usize];

@@ -107,8 +107,9 @@ pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     };
     builder.run();
     let Builder { done, at, sleeps, .. } = builder;
-    let plain = (done.ops.clone(), at);
-    let ops = parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps);
+    let mut plain = (done.ops, at);
+    let ops = parts.running.split(parts.piece.track, &mut plain.0, &plain.1, &sleeps);
+    let done = Program { ops: Vec::new(), ..done };
     Program { ops: parts.computing.split(parts.piece.track, model, ops, &plain.1), plain, ..done }
 }
 

@@ -42,6 +42,8 @@ pub enum What {
     In(Flow),
     Put(u32),
     Got(u32),
+    /// Part of something that is on record otherwise.
+    Aside,
     JobBegin {
         name: u32,
         number: u32,
@@ -164,7 +166,8 @@ impl<'t> Record<'t> {
             gil: Vec::new(),
             stints: Vec::new(),
             stint_since: HashMap::new(),
-            gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil),
+            gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil)
+                || has_no_threads(trace),
             gil_since: HashMap::new(),
             waited: vec![false; trace.tracks.len()],
             asked: HashMap::new(),
@@ -268,6 +271,12 @@ impl<'t> Record<'t> {
         });
         said.and_then(|d| u64::try_from(d.ticks as i64).ok())
     }
+}
+
+/// In no process is a second thread on record: nobody waits for the interpreter's lock.
+fn has_no_threads(trace: &Trace) -> bool {
+    let files: HashSet<u32> = trace.rings.iter().map(|ring| trace.tracks[ring.track as usize].file).collect();
+    files.len() == trace.rings.len()
 }
 
 /// Of a queue that lends what is in it: the puts that give it back, and how many things there are; none of another one.
