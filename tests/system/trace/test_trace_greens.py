@@ -172,6 +172,38 @@ def test_the_librarys_own_locks_queues_and_pools(library: str, tmp_path: Path) -
     assert held and all(told.tracks[wait.value].kind == 2 and wait.value != wait.track for wait in held)
 
 
+TURNS = """
+import threading
+class Machine:
+    def __init__(self):
+        self.turn = threading.Condition()
+        self.busy = False
+machine = Machine()
+def work():
+    with machine.turn:
+        while machine.busy: machine.turn.wait()
+        machine.busy = True
+    sleep(0.002)
+    with machine.turn:
+        machine.busy = False
+        machine.turn.notify()
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+@LIBRARIES
+def test_the_lock_of_a_condition_is_on_record_beside_its_waits(library: str, tmp_path: Path) -> None:
+    (told,) = traced(tmp_path, patched(library, TURNS))
+    of = {number: lock for number, lock in told.locks.items() if lock.name == "Machine.turn"}
+    conditions = {number for number, lock in of.items() if lock.kind == 4}
+    assert sum(wait.id in conditions for wait in told.of(LOCK_WAIT)) == 3
+    # Twice for each, and once more for each that has waited.
+    taken = [event for event in told.of(LOCK_ACQUIRED) if event.id in of.keys() - conditions]
+    assert len(taken) == 4 * 2 + 3
+
+
 SPAWNS = """
 import threading
 def work(): sleep(0.001)

@@ -6,6 +6,7 @@ use super::awaits::{self, Links};
 use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::entries::Entry;
+use super::guards;
 use super::jobs;
 use super::links::{out_of, put_of};
 use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
@@ -74,6 +75,7 @@ pub fn extract(
     let mut record = Record::new(trace, reading.clone());
     tell(trace, &mut record, go_on)?;
     record.find_stores();
+    guards::find(&mut record);
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
@@ -197,7 +199,7 @@ fn spawned(record: &Record<'_>, outs: &HashMap<Place, Place>, running: &Running,
         let Some(&sent) = outs.get(&(track, first)) else { continue };
         let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
         let is_first = pieces.on(track).first().is_some_and(|piece| piece.from == from);
-        if !is_first || pieces.at(sent).is_some() || !running.begins_late_only(track, sent_ns, begin_ns) {
+        if !is_first || pieces.at(sent).is_some() || !running.waits_for_its_loop(track, sent_ns, begin_ns) {
             continue;
         }
         let piece = &mut pieces.all[at];
@@ -358,7 +360,15 @@ impl Extractor<'_> {
         }
         let mut shared: Vec<u32> =
             users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
+        // The lock within a queue is held for no time, but while somebody waits for what is to be put there.
+        let all = &self.trace.locks;
+        let queues: HashSet<(u32, u32, u32)> =
+            all.iter().filter(|of| kind::is_queue(of.kind)).map(|of| (of.file, of.name, of.site)).collect();
         shared.retain(|&lock| {
+            let of = &all[lock as usize];
+            if of.kind == kind::LOCK && queues.contains(&(of.file, of.name, of.site)) {
+                return false;
+            }
             let semaphore = self.trace.locks[lock as usize].kind == kind::SEMAPHORE;
             let known = !semaphore || self.record.reading.knows(Recogniser::Semaphores);
             self.record.locks[lock as usize].foreign == 0 && known
@@ -470,6 +480,7 @@ impl Extractor<'_> {
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
                 ways: &self.ways,
+                calls: &self.record.system_calls,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
@@ -505,7 +516,10 @@ impl Extractor<'_> {
             if !lets_in {
                 latency += coming.transit_ns + coming.pickup_ns;
             }
-            if job && !lets_in {
+            // What is done for a job after its end is nobody's to wait for.
+            let served_ns = piece.begin_ns.saturating_sub(coming.pickup_ns);
+            let counts = root.job_ns.is_none_or(|(begin, end)| (begin..=end).contains(&served_ns));
+            if job && !lets_in && counts {
                 self.storm.pool_ns[coming.pool as usize] += coming.waited_ns;
             }
             root.items.push(Item {

@@ -9,7 +9,7 @@ use crate::ctrace::format::lock;
 const LATE_NS: u64 = 5_000_000;
 
 /// Of a message that goes with an item: so many events away.
-const BESIDE: usize = 4;
+pub const BESIDE: usize = 4;
 
 /// From the event of each get to that of its put: by the message that goes along, else first in first out, unless the queue
 /// is known to do otherwise. `outs`: those of the messages.

@@ -12,6 +12,7 @@ pub mod doubts;
 pub mod edits;
 pub mod entries;
 pub mod extract;
+mod guards;
 mod interpreters;
 pub mod jobs;
 pub mod links;

@@ -43,6 +43,8 @@ pub struct Parts<'a> {
     pub ways: &'a HashMap<Place, u64>,
     /// Items that are sent at an event.
     pub sends: HashMap<u32, Vec<u32>>,
+    /// Names of system calls.
+    pub calls: &'a HashSet<u32>,
     /// In order.
     pub awaits: &'a [Awaited],
     /// In order.
@@ -105,8 +107,9 @@ pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     };
     builder.run();
     let Builder { done, at, sleeps, .. } = builder;
-    let plain = (done.ops.clone(), at);
-    let ops = parts.running.split(parts.piece.track, done.ops, &plain.1, &sleeps);
+    let mut plain = (done.ops, at);
+    let ops = parts.running.split(parts.piece.track, &mut plain.0, &plain.1, &sleeps);
+    let done = Program { ops: Vec::new(), ..done };
     Program { ops: parts.computing.split(parts.piece.track, model, ops, &plain.1), plain, ..done }
 }
 
@@ -213,8 +216,8 @@ impl Builder<'_> {
                 let ready = self.ready_ns(went_on - next.latency_ns.min(went_on), went_on);
                 let latency_ns = next.latency_ns - ready.min(next.latency_ns);
                 self.done.latency_ns += latency_ns;
-                waits_at = (at, self.done.ops.len());
                 self.push(self.now, Op::Await { signal: next.signal, latency_ns });
+                waits_at = (at, self.before_call());
                 match next.suspended {
                     Some((_, again)) => self.now = again,
                     None if next.to > at => until = Some(next.to),
@@ -244,6 +247,20 @@ impl Builder<'_> {
                 self.pass(ns);
                 self.push(ns, Op::Release(lock));
             }
+        }
+    }
+
+    /// A system call in which it waits for an answer that is on record is no call to somebody unknown: the wait that was
+    /// added last comes before it. Its place.
+    fn before_call(&mut self) -> usize {
+        let last = self.done.ops.len() - 1;
+        match self.done.ops[..] {
+            [.., Op::Enter { name, .. }, _] if self.parts.calls.contains(&name) => {
+                self.done.ops.swap(last - 1, last);
+                self.at.swap(last - 1, last);
+                last - 1
+            }
+            _ => last,
         }
     }
 

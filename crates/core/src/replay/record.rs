@@ -14,6 +14,9 @@ const MOST_EVENTS: usize = 20_000_000;
 /// Fewest takings from a queue from which it is told that it lends.
 const LEAST_LENT: usize = 3;
 
+/// System calls of event loops. Sockets with a time-out wait by poll(2).
+const MULTIPLEXES: [&str; 2] = ["epoll_wait", "select"];
+
 /// Name and number of a message.
 pub type Flow = (u32, u64);
 
@@ -39,6 +42,8 @@ pub enum What {
     In(Flow),
     Put(u32),
     Got(u32),
+    /// Part of something that is on record otherwise.
+    Aside,
     JobBegin {
         name: u32,
         number: u32,
@@ -124,6 +129,8 @@ pub struct Record<'t> {
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
+    /// Of those that wait for any of many things to come, as event loops do.
+    pub multiplexes: HashSet<u32>,
     /// Of those that wait for time to pass.
     pub sleeps: HashSet<u32>,
     /// Names of calls that leave the process.
@@ -159,7 +166,8 @@ impl<'t> Record<'t> {
             gil: Vec::new(),
             stints: Vec::new(),
             stint_since: HashMap::new(),
-            gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil),
+            gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil)
+                || has_no_threads(trace),
             gil_since: HashMap::new(),
             waited: vec![false; trace.tracks.len()],
             asked: HashMap::new(),
@@ -167,6 +175,7 @@ impl<'t> Record<'t> {
             asked_ns: trace.names.find("asked_ns"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
+            multiplexes: MULTIPLEXES.iter().filter_map(|call| trace.names.find(call)).collect(),
             sleeps: HashSet::new(),
             remote: HashSet::new(),
             calls: vec![Vec::new(); trace.tracks.len()],
@@ -262,6 +271,12 @@ impl<'t> Record<'t> {
         });
         said.and_then(|d| u64::try_from(d.ticks as i64).ok())
     }
+}
+
+/// In no process is a second thread on record: nobody waits for the interpreter's lock.
+fn has_no_threads(trace: &Trace) -> bool {
+    let files: HashSet<u32> = trace.rings.iter().map(|ring| trace.tracks[ring.track as usize].file).collect();
+    files.len() == trace.rings.len()
 }
 
 /// Of a queue that lends what is in it: the puts that give it back, and how many things there are; none of another one.

@@ -16,6 +16,8 @@ const BETWEEN_NS: u64 = 30_000;
 /// Who has waited for a lock and has it asks for the interpreter at once.
 const AT_ONCE_NS: u64 = 50_000;
 
+/// A loop that does nothing for less than this, while somebody is ready, looks for who that is.
+const IDLE_NS: u64 = 200_000;
 /// Of a greenlet or task that was ready: so much later than it could it runs, for what a loop does itself.
 const LATE_NS: u64 = 2_000_000;
 
@@ -100,16 +102,10 @@ impl Running {
         of.unwrap_or(0)
     }
 
-    /// Whether a greenlet or task that was made at `made` waited for its loop only until it first ran, and came to the
-    /// moment `until` without letting others run.
-    pub fn begins_late_only(&self, on: u32, made: u64, until: u64) -> bool {
-        let first = self.tracks.get(&on).and_then(|(_, own)| own.all.first());
-        first.is_some_and(|&(began, stopped)| {
-            let waited = began.saturating_sub(made);
-            until <= stopped
-                && made <= until
-                && waited.saturating_sub(self.ready_ns(on, made, began)) <= LATE_NS
-        })
+    /// Whether the loop of a greenlet or task was busy all the time from when that was made until `begin`.
+    pub fn waits_for_its_loop(&self, on: u32, made: u64, begin: u64) -> bool {
+        let busy = self.tracks.get(&on).map(|(server, _)| &self.busy[*server as usize]);
+        made <= begin && busy.is_some_and(|busy| (begin - made) - busy.overlap(made, begin) <= LATE_NS)
     }
 
     /// Of a greenlet or task that did not run at that moment: when it last stopped before, and when it ran again.
@@ -129,21 +125,22 @@ impl Running {
     }
 
     /// A program with its delays told apart; `at` has when each step began, `sleeps` which of them begin a sleep, and
-    /// until when that was to last.
-    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
-        let Some((server, own)) = self.tracks.get(&on) else { return ops };
+    /// until when that was to last. Of the delays of `ops` what is replayed as recorded stays.
+    pub fn split(&self, on: u32, ops: &mut [Op], at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
+        let Some((server, own)) = self.tracks.get(&on) else { return ops.to_vec() };
         let place = *server as usize;
         let loop_ = Loop { server: *server, own, busy: &self.busy[place], stints: &self.stints[place] };
         let mut made = Vec::with_capacity(ops.len() * 2);
         let mut sleeps = sleeps.iter().peekable();
         let mut until = None;
-        for (place, (op, &from)) in ops.into_iter().zip(at).enumerate() {
-            match op {
-                Op::Delay(ns) => loop_.by_stints((from, from + ns), until, &mut made),
-                other => {
-                    until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
-                    made.push(other);
-                }
+        for (place, (op, &from)) in ops.iter_mut().zip(at).enumerate() {
+            if let Op::Delay(ns) = op {
+                let before = made.len();
+                loop_.by_stints((from, from + *ns), until, &mut made);
+                *ns = made[before..].iter().map(Op::time_ns).sum();
+            } else {
+                until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
+                made.push(*op);
             }
         }
         made
@@ -179,21 +176,36 @@ impl Loop<'_> {
         if until <= since {
             return;
         }
-        // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
-        let began = self.busy.began(until.saturating_sub(1));
-        let ready = match (asleep.filter(|&asleep| asleep < until), began) {
-            // It was not ready yet when the loop chose who runs first: it became so while that one ran.
-            (Some(asleep), Some(began)) if asleep <= began && since < began => {
-                let first = self.stints.within(began, until).next().map_or(began, |first| first.1);
-                (began + first.min(until)) / 2
-            }
-            (Some(asleep), _) => until - self.busy.overlap(asleep.max(since), until),
-            (None, Some(began)) => (began.max(since) + until) / 2,
-            _ => until,
+        let ready = match asleep.filter(|&asleep| asleep < until) {
+            Some(asleep) => self.awake(asleep.max(since), until),
+            // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
+            None => match self.busy.began(until.saturating_sub(1)) {
+                Some(began) => (began.max(since) + until) / 2,
+                None => until,
+            },
         };
         // At least a moment: others may run.
         let least = u64::from(since > from);
         made.push(Op::Delay((ready - since).max(least)));
+    }
+}
+
+impl Loop<'_> {
+    /// When it was ready that was to sleep until `asleep` and ran at `until`.
+    fn awake(&self, asleep: u64, until: u64) -> u64 {
+        match self.busy.within(asleep, until).next() {
+            // The loop was at something.
+            Some((began, _)) if began <= asleep => {
+                let idle = (until - asleep) - self.busy.overlap(asleep, until);
+                asleep + if idle > IDLE_NS { idle } else { 0 }
+            }
+            // It was not ready yet when the loop chose who runs first: it became so while that one ran.
+            Some((began, _)) => {
+                let first = self.stints.within(began, until).next().map_or(began, |first| first.1);
+                (began + first.min(until)) / 2
+            }
+            None => until,
+        }
     }
 }
 

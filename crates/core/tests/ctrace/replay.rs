@@ -10,6 +10,7 @@ use crate::support::{Made, Place, Told};
 
 mod computing;
 mod entries;
+mod guards;
 mod hunted;
 mod locks;
 mod loops;

@@ -101,7 +101,9 @@ def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
                 by_kind.setdefault(text, []).append((done, float(storm["regime"]["makespan_ns"])))
     worst: Dependence | None = None
     for text, storms in by_kind.items():
-        more = sum(float(done[: len(done) // 2].sum() - done[-(len(done) // 2) :].sum()) for done, _ in storms)
+        more = sum(
+            float(done[: len(done) // 2].sum() - done[-(len(done) // 2) :].sum()) for done, _ in storms
+        )
         share = abs(more) / sum(makespan for _, makespan in storms)
         if share >= max(BY_TURN, worst.share if worst else 0.0) and _is_by_turn([done for done, _ in storms]):
             worst = Dependence(text, share)

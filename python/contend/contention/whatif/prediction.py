@@ -184,6 +184,7 @@ def _refusal(
     return (
         (None if judged.replayed else _computes_then(judged, replayed, outcomes))
         or (None if judged.tested else doubts.more_computing(jobs_ns, after))
+        or doubts.arrivals([one.recorded for one in replayed], before, after)
         or doubts.more_outside(jobs_ns, before, after)
         or doubts.too_wide(_changes([one.recorded for one in replayed], outcomes))
     )

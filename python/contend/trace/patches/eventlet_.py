@@ -28,9 +28,10 @@ from contend.trace.patches.waiting import (
 
 # Parts of something else, by the function that makes them: their own uses say nothing.
 _PARTS = {
-    ("threading.py", "wait"),  # of Condition, one for each wait
-    ("threading.py", "_set_tstate_lock"),
-    ("locks.py", "__init__"),  # of our Semaphore
+    ("threading.py", "Condition.wait"),  # one for each wait
+    ("threading.py", "Thread._set_tstate_lock"),
+    ("locks.py", "Semaphore.__init__"),  # of ours; the lock of a Condition is its own
+    ("locks.py", "unrecorded_condition"),
 }
 
 _WITHIN = ("/threading.py", "/eventlet/", "/gevent/", "/contend/trace/")
@@ -76,7 +77,7 @@ def is_part() -> bool:
     while True:
         code = frame.f_code
         file = code.co_filename
-        if (file.rpartition("/")[2], code.co_name) in _PARTS or file.startswith("<frozen importlib"):
+        if (file.rpartition("/")[2], code.co_qualname) in _PARTS or file.startswith("<frozen importlib"):
             return True
         if frame.f_back is None or not any(part in file for part in _WITHIN):
             return False

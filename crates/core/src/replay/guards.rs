@@ -1,0 +1,204 @@
+//! Conditions that let in so many at a time: a job takes the condition's lock, waits while others are inside, and takes the
+//! lock again when it leaves, to say so. Such a condition is a semaphore that is held from the one to the other.
+//!
+//! What a condition is waited for is not on record. It is taken for such a one where all that ever was done under its lock
+//! agrees with that: each track goes in and out in turn, waits only on its way in and only while as many as ever are
+//! inside, and goes on only after somebody has left.
+use std::collections::HashMap;
+
+use super::record::{Place, Raw, Record, What};
+use crate::ctrace::format::lock as kind;
+
+/// Fewest waits for a condition from which it is learnt.
+const LEAST_WAITS: usize = 3;
+
+/// From taking the condition's lock to giving it back, with the waits between: events of a track.
+#[derive(Default)]
+struct Section {
+    track: u32,
+    from: u32,
+    to: u32,
+    waits: Vec<(u32, u32)>,
+}
+
+/// Makes holds of what is done between going in and coming out. After all has been told.
+pub fn find(record: &mut Record<'_>) {
+    for (condition, lock) in conditions(record) {
+        let Some(sections) = sections(record, condition, lock) else { continue };
+        if let Some(most) = inside_at_most(record, &sections) {
+            hold(record, condition, lock, &sections);
+            record.stores.insert(condition, most);
+        }
+    }
+}
+
+/// Conditions that were waited for, with the lock of each: the one that is let go while it is waited for.
+fn conditions(record: &Record<'_>) -> Vec<(u32, u32)> {
+    let mut found: HashMap<u32, Option<u32>> = HashMap::new();
+    for events in &record.tracks {
+        let mut waits: Option<u32> = None;
+        for (at, raw) in events.iter().enumerate() {
+            match raw.what {
+                What::Wait(lock) if record.kind(lock) == kind::CONDITION => {
+                    waits = Some(lock);
+                    // A task is on record as waiting only when it has let go.
+                    if let Some(Raw { what: What::Free(of), .. }) = at.checked_sub(1).map(|at| events[at]) {
+                        learn(&mut found, lock, of);
+                    }
+                }
+                What::Free(of) => waits.into_iter().for_each(|lock| learn(&mut found, lock, of)),
+                What::Waited { lock, .. } if waits == Some(lock) => waits = None,
+                _ => {}
+            }
+        }
+    }
+    let mut known: Vec<_> =
+        found.into_iter().filter_map(|(condition, lock)| Some((condition, lock?))).collect();
+    known.sort_unstable();
+    known
+}
+
+fn learn(found: &mut HashMap<u32, Option<u32>>, condition: u32, lock: u32) {
+    let of = found.entry(condition).or_insert(Some(lock));
+    if *of != Some(lock) {
+        *of = None;
+    }
+}
+
+/// All that was done under the lock, by track in its order; none where a wait was given up, or begins or ends otherwise.
+fn sections(record: &Record<'_>, condition: u32, lock: u32) -> Option<Vec<Section>> {
+    let mut found = Vec::new();
+    for (track, events) in (0..).zip(&record.tracks) {
+        let mut open: Option<Section> = None;
+        let mut waits: Option<u32> = None;
+        let mut held = false;
+        for (at, raw) in (0..).zip(events) {
+            match raw.what {
+                What::Hold(of) if of == lock => {
+                    if std::mem::replace(&mut held, true) {
+                        return None;
+                    }
+                    open.get_or_insert_with(|| Section { track, from: at, ..Section::default() });
+                }
+                What::Free(of) if of == lock => {
+                    held = false;
+                    let next = events.get(at as usize + 1).map(|next| next.what);
+                    if waits.is_none() && next != Some(What::Wait(condition)) {
+                        found.push(Section { to: at, ..open.take()? });
+                    }
+                }
+                What::Wait(of) if of == condition => {
+                    open.as_ref()?;
+                    waits = Some(at);
+                }
+                What::Waited { lock: of, got, .. } if of == condition => {
+                    open.as_mut()?.waits.push((waits.take().filter(|_| got && held)?, at));
+                }
+                _ => {}
+            }
+        }
+        if open.is_some() {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// How many are inside at most, where the sections are ways in and out.
+fn inside_at_most(record: &Record<'_>, sections: &[Section]) -> Option<u32> {
+    let ns = |section: &Section, at: u32| record.tracks[section.track as usize][at as usize].ns;
+    let mut steps: Vec<(u64, i64)> = Vec::new();
+    for pair in sections.chunks(2) {
+        let [way_in, way_out] = pair else { return None };
+        if way_in.track != way_out.track || !way_out.waits.is_empty() {
+            return None;
+        }
+        // Its place is that of the event that will be the hold.
+        if way_in.waits.last().is_some_and(|&(_, waited)| waited + 1 != way_in.to) {
+            return None;
+        }
+        steps.push((ns(way_in, way_in.to), 1));
+        steps.push((ns(way_out, way_out.to), -1));
+    }
+    steps.sort_unstable();
+    let mut now = 0;
+    let inside: Vec<i64> = steps
+        .iter()
+        .map(|step| {
+            now += step.1;
+            now
+        })
+        .collect();
+    let most = *inside.iter().max()?;
+    let gone: Vec<u64> = steps.iter().filter(|step| step.1 < 0).map(|step| step.0).collect();
+    let mut count = 0;
+    for section in sections {
+        for &(from, to) in &section.waits {
+            let (from, to) = (ns(section, from), ns(section, to));
+            let before = steps.partition_point(|step| step.0 <= from);
+            let is_full = before.checked_sub(1).is_some_and(|last| inside[last] == most);
+            if !is_full || until(&gone, to) == until(&gone, from) {
+                return None;
+            }
+            count += 1;
+        }
+    }
+    (count >= LEAST_WAITS).then_some(most as u32)
+}
+
+/// How many of these are up to then.
+fn until(sorted: &[u64], ns: u64) -> usize {
+    sorted.partition_point(|&at| at <= ns)
+}
+
+/// Writes the record anew: what was done under the lock is aside, and the condition is waited for and held.
+fn hold(record: &mut Record<'_>, condition: u32, lock: u32, sections: &[Section]) {
+    let mut frees: Vec<u64> = Vec::new();
+    let (mut began, mut ended) = (Vec::new(), Vec::new());
+    let mut at_once: Vec<u64> = Vec::new();
+    for pair in sections.chunks(2) {
+        let (way_in, way_out) = (&pair[0], &pair[1]);
+        let events = &mut record.tracks[way_in.track as usize];
+        for section in pair {
+            for raw in &mut events[section.from as usize..=section.to as usize] {
+                match raw.what {
+                    What::Hold(of) | What::Free(of) | What::Wait(of) if of == lock => raw.what = What::Aside,
+                    What::Waited { lock: of, .. } if of == lock => raw.what = What::Aside,
+                    _ => {}
+                }
+            }
+        }
+        // Who was woken in vain has waited all the time.
+        for (before, after) in way_in.waits.iter().zip(way_in.waits.iter().skip(1)) {
+            events[before.1 as usize].what = What::Aside;
+            events[after.0 as usize].what = What::Aside;
+        }
+        events[way_out.to as usize].what = What::Free(condition);
+        frees.push(events[way_out.to as usize].ns);
+        match (way_in.waits.first(), way_in.waits.last()) {
+            (Some(first), Some(last)) => {
+                began.push(events[first.0 as usize].ns);
+                ended.push(events[last.1 as usize].ns);
+                let ns = events[last.1 as usize].ns;
+                events[way_in.to as usize] = Raw { ns, what: What::Hold(condition) };
+            }
+            _ => {
+                at_once.push(events[way_in.from as usize].ns);
+                events[way_in.from as usize].what = What::Hold(condition);
+            }
+        }
+    }
+    [&mut frees, &mut began, &mut ended].into_iter().for_each(|of| of.sort_unstable());
+    let ends: Vec<Place> =
+        sections.iter().filter_map(|section| Some((section.track, section.waits.last()?.1))).collect();
+    for (track, event) in ends {
+        let raw = &mut record.tracks[track as usize][event as usize];
+        let released = frees[..until(&frees, raw.ns)].last().copied().unwrap_or(raw.ns);
+        let handover_ns = (raw.ns - released).min(u64::from(u32::MAX)) as u32;
+        raw.what = What::Waited { lock: condition, got: true, handover_ns };
+    }
+    let passing = &mut record.locks[condition as usize];
+    passing.waited = began.len() as u64;
+    let overtakes = |ns: &&u64| until(&began, **ns) > until(&ended, **ns);
+    passing.overtook = at_once.iter().filter(overtakes).count() as u64;
+}
