@@ -312,46 +312,56 @@ class Storm:
     """A storm, read from a trace, that can be run again as a simulation.
 
     `jobs` are patterns (* and ?) of spans and marks that are jobs; without one what is marked, else what
-    contend.contention.events.read chooses. With `computes`, waits for the interpreter's lock are simulated where they and
-    CPU times are on record; else they are replayed as recorded. Raises BadInput where there is no trace or no job in
-    it, HostFailed where a
-    file cannot be read, KeyboardInterrupt.
+    contend.contention.events.read chooses. With `computes`, waits for the interpreter's lock are simulated where they
+    and CPU times are on record; else they are replayed as recorded. `without`: what is not to be recognised, to see
+    that the gate notices: stores, gates, doors, orders, stacks, pools, answers, turns, ways, semaphores. Raises
+    BadInput where there is no trace or no job in it, HostFailed where a file cannot be read, KeyboardInterrupt.
     """
 
-    def __init__(self, paths: Sequence[str], jobs: Sequence[str], *, computes: bool = False) -> None: ...
+    def __init__(
+        self,
+        paths: Sequence[str],
+        jobs: Sequence[str],
+        *,
+        computes: bool = False,
+        without: Sequence[str] = (),
+    ) -> None: ...
     def recorded(self) -> dict[str, Any]:
-        """What is on record: begin_ns and end_ns (little-endian u64 of each job, CLOCK_MONOTONIC); lock_ns and pool_ns
-        (lists, a number a lock and pool of `parts`: how long jobs and what is done for them waited); jobs_ns (all jobs
-        together), of it latency_ns (ways and handovers, replayed as recorded) and unexplained_ns (waits with no cause on
-        record); unfinished (jobs without an end), lost (events), processors (of the host, 0 unknown); regime:
-        makespan_ns, cpu (None, or name, CPU time and, of it, that of threads with a loop or hub, of each process),
-        seen_ns (of threads whose CPU time is on record, while they did something), run_delay_ns, gil_ns (None where
-        such waits are not on record), pieces_ns (jobs and items together), replayed (who computes is replayed, in
-        interpreters).
+        """What is on record: begin_ns and end_ns (little-endian u64 of each job, CLOCK_MONOTONIC); lock_ns and
+        pool_ns (lists, a number a lock and pool of `parts`: how long jobs and what is done for them waited); jobs_ns
+        (all jobs together), of it latency_ns (ways and handovers, replayed as recorded) and unexplained_ns (waits
+        with no cause on record); unfinished (jobs without an end), lost (events), processors (of the host, 0
+        unknown); regime: makespan_ns, cpu (None, or name, CPU time and, of it, that of threads with a loop or hub, of
+        each process), seen_ns (of threads whose CPU time is on record, while they did something), run_delay_ns,
+        gil_ns (None where such waits are not on record), pieces_ns (jobs and items together), replayed (who computes
+        is replayed, in interpreters).
 
         What may make a replay wrong: unseen_ns (of threads with what they compute, of tasks and greenlets that do not
-        run: no sleep, system call or call out of the process); calls_known (system calls are on record); come_ns (u64
-        of each job that comes as recorded: when); doubts: a dict of kind (gave up, polls, chained, batched), name,
-        jobs, count and ns each; delays: stretches of the jobs' own time, as u64 of kind (a place in kinds, which are
-        texts), root (a number a job, in the order in which they came), begin_ns, ns."""
+        run: no sleep, system call or call out of the process); calls_known (system calls are on record); unhosted
+        (jobs on tasks or greenlets, of which it is not on record when they ran); come_ns (u64 of each job that comes
+        as recorded: when); doubts: a dict of kind (gave up, polls, chained, batched), name, jobs, count and ns each;
+        delays: stretches of the jobs' own time, as u64 of kind (a place in kinds, which are texts), root (a number a
+        job, in the order in which they came), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
-        """What edits can name: locks (name, site, capacity: None unlimited, semaphore), pools (name, process,
-        workers: None as many as are needed, queues, discipline: fifo, lifo, priority), servers (names of threads with a
-        loop or hub on which tasks or greenlets take turns) and spans: tuples of name, count, how many hold a call, total
-        ns of delays, how many follow one of their own name."""
+        """What edits can name: locks (name, site, capacity: None unlimited, semaphore, jobs that use it), pools
+        (name, process, workers: None as many as are needed, queues, discipline: fifo, lifo, priority, jobs that use
+        it), servers (names of threads with a loop or hub on which tasks or greenlets take turns) and spans: tuples of
+        name, count, how many hold a call, total ns of delays, how many follow one of their own name.
+        system_calls: names of those that are."""
 
     def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
         """The storm with edits: kind (hold, unlock, remove, coalesce, coalesce_other: the other extreme of a cost
         that cannot be learnt, global_queue, workers, size, jobs), pattern and number.
 
-        Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns begin_ns,
-        end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool: lock_ns,
-        held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); work_ns (of all steps together), by
-        server: ran_ns, ready_ns (waited for it); by interpreter: computed_ns, interpreter_ns (waited for it);
-        outside: name, most at a time and time of the calls to somebody whose
-        work is not on record; costs of coalesced calls: call, source
-        (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns, calls, before, after."""
+        Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns
+        begin_ns, end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool:
+        lock_ns, held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); work_ns (of all steps
+        together), by server: ran_ns, ready_ns (waited for it); by interpreter: computed_ns, interpreter_ns (waited
+        for it); outside: name, most at a time and time of the calls to somebody whose work is not on record; grown: name,
+        workers and waits of pools of which it is not on record how many workers they may start; costs of
+        coalesced calls: call, source (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns,
+        calls, before, after."""
 
 class TraceSpan:
     """`with span("name", key=value):` a span around the block; it says if the block ended by an exception.

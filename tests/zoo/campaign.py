@@ -28,7 +28,7 @@ from zoo.manifest import Manifest
 from zoo.parts import BROKER, Change
 
 ROWS = "rows.ndjson"
-_STORMS = 4
+_STORMS = 6
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

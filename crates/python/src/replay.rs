@@ -8,7 +8,8 @@ use contend_core::replay::coalesce::Source;
 use contend_core::replay::doubts::Kind as DoubtKind;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
-use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN};
+use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN, made};
+use contend_core::replay::reading::Reading;
 use contend_core::replay::simulate::{Outcome, simulate};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -32,16 +33,25 @@ type Asked = (String, String, f64);
 #[pymethods]
 impl Storm {
     #[new]
-    #[pyo3(signature = (paths, jobs, *, computes = false))]
+    #[pyo3(signature = (paths, jobs, *, computes = false, without = Vec::new()))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         jobs: Vec<String>,
         computes: bool,
+        without: Vec<String>,
     ) -> PyResult<Self> {
+        let without = without
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<_, Error>>();
+        let reading = Reading {
+            computes,
+            without: without.map_err(|error| raise(py, &error))?,
+        };
         let storm = interruptible(py, |go_on| {
             let trace = open_masked(&paths, 0)?;
-            let mut storm = extract(&trace, &jobs, computes, go_on)?;
+            let mut storm = extract(&trace, &jobs, &reading, go_on)?;
             storm.model.processors = processors(trace.boot_ns).unwrap_or(0);
             Ok(storm)
         })?;
@@ -59,13 +69,16 @@ impl Storm {
             .map(Root::recorded_ns)
             .collect();
         let dict = spans(py, &jobs)?;
-        let by_themselves = |root: &&Root| root.job && root.after.is_none() && root.gate.is_none();
-        let come = storm
-            .model
-            .roots
+        let roots = &storm.model.roots;
+        let made = made(roots);
+        let by_themselves = |&(root, made): &(&Root, bool)| {
+            root.job && root.after.is_none() && root.gate.is_none() && !made
+        };
+        let come = roots
             .iter()
+            .zip(made)
             .filter(by_themselves)
-            .map(|root| root.begin_ns);
+            .map(|(root, _)| root.begin_ns);
         dict.set_item("come_ns", column(py, come.collect::<Vec<_>>().into_iter())?)?;
         dict.set_item("lock_ns", &storm.lock_ns)?;
         dict.set_item("pool_ns", &storm.pool_ns)?;
@@ -93,6 +106,7 @@ impl Storm {
         dict.set_item("doubts", doubts)?;
         let unseen = &storm.unseen;
         dict.set_item("calls_known", storm.calls_known)?;
+        dict.set_item("unhosted", storm.unhosted)?;
         dict.set_item("unseen_ns", (unseen.threads_ns, unseen.suspended_ns))?;
         let delays = PyDict::new(py);
         let all = &storm.delays.all;
@@ -135,8 +149,9 @@ impl Storm {
     /// What edits can name.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let model = &self.storm.model;
+        let (of_locks, of_pools) = model.users();
         let locks = PyList::empty(py);
-        for lock in &model.locks {
+        for (lock, jobs) in model.locks.iter().zip(of_locks) {
             let row = PyDict::new(py);
             row.set_item("name", model.text(lock.name))?;
             row.set_item("site", model.text(lock.site))?;
@@ -145,10 +160,11 @@ impl Storm {
                 (lock.capacity != u32::MAX).then_some(lock.capacity),
             )?;
             row.set_item("semaphore", lock.semaphore)?;
+            row.set_item("jobs", jobs)?;
             locks.append(row)?;
         }
         let pools = PyList::empty(py);
-        for pool in &model.pools {
+        for (pool, jobs) in model.pools.iter().zip(of_pools) {
             let row = PyDict::new(py);
             row.set_item("name", model.text(pool.name))?;
             row.set_item("process", model.text(pool.process))?;
@@ -160,6 +176,7 @@ impl Storm {
                 Discipline::Priority => "priority",
             };
             row.set_item("discipline", discipline)?;
+            row.set_item("jobs", jobs)?;
             pools.append(row)?;
         }
         let spans = PyList::empty(py);
@@ -181,6 +198,9 @@ impl Storm {
             .iter()
             .map(|server| model.text(server.name).to_owned());
         dict.set_item("servers", servers.collect::<Vec<_>>())?;
+        let calls = self.storm.system_calls.iter();
+        let calls: Vec<_> = calls.map(|&name| model.text(name).to_owned()).collect();
+        dict.set_item("system_calls", calls)?;
         Ok(dict)
     }
 
@@ -230,6 +250,13 @@ impl Storm {
             .iter()
             .map(|(&name, of)| (model.text(name).to_owned(), of.most, of.ns));
         dict.set_item("outside", outside.collect::<Vec<_>>())?;
+        let grown = model
+            .pools
+            .iter()
+            .zip(&pool_ns)
+            .filter(|(pool, _)| pool.grows);
+        let grown = grown.map(|(pool, &ns)| (model.text(pool.name), pool.workers(), ns));
+        dict.set_item("grown", grown.collect::<Vec<_>>())?;
         for (key, of) in [
             ("lock_ns", lock_ns),
             ("pool_ns", pool_ns),

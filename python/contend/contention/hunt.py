@@ -34,8 +34,8 @@ LEAST_DELAY = 0.1
 LEVEL = 0.95
 
 RULES: tuple[Rule, ...] = (
-    locks.locks, conditions.conditions, pools.pools, pools.starved, calls.calls, interpreter.interpreter,
-    kernel.kernel,
+    locks.locks, conditions.conditions, pools.pools, pools.starved, calls.calls, calls.ways,
+    interpreter.interpreter, kernel.kernel,
 )  # fmt: skip
 # Of equal rank first what is named by its cause.
 _ORDER = (

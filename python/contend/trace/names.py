@@ -27,14 +27,19 @@ def describe(name: str | None, code: CodeType | None, at: int) -> tuple[str, str
     return name or assigned, site
 
 
+def describe_part(code: CodeType, at: int, part: int) -> str:
+    """Name of one thing of a tuple that the instruction `at` makes, where it is taken apart; 1 is the first."""
+    return _described(code, at, part)[0]
+
+
 # Of LOAD_SPECIAL (Include/internal/pycore_ceval.h): __exit__ and __aexit__.
 _EXITS = (1, 3)
 
 
 @functools.lru_cache(maxsize=4096)
-def _described(code: CodeType, at: int) -> tuple[str, str]:
+def _described(code: CodeType, at: int, part: int = 0) -> tuple[str, str]:
     site = f"{code.co_filename}:{_line(code, at)}"
-    target = _target(code, at)
+    target = _target(code, at, part)
     if target is None:
         return "", site
     store, name = target
@@ -55,9 +60,10 @@ def _line(code: CodeType, at: int) -> int:
     return code.co_firstlineno
 
 
-def _target(code: CodeType, at: int) -> tuple[str, str] | None:
-    """The store of what the call at that instruction gave: its depth on the stack is followed, 1 is the top."""
-    depth, packed = 1, 0
+def _target(code: CodeType, at: int, packed: int) -> tuple[str, str] | None:
+    """The store of what the call at that instruction gave: its depth on the stack is followed, 1 is the top. `packed`: which
+    part of it is meant, 0 all of it."""
+    depth = 1
     after = (instruction for instruction in dis.get_instructions(code) if instruction.offset > at)
     for instruction in itertools.islice(after, _LOOKED_AT):
         name, arg = instruction.opname, instruction.arg or 0

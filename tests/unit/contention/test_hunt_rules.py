@@ -32,7 +32,7 @@ from contend.report.hunt_page import render
 from contend.report.hunt_terminal import print_hunt
 from contend.text.shape import schema
 from support.intervals import holds
-from support.made_hunts import CALL, MS, across_a_call, batch, behind_a_pool, call, lock
+from support.made_hunts import CALL, MS, SERVE, across_a_call, batch, behind_a_pool, call, lock
 
 
 def found(*traces: Tables) -> Hunt:
@@ -167,6 +167,17 @@ def test_many_calls_in_a_row_could_be_one() -> None:
     assert unsized.share == 0.2 and "about 200 ms of 500 ms" in unsized.sentence
     query = first(in_calls(name="SELECT * FROM t WHERE id = ?", **told))
     assert (query.kind, query.advice) == ("n+1", "Ask for all of them at once.")
+
+
+def test_a_call_that_nobody_works_at_is_on_its_way_where_it_is_known_who_serves_it() -> None:
+    tables = batch(waits=[("reply", CALL, 300)])
+    assert not ranked(tables), "nobody on record serves it: all of it may be work there"
+    served = Critical(0, "sleep", SERVE, "sleep", CALL, "conductor", 200 * MS)
+    finding = first(replace(tables, along=[*tables.along, served]))
+    assert (finding.kind, finding.resource, finding.share) == ("way", CALL, 0.3)
+    assert "while nobody worked at it: it was on its way there" in finding.sentence
+    little = replace(tables, along=[*tables.along, served._replace(ns=20 * MS)])
+    assert not ranked(little), "somebody who was asked for something else meanwhile"
 
 
 def test_calls_under_a_lock_are_no_more_than_the_lock() -> None:
@@ -355,6 +366,19 @@ def test_a_condition_that_several_jobs_wait_for_is_named_with_what_was_done_befo
     assert finding.sentence.endswith("while those who notified them were in paint 60 %.")
     nobody = replace(waiting_for("turn", instances=1, waits=9), critical=[])
     assert "those who notified them are not on record" in first(nobody).sentence
+
+
+def test_who_needs_the_interpreters_lock_to_go_on_after_a_condition_waited_for_that() -> None:
+    tables = waiting_for("turn", instances=1, waits=9)
+    tables = replace(
+        tables, locks=[tables.locks[0]._replace(wait_ns=700 * MS, gil_ns=200 * MS)],
+        along=[*tables.along, Part(0, "gil", "claim", "GIL", 250 * MS)],
+    )  # fmt: skip
+    findings = found(tables).findings
+    assert [(of.resource, of.share) for of in findings] == [("turn", 0.7)], (
+        "50 ms are left of the interpreter's lock"
+    )
+    assert findings[0].sentence.endswith("Then they waited 200 ms for the interpreter's lock, to go on.")
 
 
 def test_a_condition_of_each_jobs_own_counts_as_far_as_somebody_did_something_and_is_called_by_that() -> None:

@@ -50,6 +50,8 @@ pub struct Group {
     pub hold_ns: u64,
     /// The longest.
     pub max_hold_ns: u64,
+    /// Of the waits for it what was waited for the interpreter's lock, to go on.
+    pub gil_ns: u64,
 }
 
 impl Group {
@@ -171,6 +173,14 @@ impl<'t> Blame<'t> {
         sum.waits += 1;
         sum.ns = sum.ns.saturating_add(ns);
         sum.max_ns = sum.max_ns.max(ns);
+    }
+
+    /// Within a wait for `around` one for the lock has ended: who has what he waited for may need the interpreter's too.
+    pub fn went_on(&mut self, lock: u32, around: u32, ns: u64) {
+        if self.group(lock).kind == lock::INTERPRETER {
+            let group = &mut self.groups[self.group_of[around as usize] as usize];
+            group.gil_ns = group.gil_ns.saturating_add(ns);
+        }
     }
 
     /// It goes on for another holder.

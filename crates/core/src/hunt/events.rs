@@ -17,7 +17,7 @@ use super::stalls::{Culprit, Stalls, Stood};
 use super::totals::Totals;
 use super::walk::Ground;
 use crate::Result;
-use crate::ctrace::format::Event;
+use crate::ctrace::format::{Event, lock};
 use crate::ctrace::merge::Untold;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::span_kinds::SpanKind;
@@ -220,6 +220,9 @@ impl Sink for Hearing<'_, '_> {
         self.intervals.used(track, at.ring, at.ns, details);
         self.blame.turns(&self.stacks, track, at.ns);
         let Some((open, off)) = self.stacks.pop(at.ns, track) else { return Ok(()) };
+        if let (Title::Wait(lock), Some(around)) = (open.what, self.stacks.waits_for(track)) {
+            self.blame.went_on(lock, around, at.ns.saturating_sub(open.began));
+        }
         match open.what {
             Title::Wait(lock) => {
                 let victim = self.stacks.span(track);
@@ -232,11 +235,18 @@ impl Sink for Hearing<'_, '_> {
             }
             Title::Span(_) => self.totals.ends(track, &open, off, at.ns),
         }
+        let asked =
+            (open.kind == SpanKind::Sleep).then(|| self.stalls.slept(track, open.began, at.ns)).flatten();
         if open.kind == SpanKind::Sleep {
-            let asked = self.stalls.slept(track, open.began, at.ns);
-            let (job, span) = (self.jobs.of(track), self.stacks.span(track));
-            let sleeper = Sleeper { job, track, span, holds: self.blame.holds(track) };
+            let job = self.jobs.of(track);
+            // A span around the job, or that is the job, says nothing of what it was at.
+            let since = self.jobs.all.get(job as usize).filter(|of| of.track == track);
+            let (span, since) = self.stacks.span_since(track, since.map(|of| of.begin_ns));
+            let sleeper = Sleeper { job, track, span, since, holds: self.blame.holds(track) };
             self.sleeps.slept(sleeper, (open.began, at.ns), asked);
+        }
+        if open.kind.is_system_call() {
+            self.stalls.called(track, open.began, at.ns, asked.is_some());
         }
         self.jobs.ends(&mut self.links, track, self.stacks.depth(track), how, at.ns);
         self.turned(at.ns, track);
@@ -305,7 +315,8 @@ impl Sink for Hearing<'_, '_> {
             false => self.loans.put(queue, track, at.ns),
         }
         if got {
-            let link = self.links.got(queue, track, at.ns);
+            let last = self.trace.locks[queue as usize].kind == lock::LIFO_QUEUE;
+            let link = self.links.got(queue, last, track, at.ns);
             // What a call takes from a queue is for the call, as a connection that somebody put back: no work to be done.
             // Nor is it when whoever ends the process takes the rest.
             if self.stacks.calling(track) {

@@ -103,9 +103,10 @@ impl Links {
         None
     }
 
-    /// One is got: first in, first out.
-    pub fn got(&mut self, queue: u32, track: u32, ns: u64) -> u32 {
-        match self.queues.entry(queue).or_default().items.pop_front() {
+    /// One is got: first in, first out; `last`: that came last.
+    pub fn got(&mut self, queue: u32, last: bool, track: u32, ns: u64) -> u32 {
+        let items = &mut self.queues.entry(queue).or_default().items;
+        match if last { items.pop_back() } else { items.pop_front() } {
             Some(sent) => {
                 self.queued -= 1;
                 self.link(By::Queue(queue), sent, track, ns)
@@ -142,19 +143,23 @@ mod tests {
         assert_eq!(links.receive(1, 7, 1, 21), None);
         links.put(3, 0, 5, 30);
         links.put(3, 1, 6, 31);
-        let got = [links.got(3, 2, 40), links.got(3, 2, 41)];
+        let got = [links.got(3, false, 2, 40), links.got(3, false, 2, 41)];
         let from: Vec<_> = got.iter().map(|&link| links.all[link as usize].from_ns).collect();
         assert_eq!(from, [30, 31]);
+        links.put(4, 0, 5, 30);
+        links.put(4, 1, 6, 31);
+        let got = [links.got(4, true, 2, 40), links.got(4, true, 2, 41)];
+        assert_eq!(got.map(|link| links.all[link as usize].from_ns), [31, 30]);
     }
 
     #[test]
     fn an_item_that_was_got_before_its_put_is_told_is_known_a_little_later() {
         let mut links = Links::default();
-        let link = links.got(3, 2, 40);
+        let link = links.got(3, false, 2, 40);
         assert_eq!(links.all[link as usize].from, NONE);
         assert_eq!(links.put(3, 1, 6, 45), Some(link));
         assert_eq!((links.all[link as usize].from, links.all[link as usize].job), (1, 6));
-        let link = links.got(3, 2, 50);
+        let link = links.got(3, false, 2, 50);
         assert_eq!(links.put(3, 1, 6, 50 + LATE_NS + 1), None);
         assert_eq!(links.all[link as usize].from, NONE);
     }

@@ -33,6 +33,8 @@ struct Wait {
     begin_ns: u64,
     end_ns: u64,
     by: u32,
+    /// When it let the lock go.
+    notified_ns: u64,
 }
 
 /// Of all conditions.
@@ -78,9 +80,10 @@ impl Notified {
         self.waiting.remove(&track);
         let on = self.lock_of.get(&of).and_then(|lock| self.locks.get(lock));
         let by = on.filter(|_| notified && self.count < MOST_WAITS).and_then(|on| on.last(track, begin_ns));
-        if let Some(by) = by {
+        if let Some(Past { track: by, end_ns, .. }) = by {
             self.count += 1;
-            self.waits.entry(track).or_default().push(Wait { begin_ns, end_ns: ns, by });
+            let wait = Wait { begin_ns, end_ns: ns, by, notified_ns: end_ns.min(ns) };
+            self.waits.entry(track).or_default().push(wait);
         }
     }
 
@@ -117,20 +120,20 @@ impl Notified {
         self.waiting.get(&track).is_some_and(|(condition, _)| self.lock_of.get(condition) == Some(&lock))
     }
 
-    /// Who ended the wait that the track was in then.
-    pub fn by(&self, track: u32, ns: u64) -> Option<u32> {
+    /// Who ended the wait that the track was in then, and when.
+    pub fn by(&self, track: u32, ns: u64) -> Option<(u32, u64)> {
         let waits = self.waits.get(&track)?;
         let wait = &waits[waits.partition_point(|wait| wait.begin_ns <= ns).checked_sub(1)?];
-        (ns < wait.end_ns).then_some(wait.by)
+        (ns < wait.end_ns).then_some((wait.by, wait.notified_ns))
     }
 }
 
 impl OnLock {
     /// Who held it last since then, but for that track; rather who was not woken himself.
-    fn last(&self, track: u32, since: u64) -> Option<u32> {
+    fn last(&self, track: u32, since: u64) -> Option<Past> {
         let holds = self.open.iter().map(|&(track, woken)| Past { track, end_ns: u64::MAX, woken });
         let all = || self.past.iter().copied().chain(holds.clone());
         let others = || all().filter(|past| past.track != track && past.end_ns >= since);
-        others().filter(|past| !past.woken).last().or_else(|| others().last()).map(|past| past.track)
+        others().rfind(|past| !past.woken).or_else(|| others().next_back())
     }
 }

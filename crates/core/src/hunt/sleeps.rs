@@ -1,6 +1,6 @@
 //! Jobs that sleep again and again: who looks again whether something has come to pass.
 //!
-//! A row of sleeps is on one track, for one job, in one span, each soon after the one before. Rows say that somebody looks
+//! A row of sleeps is on one track, for one job, in one and the same span, each soon after the one before. Rows say that somebody looks
 //! again by one of three signs:
 //! - a lock was refused before each of its sleeps, which may differ, as those of who backs off for longer each time;
 //! - its sleeps are about equal, and what its track had sent to others was done during the last of them: rows end so, and in
@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::links::By;
-use super::stacks::NONE;
+use super::stacks::{Kind, NONE, State};
 use super::walk::Ground;
 
-/// Rows that are kept; of more nothing is said.
-const MOST_ROWS: usize = 1 << 20;
+/// Sleeps that are kept; of more nothing is said.
+const MOST_SLEEPS: usize = 1 << 20;
 /// So many sleeps are a row.
 const LEAST_ROW: u64 = 2;
 /// Rows count if the longest is so long, and so many times as long as the shortest.
@@ -74,38 +74,49 @@ pub struct Sleeper {
     pub job: u32,
     /// There.
     pub track: u32,
-    /// In that span; 0: in none.
+    /// In that span, 0: in none; and when that had begun.
     pub span: u32,
+    /// As above.
+    pub since: u64,
     /// While it held a lock.
     pub holds: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Row {
-    track: u32,
-    job: u32,
-    span: u32,
-    /// That was refused before each sleep.
+struct Sleep {
+    of: Sleeper,
+    /// That was refused before.
     lock: Option<u32>,
-    /// Its track held a lock meanwhile: then it may be what is to be done under that.
-    holds: bool,
-    /// Length of the first sleep.
-    first_ns: u64,
+    /// As it was asked for, else as it was.
+    length: u64,
     began: u64,
-    last_began: u64,
     ended: u64,
-    sleeps: u64,
-    ns: u64,
 }
+
+impl Sleep {
+    /// Goes on after the other, for the same.
+    fn follows(&self, before: &Self, first: &Self) -> bool {
+        let of = |sleep: &Self| (sleep.of.job, sleep.of.span, sleep.of.since, sleep.lock);
+        of(self) == of(before) && self.began.saturating_sub(before.ended) <= first.length
+    }
+
+    fn is_alike(&self, first: &Self) -> bool {
+        let most = (first.length / ALIKE).max(LATE_NS.min(first.length / 2));
+        self.length.abs_diff(first.length) <= most
+    }
+}
+
+/// Sleeps of one row, and when it had what it looked for; 0 where that is not known.
+type Row<'s> = (&'s [Sleep], u64);
 
 /// Adds up what jobs sleep.
 #[derive(Debug, Default)]
 pub struct Sleeps {
-    /// Of each track.
-    open: HashMap<u32, Row>,
     /// The lock that was refused to a track since its last sleep.
     refused: HashMap<u32, u32>,
-    done: Vec<Row>,
+    /// Of each track.
+    slept: BTreeMap<u32, Vec<Sleep>>,
+    count: usize,
 }
 
 impl Sleeps {
@@ -116,66 +127,52 @@ impl Sleeps {
 
     /// A track has slept; `asked`: for how long it had asked to.
     pub fn slept(&mut self, of: Sleeper, (began, ended): (u64, u64), asked: Option<u64>) {
-        let Sleeper { job, track, span, holds } = of;
-        let ns = ended.saturating_sub(began);
-        let length = asked.unwrap_or(ns);
-        let lock = self.refused.remove(&track);
-        if job == NONE {
-            self.end(track);
-            return;
-        }
-        if let Some(row) = self.open.get_mut(&track) {
-            let alike =
-                length.abs_diff(row.first_ns) <= (row.first_ns / ALIKE).max(LATE_NS.min(row.first_ns / 2));
-            let soon = began.saturating_sub(row.ended) <= row.first_ns;
-            if (row.job, row.span, row.lock) == (job, span, lock) && soon && (alike || lock.is_some()) {
-                row.sleeps += 1;
-                row.holds |= holds;
-                row.ns = row.ns.saturating_add(ns);
-                (row.last_began, row.ended) = (began, ended);
-                return;
-            }
-        }
-        self.end(track);
-        let row = Row {
-            track,
-            job,
-            span,
-            lock,
-            holds,
-            first_ns: length,
-            began,
-            last_began: began,
-            ended,
-            sleeps: 1,
-            ns,
-        };
-        self.open.insert(track, row);
-    }
-
-    fn end(&mut self, track: u32) {
-        if let Some(row) = self.open.remove(&track) {
-            if self.done.len() < MOST_ROWS {
-                self.done.push(row);
-            }
+        let lock = self.refused.remove(&of.track);
+        if self.count < MOST_SLEEPS {
+            self.count += 1;
+            let length = asked.unwrap_or(ended.saturating_sub(began));
+            self.slept.entry(of.track).or_default().push(Sleep { of, lock, length, began, ended });
         }
     }
 
     /// What was slept by who looks again. `asked` gives for a track and a moment what it had sent to others that was not
     /// done then, and when that was done.
-    pub fn polled(mut self, asked: impl Fn(u32, u64) -> Option<(For, u64)>) -> Found {
-        let tracks: Vec<u32> = self.open.keys().copied().collect();
-        tracks.into_iter().for_each(|track| self.end(track));
-        let mut refused: BTreeMap<(u32, For), Vec<(Row, u64)>> = BTreeMap::new();
-        let mut awaited: BTreeMap<(u32, For), Vec<(Row, u64)>> = BTreeMap::new();
-        let mut others: BTreeMap<u32, Vec<(Row, u64)>> = BTreeMap::new();
-        for row in self.done {
-            match (row.lock, asked(row.track, row.began)) {
-                (Some(lock), _) => refused.entry((row.span, For::Lock(lock))).or_default().push((row, 0)),
-                (None, Some((what, done))) => {
-                    awaited.entry((row.span, what)).or_default().push((row, done));
-                }
-                (None, None) => others.entry(row.span).or_default().push((row, 0)),
+    pub fn polled(&self, asked: impl Fn(u32, u64) -> Option<(For, u64)>) -> Found {
+        let mut refused: BTreeMap<(u32, For), Vec<Row<'_>>> = BTreeMap::new();
+        let mut awaited: BTreeMap<(u32, For), Vec<(Row<'_>, bool)>> = BTreeMap::new();
+        let mut others: BTreeMap<u32, Vec<Row<'_>>> = BTreeMap::new();
+        for sleeps in self.slept.values() {
+            let mut left = &sleeps[..];
+            while let Some(first) = left.first() {
+                let row = |goes_on: &dyn Fn(&Sleep) -> bool| {
+                    let more =
+                        left.windows(2).take_while(|two| two[1].follows(&two[0], first) && goes_on(&two[1]));
+                    more.count() + 1
+                };
+                let job = first.of.job != NONE;
+                let length = match (first.lock, asked(first.of.track, first.began)) {
+                    _ if !job => 1,
+                    (Some(lock), _) => {
+                        let length = row(&|_| true);
+                        let key = (first.of.span, For::Lock(lock));
+                        refused.entry(key).or_default().push((&left[..length], 0));
+                        length
+                    }
+                    (None, Some((what, done))) => {
+                        let length = row(&|next| next.began < done);
+                        let next = left.get(length).filter(|next| next.follows(&left[length - 1], first));
+                        let found = (&left[..length], done);
+                        let ends = ends_with(&found, next);
+                        awaited.entry((first.of.span, what)).or_default().push((found, ends));
+                        length
+                    }
+                    (None, None) => {
+                        let length = row(&|next| next.is_alike(first));
+                        others.entry(first.of.span).or_default().push((&left[..length], 0));
+                        length
+                    }
+                };
+                left = &left[length..];
             }
         }
         let mut found = Found::new();
@@ -186,17 +183,17 @@ impl Sleeps {
             }
         }
         for (key, rows) in awaited {
-            let ends = rows.iter().filter(|(row, done)| row.ends_with(*done)).count() as u64;
-            let all = rows.len() as u64;
-            match all >= LEAST_ASKED && 10 * ends >= MOST_END * all {
-                true => {
-                    found.insert(key, sum(&rows, 1));
-                }
-                false => others.entry(key.0).or_default().extend(rows.into_iter().map(|(row, _)| (row, 0))),
+            let (ends, all) = (rows.iter().filter(|row| row.1).count() as u64, rows.len() as u64);
+            if all >= LEAST_ASKED && 10 * ends >= MOST_END * all {
+                let rows: Vec<_> = rows.into_iter().map(|(row, _)| row).collect();
+                found.insert(key, sum(&rows, 1));
+            } else {
+                let others = others.entry(key.0).or_default();
+                rows.into_iter().for_each(|((sleeps, _), _)| alike(sleeps, others));
             }
         }
         for (span, mut rows) in others {
-            rows.retain(|(row, _)| !row.holds);
+            rows.retain(|(sleeps, _)| !sleeps.iter().any(|sleep| sleep.of.holds));
             let of = sum(&rows, LEAST_ROW);
             let differ = match rows.len() {
                 1 => of.most >= LONG_ALONE,
@@ -210,25 +207,39 @@ impl Sleeps {
     }
 }
 
-impl Row {
-    /// What was done then ended it.
-    fn ends_with(&self, done: u64) -> bool {
-        done > self.last_began && done <= self.ended + TURNS_NS
+/// What the row looked for was done in its last sleep, most of its sleeps are alike, and no other one like them comes next.
+fn ends_with(&(sleeps, done): &Row<'_>, next: Option<&Sleep>) -> bool {
+    let Some(least) = sleeps.iter().min_by_key(|sleep| sleep.length) else { return false };
+    let alike = sleeps.iter().filter(|sleep| sleep.is_alike(least)).count();
+    let ended = sleeps.last().map_or(0, |last| last.ended);
+    done <= ended + TURNS_NS && 2 * alike > sleeps.len() && !next.is_some_and(|next| next.is_alike(least))
+}
+
+/// Rows of sleeps that are about equal.
+fn alike<'s>(sleeps: &'s [Sleep], rows: &mut Vec<Row<'s>>) {
+    let mut left = sleeps;
+    while let Some(first) = left.first() {
+        let length = left.iter().take_while(|sleep| sleep.is_alike(first)).count();
+        rows.push((&left[..length], 0));
+        left = &left[length..];
     }
 }
 
-/// Rows of no fewer sleeps than that, with when each had what it looked for.
-fn sum(rows: &[(Row, u64)], least: u64) -> Polled {
+/// Rows of no fewer sleeps than that.
+fn sum(rows: &[Row<'_>], least: u64) -> Polled {
     let mut of = Polled { least: u64::MAX, ..Polled::default() };
-    for (row, done) in rows {
-        of.least = of.least.min(row.sleeps);
-        if row.sleeps >= least {
+    for &(sleeps, done) in rows {
+        let count = sleeps.len() as u64;
+        of.least = of.least.min(count);
+        if count >= least {
+            let ns = sleeps.iter().map(|sleep| sleep.ended.saturating_sub(sleep.began)).sum::<u64>();
+            let ended = sleeps.last().map_or(0, |last| last.ended);
             of.rows += 1;
-            of.sleeps += row.sleeps;
-            of.ns = of.ns.saturating_add(row.ns);
-            of.most = of.most.max(row.sleeps);
-            let late = if *done == 0 { 0 } else { row.ended.saturating_sub(*done) };
-            of.late_ns = of.late_ns.saturating_add(late.min(row.ns));
+            of.sleeps += count;
+            of.ns = of.ns.saturating_add(ns);
+            of.most = of.most.max(count);
+            let late = if done == 0 { 0 } else { ended.saturating_sub(done) };
+            of.late_ns = of.late_ns.saturating_add(late.min(ns));
         }
     }
     of
@@ -238,6 +249,14 @@ fn sum(rows: &[(Row, u64)], least: u64) -> Polled {
 pub fn asked(ground: &Ground<'_>, track: u32, ns: u64) -> Option<(For, u64)> {
     let at = ground.asked(track, ns, ns, None)?;
     let link = &ground.links[at as usize];
+    // Who has waited since, or called somebody else, has his answer.
+    let waits = |state: State| match state.kind() {
+        Kind::Wait => !ground.trace.locks[state.id() as usize].is_held(),
+        kind => kind == Kind::Remote,
+    };
+    if ground.intervals.between(track, link.from_ns, ns).any(|(interval, ..)| waits(interval.state)) {
+        return None;
+    }
     let what = match (ground.pool_of[at as usize], link.by) {
         (pool, _) if pool != NONE => For::Pool(pool),
         (_, By::Queue(queue)) => For::Queue(queue),
@@ -253,7 +272,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn of(job: u32) -> Sleeper {
-        Sleeper { job, track: 1, span: 5, holds: false }
+        Sleeper { job, track: 1, span: 5, since: 0, holds: false }
     }
 
     /// Rows of sleeps of 20 ms, one a job.
@@ -305,19 +324,36 @@ mod tests {
         let early = |_, began| Some((For::Pool(2), began + 5 * MS));
         assert!(sleeps(&[3, 3, 3]).polled(early).is_empty());
         assert!(sleeps(&[1, 1]).polled(early).is_empty(), "two say nothing");
+        // The host wakes one late; other work of the job comes right after.
+        let mut late = sleeps(&[1, 1]);
+        for (began, ended) in [(2_000, 2_020), (2_021, 2_041), (2_042, 2_089), (2_090, 2_092)] {
+            late.slept(of(2), (began * MS, ended * MS), None);
+        }
+        let ends = |_, began| Some((For::Pool(2), if began < 2_000 * MS { began + MS } else { 2_050 * MS }));
+        let ends = |track, began| ends(track, began).filter(|(_, done)| *done > began);
+        assert_eq!(late.polled(ends)[&(5, For::Pool(2))].sleeps, 5);
     }
 
     #[test]
     fn who_sleeps_under_a_lock_may_work_there_unless_that_is_known() {
         let held = || {
             let mut sleeps = sleeps(&[1, 3, 6]);
-            sleeps.done.iter_mut().chain(sleeps.open.values_mut()).for_each(|row| row.holds = true);
+            sleeps.slept.values_mut().flatten().for_each(|sleep| sleep.of.holds = true);
             sleeps
         };
         assert!(held().polled(|_, _| None).is_empty());
         let ends =
             |_, began| Some((For::Queue(2), began + [10, 52, 115][(began / 1_000 / MS) as usize] * MS));
         assert_eq!(held().polled(ends).len(), 1);
+    }
+
+    #[test]
+    fn sleeps_in_spans_of_their_own_are_no_row() {
+        let mut calls = sleeps(&[1, 3, 6]);
+        for (at, sleep) in (0..).zip(calls.slept.values_mut().flatten()) {
+            sleep.of.since = at;
+        }
+        assert!(calls.polled(|_, _| None).is_empty());
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::ctrace::format::{Event, event, lock, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::At;
 
+/// A system call that takes so long keeps a loop from others.
+const LEAST_CALL_NS: u64 = 1_000_000;
 /// Pairs of a stall and a job that are looked at; what is more is not counted.
 const MOST_PAIRS: u64 = 1 << 24;
 
@@ -70,6 +72,8 @@ pub struct Stalls<'t> {
     open: HashMap<u32, Stall>,
     /// In the order of their end.
     pub all: Vec<Stall>,
+    /// System calls that were stalls.
+    calls: Vec<Stall>,
     /// Name of what says for how long a coroutine or greenlet asked to sleep.
     asked: Option<u32>,
     /// Of a track that sleeps: when it had asked to wake.
@@ -86,6 +90,7 @@ impl<'t> Stalls<'t> {
             trace,
             open: HashMap::new(),
             all: Vec::new(),
+            calls: Vec::new(),
             asked,
             due: HashMap::new(),
             late: HashMap::new(),
@@ -111,6 +116,20 @@ impl<'t> Stalls<'t> {
             self.late.entry(track).or_default().push((due, ns));
         }
         Some(due.saturating_sub(began))
+    }
+
+    /// A system call has ended. One of a coroutine that does not let others run, and takes long, stalls its loop, also where
+    /// that was too short to be recorded as one that does.
+    pub fn called(&mut self, track: u32, began: u64, ns: u64, asked: bool) {
+        let of = &self.trace.tracks[track as usize];
+        let (track::TASK, Some(thread)) = (of.kind, of.parent) else { return };
+        if asked || ns.saturating_sub(began) < LEAST_CALL_NS {
+            return;
+        }
+        let names = (self.trace.names.find("blocked event loop").unwrap_or(0), of.name);
+        let stall =
+            Stall { names, site: 0, seen: (0, 0), thread, runner: track, begin_ns: began, end_ns: ns };
+        self.calls.push(stall);
     }
 
     /// Something begins on a track; if that is one for what stalls, it stalls its loop.
@@ -154,6 +173,18 @@ impl<'t> Stalls<'t> {
     /// Who kept the jobs from running, and for how long. Jobs are in the order of their begin.
     pub fn stood(mut self, jobs: &[Job], intervals: &Intervals) -> BTreeMap<Culprit, Stood> {
         let mut sums: BTreeMap<Culprit, Stood> = BTreeMap::new();
+        let mut recorded: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for stall in &self.all {
+            recorded.entry(stall.thread).or_default().push((stall.begin_ns, stall.end_ns));
+        }
+        recorded.values_mut().for_each(|of| of.sort_unstable());
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.retain(|call| {
+            let of = recorded.get(&call.thread).map_or(&[][..], Vec::as_slice);
+            let before = of.partition_point(|stall| stall.0 < call.end_ns);
+            before.checked_sub(1).is_none_or(|at| of[at].1 <= call.begin_ns)
+        });
+        self.all.extend(calls);
         self.all.sort_by_key(|stall| stall.begin_ns);
         let (mut next, mut left) = (0, MOST_PAIRS);
         let mut open: Vec<&Job> = Vec::new();

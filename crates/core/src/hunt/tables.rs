@@ -251,6 +251,7 @@ fn of_blame(names: &Names<'_>, blame: &Blame<'_>) -> [Table; 3] {
         "waits",
         "wait_ns",
         "max_wait_ns",
+        "gil_ns",
     ];
     let rows = (0..).zip(blame.groups.iter().zip(&sums)).map(|(at, (group, &(waits, ns, max_ns)))| {
         [
@@ -265,6 +266,7 @@ fn of_blame(names: &Names<'_>, blame: &Blame<'_>) -> [Table; 3] {
             Cell::N(waits),
             Cell::N(ns),
             Cell::N(max_ns),
+            Cell::N(group.gil_ns),
         ]
     });
     let locks = table("locks", columns, rows);

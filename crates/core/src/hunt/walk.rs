@@ -336,13 +336,15 @@ impl<'a, 'g> Walk<'a, 'g> {
         let follows = self.follows(way);
         // What is done for who waits is followed as work for him; who only lets him go on did something of his own.
         let by = ground.notified.by(track, from).filter(|_| why == Why::Condition && told.is_none());
-        let asked = by.and_then(|by| ground.asked(track, from, to, Some(by)));
+        let asked = by.and_then(|(by, _)| ground.asked(track, from, to, Some(by)));
         let Some(at) = asked.or_else(|| ground.asked(track, from, to, told)) else {
             // Nothing was asked: who is told, who notified, or who put the item, did something meanwhile.
             let (other, until) = match (told, answer) {
                 (Some(told), _) => (told, to),
                 (None, Some(answer)) => (answer.from, answer.from_ns.min(to)),
-                (None, None) if self.follow == Follow::Everything => (by.unwrap_or(NONE), to),
+                (None, None) if self.follow == Follow::Everything => {
+                    by.map_or((NONE, from), |(by, notified)| (by, notified.clamp(from, to)))
+                }
                 (None, None) => (NONE, from),
             };
             let until = if follows && other != track && other != NONE { until } else { from };
@@ -373,7 +375,13 @@ impl<'a, 'g> Walk<'a, 'g> {
             true => self.look(link.to, begun, done, inside),
             false => self.own(track, why, part, resource, way, (begun, done)),
         }
-        self.own(track, why, part, resource, way, (done, to));
+        // Who got several items at once notifies when all are done.
+        let notified = by.filter(|&(by, _)| by == link.to && self.follow == Follow::Everything && follows);
+        let until = notified.map_or(done, |(_, notified)| notified.clamp(done, to));
+        if until > done {
+            self.look(link.to, done, until, inside);
+        }
+        self.own(track, why, part, resource, way, (until, to));
     }
 
     /// From when on it waited for a worker, and of which pool: a message may come to a process first and to a worker of

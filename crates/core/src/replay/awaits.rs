@@ -2,6 +2,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::pieces::{Kind, Pieces};
+use super::reading::Recogniser;
 use super::record::{Place, Raw, Record, What};
 use super::running::Running;
 use crate::ctrace::reader::Trace;
@@ -93,6 +94,11 @@ impl Finder<'_> {
         let (from, to) = (piece.from, piece.to);
         let mut answered = HashSet::new();
         let mut waits = self.waits(events, from, to);
+        if !self.record.reading.knows(Recogniser::Answers) {
+            let ns = |at: u32| events[at as usize].ns;
+            self.found.unexplained_ns += waits.iter().map(|&(_, from, to)| ns(to) - ns(from)).sum::<u64>();
+            return;
+        }
         for at in from..to {
             let What::Got(queue) = events[at as usize].what else { continue };
             let is_own = at == from && matches!(piece.kind, Kind::Queue(_));

@@ -10,16 +10,17 @@ use super::guards;
 use super::jobs;
 use super::links::{out_of, put_of};
 use super::loops::{self, Beside};
-use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
+use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN, made};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
+use super::reading::{Reading, Recogniser};
 use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
 use super::ways;
 use crate::Result;
-use crate::ctrace::format::lock as kind;
+use crate::ctrace::format::{lock as kind, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
 
@@ -47,8 +48,12 @@ pub struct Storm {
     pub doubts: Vec<Doubt>,
     /// System calls are on record.
     pub calls_known: bool,
+    /// Names of them.
+    pub system_calls: BTreeSet<u32>,
     /// Of the jobs' time: what was done in it is not on record.
     pub unseen: Unseen,
+    /// Jobs on tasks or greenlets of which it is not on record when they ran.
+    pub unhosted: u32,
     /// The jobs' own time, which is replayed as recorded.
     pub delays: Delays,
     /// CPU or waiting.
@@ -59,19 +64,18 @@ pub struct Storm {
     pub lost: u64,
 }
 
-/// Reads the storm. `computes`: its waits for the interpreter are simulated, where they and CPU times are on record, and
-/// else replayed as recorded. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
+/// Reads the storm. Jobs are marks and spans whose name is of a pattern; without a pattern those of [`choose`].
 ///
 /// # Errors
 /// Where there is no job, and of reading the trace.
 pub fn extract(
     trace: &Trace,
     patterns: &[String],
-    computes: bool,
+    reading: &Reading,
     mut go_on: impl FnMut() -> Result<()>,
 ) -> Result<Storm> {
     let choice = jobs::chosen(trace, patterns, &mut go_on)?;
-    let mut record = Record::new(trace);
+    let mut record = Record::new(trace, reading.clone());
     tell(trace, &mut record, go_on)?;
     record.find_stores();
     guards::find(&mut record);
@@ -82,7 +86,7 @@ pub fn extract(
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
-    let computing = if computes { Computing::find(trace, &record) } else { Computing::default() };
+    let computing = if reading.computes { Computing::find(trace, &record) } else { Computing::default() };
     let beside_jobs = Beside::find(trace, &record, &pieces, &outs);
     let running = Running::find(trace, &record, &pieces, &beside_jobs, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
@@ -106,7 +110,9 @@ pub fn extract(
         storm: Storm {
             doubts: Vec::new(),
             unseen: Unseen::default(),
+            unhosted: 0,
             calls_known: !record.system_calls.is_empty(),
+            system_calls: record.system_calls.iter().copied().collect(),
             delays: Delays::default(),
             model: Model {
                 names,
@@ -222,15 +228,13 @@ fn spawned(
 /// Jobs that are made one after the other stay in that order; those that are let in by others come when these let them.
 fn keep_order_of_made(roots: &mut [Root]) {
     let has_gate: Vec<bool> = roots.iter().map(|root| root.gate.is_some()).collect();
-    let mut made = Vec::new();
     for root in roots.iter_mut().filter(|root| !root.job) {
         root.program.retain(|op| !matches!(op, Op::Spawn(other) if has_gate[*other as usize]));
-        made.extend(root.program.iter().filter_map(|op| match op {
-            Op::Spawn(other) => Some(*other as usize),
-            _ => None,
-        }));
     }
-    made.into_iter().for_each(|at| roots[at].in_order = true);
+    let made = made(roots);
+    for (root, made) in roots.iter_mut().zip(made) {
+        root.in_order |= made;
+    }
 }
 
 /// Adds the holds that threads without jobs and items have of locks that those use.
@@ -347,8 +351,10 @@ impl Extractor<'_> {
                 roots[at].after = None;
             }
         }
-        self.storm.model.gates = admission::find(roots);
-        keep_order_of_made(roots);
+        if self.record.reading.knows(Recogniser::Gates) {
+            self.storm.model.gates = admission::find(roots);
+        }
+        keep_order_of_made(&mut self.storm.model.roots);
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
@@ -400,7 +406,19 @@ impl Extractor<'_> {
         }
         let mut shared: Vec<u32> =
             users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
-        shared.retain(|&lock| self.record.locks[lock as usize].foreign == 0);
+        // The lock within a queue is held for no time, but while somebody waits for what is to be put there.
+        let all = &self.trace.locks;
+        let queues: HashSet<(u32, u32, u32)> =
+            all.iter().filter(|of| kind::is_queue(of.kind)).map(|of| (of.file, of.name, of.site)).collect();
+        shared.retain(|&lock| {
+            let of = &all[lock as usize];
+            if of.kind == kind::LOCK && queues.contains(&(of.file, of.name, of.site)) {
+                return false;
+            }
+            let semaphore = self.trace.locks[lock as usize].kind == kind::SEMAPHORE;
+            let known = !semaphore || self.record.reading.knows(Recogniser::Semaphores);
+            self.record.locks[lock as usize].foreign == 0 && known
+        });
         shared.sort_unstable();
         for lock in shared {
             let of = &self.trace.locks[lock as usize];
@@ -508,6 +526,7 @@ impl Extractor<'_> {
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
                 ways: &self.ways,
+                calls: &self.record.system_calls,
                 sends: sends.remove(&number).unwrap_or_default(),
                 awaits: found.awaits.get(&number).map_or(&[], Vec::as_slice),
                 signals: found.signals.get(&number).map_or(&[], Vec::as_slice),
@@ -544,7 +563,10 @@ impl Extractor<'_> {
             if !lets_in {
                 latency += coming.transit_ns + coming.pickup_ns;
             }
-            if job && !lets_in {
+            // What is done for a job after its end is nobody's to wait for.
+            let served_ns = piece.begin_ns.saturating_sub(coming.pickup_ns);
+            let counts = root.job_ns.is_none_or(|(begin, end)| (begin..=end).contains(&served_ns));
+            if job && !lets_in && counts {
                 self.storm.pool_ns[coming.pool as usize] += coming.waited_ns;
             }
             root.items.push(Item {
@@ -557,6 +579,8 @@ impl Extractor<'_> {
             });
         }
         if job {
+            let on_loop = self.trace.tracks[first.track as usize].kind != track::THREAD;
+            self.storm.unhosted += u32::from(on_loop && !self.running.is_hosted(first.track));
             self.storm.jobs_ns += root.time_ns();
             self.storm.latency_ns += latency;
             self.storm.unexplained_ns += found.unexplained_ns;

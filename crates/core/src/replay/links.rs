@@ -1,6 +1,7 @@
 //! What belongs together: a get and its put, a receipt and its sending.
 use std::collections::{HashMap, HashSet};
 
+use super::reading::Recogniser;
 use super::record::{Place, Record, What};
 use crate::ctrace::format::lock;
 
@@ -8,7 +9,7 @@ use crate::ctrace::format::lock;
 const LATE_NS: u64 = 5_000_000;
 
 /// Of a message that goes with an item: so many events away.
-const BESIDE: usize = 4;
+pub const BESIDE: usize = 4;
 
 /// From the event of each get to that of its put: by the message that goes along, else first in first out, unless the queue
 /// is known to do otherwise. `outs`: those of the messages.
@@ -29,7 +30,7 @@ pub fn put_of(record: &Record<'_>, outs: &HashMap<Place, Place>) -> HashMap<Plac
         let (puts, gots) =
             (left(puts, &|put| sent.contains(put)), left(gots, &|got| known.contains_key(got)));
         found.extend(known);
-        if record.kind(queue) == lock::LIFO_QUEUE {
+        if record.kind(queue) == lock::LIFO_QUEUE && record.reading.knows(Recogniser::Stacks) {
             last_in_first_out(&puts, &gots, ns, &mut found);
             continue;
         }

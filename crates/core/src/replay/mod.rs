@@ -23,6 +23,7 @@ pub mod periods;
 pub mod pieces;
 pub mod pools;
 pub mod programs;
+pub mod reading;
 pub mod record;
 pub mod regime;
 pub mod running;

@@ -2,6 +2,7 @@
 //!
 //! Waiting is never a number here: for a lock, for a worker and for an answer it is simulated. What remains are delays
 //! and latencies, as recorded.
+use std::collections::HashSet;
 
 /// Stands for what was not recorded.
 pub const UNKNOWN: u64 = u64::MAX;
@@ -160,6 +161,8 @@ pub struct Pool {
     pub discipline: Discipline,
     /// Its workers that are not there from the beginning: the queue, and when each came. CLOCK_MONOTONIC, in order.
     pub late: Vec<(u32, u64)>,
+    /// It started its workers as it needed them, and nobody waited for one: how many it may start is not on record.
+    pub grows: bool,
     /// An item never waited for a worker: it has as many as are needed.
     pub unlimited: bool,
     /// Median from an item's arrival to its begin with a worker that was idle.
@@ -248,6 +251,17 @@ impl Root {
     }
 }
 
+/// By root: whether another one makes its greenlet or task.
+pub fn made(roots: &[Root]) -> Vec<bool> {
+    let mut found = vec![false; roots.len()];
+    for op in roots.iter().flat_map(|root| &root.program) {
+        if let Op::Spawn(other) = *op {
+            found[other as usize] = true;
+        }
+    }
+    found
+}
+
 /// A storm.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
@@ -276,6 +290,23 @@ impl Model {
     /// The text of a name.
     pub fn text(&self, name: u32) -> &str {
         self.names.get(name as usize).map_or("", String::as_str)
+    }
+
+    /// By lock and by pool: how many jobs use it.
+    pub fn users(&self) -> (Vec<u32>, Vec<u32>) {
+        let (mut locks, mut pools) = (vec![0; self.locks.len()], vec![0; self.pools.len()]);
+        for root in self.roots.iter().filter(|root| root.job) {
+            let (mut held, mut asked) = (HashSet::new(), HashSet::new());
+            for op in root.programs().flatten() {
+                if let Op::Acquire { lock, .. } = op {
+                    held.insert(*lock);
+                }
+            }
+            asked.extend(root.items.iter().map(|item| item.pool));
+            held.into_iter().for_each(|lock| locks[lock as usize] += 1);
+            asked.into_iter().for_each(|pool| pools[pool as usize] += 1);
+        }
+        (locks, pools)
     }
 
     /// Places of the jobs.

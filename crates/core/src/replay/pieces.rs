@@ -3,7 +3,8 @@
 //! An item begins with a message (a span that begins with its receipt) or with what a worker gets from a queue, and ends
 //! with that span or when the worker asks for the next one.
 use super::entries::{Entry, let_in_by_locks};
-use super::links::{out_of, put_of};
+use super::links::{BESIDE, out_of, put_of};
+use super::reading::Recogniser;
 use super::record::{Place, Record, What};
 use crate::hunt::choice::{Choice, How};
 
@@ -90,7 +91,9 @@ impl Pieces {
             let from = found.all.len() as u32;
             Scan { record, track, choice, open: None, depth: 0 }.run(&mut found);
             let mut made = found.all.split_off(from as usize);
-            let_in_by_locks(&record.tracks[track as usize], &mut made);
+            if record.reading.knows(Recogniser::Doors) {
+                let_in_by_locks(&record.tracks[track as usize], &mut made);
+            }
             found.all.append(&mut made);
             found.ranges.push((from, found.all.len() as u32));
         }
@@ -189,9 +192,13 @@ impl Pieces {
                 continue;
             };
             let by = entry.queue.and_then(|_| self.at(*puts.get(&(track, from))?));
-            let by_others = by.is_some_and(|by| {
-                by as usize != at && matches!(self.all[self.top(by) as usize].kind, Kind::Job(_))
-            });
+            // Whoever asks for it by a message, and does so in no job, has it done: not the one who hands it on.
+            let mut messages = (entry.starts..entry.stops).take(BESIDE).filter_map(|e| outs.get(&(track, e)));
+            let asked_for = messages.any(|&out| self.at(out).is_none());
+            let by_others = !asked_for
+                && by.is_some_and(|by| {
+                    by as usize != at && matches!(self.all[self.top(by) as usize].kind, Kind::Job(_))
+                });
             self.all[at].entry = Some(Entry { by_others, ..entry });
         }
     }
@@ -236,6 +243,7 @@ impl Scan<'_> {
         for at in 0..events.len() as u32 {
             match events[at as usize].what {
                 What::Begin { name, .. } => {
+                    self.looks_about(found, at, name);
                     let is_job = self.choice.spans[name as usize];
                     let received = events.get(at as usize + 1).map(|next| next.what);
                     let is_item = matches!(received, Some(What::In(_)));
@@ -286,12 +294,22 @@ impl Scan<'_> {
         }
     }
 
+    /// Whoever waits for whatever comes next has done what it got before.
+    fn looks_about(&mut self, found: &mut Pieces, at: u32, name: u32) {
+        let done = |open: &Open| open.queue().is_some() && !open.is_job() && open.depth == self.depth;
+        if let Some(open) = self.open.filter(|open| self.record.multiplexes.contains(&name) && done(open)) {
+            self.close(found, open, at);
+        }
+    }
+
     /// A job takes the place of an item that it is done in; of one that a worker got from a queue it is the whole.
     fn begins(&mut self, found: &mut Pieces, at: u32, job: Option<Kind>, number: Option<u32>) {
         let inside = self.open.is_some_and(|open| open.is_job());
         let Some(kind) = job.filter(|_| !inside) else { return };
         match self.open {
-            Some(Open { kind: Kind::Queue(queue), from, .. }) => {
+            Some(Open { kind: Kind::Queue(queue), from, .. })
+                if self.record.reading.knows(Recogniser::Orders) =>
+            {
                 let entry = Some((queue, at, None));
                 self.open = Some(Open { kind, from, depth: self.depth, number, entry });
             }

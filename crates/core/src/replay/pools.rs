@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::comers;
 use super::model::{Discipline, Pool};
 use super::pieces::{Kind, Piece, Pieces};
+use super::reading::Recogniser;
 use super::record::{Record, What};
 use super::running::Running;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
+
+/// One item in so many may have waited, and it is taken that none did.
+const SELDOM: usize = 20;
 
 /// File, name, and site of the queue: one pool.
 type Key = (u32, u32, u32);
@@ -74,12 +78,15 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
                 queues: Vec::new(),
                 discipline: match (key.2, trace.locks.get(*lock as usize).map(|of| of.kind)) {
                     (u32::MAX, _) => Discipline::Fifo,
-                    (_, Some(kind::LIFO_QUEUE)) => Discipline::Lifo,
+                    (_, Some(kind::LIFO_QUEUE)) if record.reading.knows(Recogniser::Stacks) => {
+                        Discipline::Lifo
+                    }
                     (_, Some(kind::PRIORITY_QUEUE)) => Discipline::Priority,
                     _ => Discipline::Fifo,
                 },
                 late: Vec::new(),
-                unlimited: key.2 == u32::MAX,
+                grows: false,
+                unlimited: key.2 == u32::MAX || !record.reading.knows(Recogniser::Pools),
                 idle_ns: 0,
                 busy_ns: 0,
             });
@@ -92,9 +99,11 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
         of.queues.push(limit.max(queue.workers.len() as u32));
         let number = of.queues.len() as u32 - 1;
         let came = match key.2 {
-            u32::MAX => HashMap::new(),
+            u32::MAX => Some(HashMap::new()),
             _ => comers::find(trace, record, *lock, &queue.workers, first_arrival_ns(pieces, queue)),
         };
+        of.grows |= came.is_none() && limit == 0;
+        let came = came.unwrap_or_default();
         of.late.extend(came.values().map(|&ns| (number, ns)));
         let coming = comings(record, pieces, queue, &came, running);
         for (piece, mut one) in coming {
@@ -138,6 +147,8 @@ fn add_idle_workers(
 fn settle(found: &mut Found, idle: &mut Vec<u64>, busy: &mut Vec<u64>) {
     if let Some(pool) = found.pools.last_mut() {
         pool.late.sort_unstable_by_key(|&(queue, ns)| (ns, queue));
+        // Whoever waits for a moment may have come while its worker was ending.
+        pool.grows &= busy.len() * SELDOM <= idle.len() + busy.len();
         pool.idle_ns = median(idle);
         // Where none waited, the next one is taken as soon as by a worker that was idle.
         pool.busy_ns = if busy.is_empty() { pool.idle_ns } else { median(busy) };

@@ -45,6 +45,8 @@ pub struct Parts<'a> {
     pub sends: HashMap<u32, Vec<u32>>,
     /// Roots that are made at an event.
     pub spawns: HashMap<u32, Vec<u32>>,
+    /// Names of system calls.
+    pub calls: &'a HashSet<u32>,
     /// In order.
     pub awaits: &'a [Awaited],
     /// In order.
@@ -224,8 +226,8 @@ impl Builder<'_> {
                 let ready = self.ready_ns(went_on - next.latency_ns.min(went_on), went_on);
                 let latency_ns = next.latency_ns - ready.min(next.latency_ns);
                 self.done.latency_ns += latency_ns;
-                waits_at = (at, self.done.ops.len());
                 self.push(self.now, Op::Await { signal: next.signal, latency_ns });
+                waits_at = (at, self.before_call());
                 match next.suspended {
                     Some((_, again)) => self.now = again,
                     None if next.to > at => until = Some(next.to),
@@ -255,6 +257,20 @@ impl Builder<'_> {
                 self.pass(ns);
                 self.push(ns, Op::Release(lock));
             }
+        }
+    }
+
+    /// A system call in which it waits for an answer that is on record is no call to somebody unknown: the wait that was
+    /// added last comes before it. Its place.
+    fn before_call(&mut self) -> usize {
+        let last = self.done.ops.len() - 1;
+        match self.done.ops[..] {
+            [.., Op::Enter { name, .. }, _] if self.parts.calls.contains(&name) => {
+                self.done.ops.swap(last - 1, last);
+                self.at.swap(last - 1, last);
+                last - 1
+            }
+            _ => last,
         }
     }
 

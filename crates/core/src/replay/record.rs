@@ -1,6 +1,7 @@
 //! What happened on each track, in its order: what the extraction reads back and forth.
 use std::collections::{HashMap, HashSet};
 
+use super::reading::{Reading, Recogniser};
 use crate::ctrace::format::{Event, event, lock as kind, track};
 use crate::ctrace::reader::Trace;
 use crate::ctrace::span_kinds::{SpanKind, SpanKinds};
@@ -12,6 +13,9 @@ const MOST_EVENTS: usize = 20_000_000;
 
 /// Fewest takings from a queue from which it is told that it lends.
 const LEAST_LENT: usize = 3;
+
+/// System calls of event loops. Sockets with a time-out wait by poll(2).
+const MULTIPLEXES: [&str; 2] = ["epoll_wait", "select"];
 
 /// Name and number of a message.
 pub type Flow = (u32, u64);
@@ -95,6 +99,8 @@ pub struct Passing {
 /// All of it.
 pub struct Record<'t> {
     trace: &'t Trace,
+    /// How it is read.
+    pub reading: Reading,
     /// By track.
     pub tracks: Vec<Vec<Raw>>,
     /// By track: at begins and ends of spans, where it is on record.
@@ -123,6 +129,8 @@ pub struct Record<'t> {
     kinds: SpanKinds,
     /// Names of system calls: no work of their own.
     pub system_calls: HashSet<u32>,
+    /// Of those that wait for any of many things to come, as event loops do.
+    pub multiplexes: HashSet<u32>,
     /// Of those that wait for time to pass.
     pub sleeps: HashSet<u32>,
     /// Names of calls that leave the process.
@@ -142,12 +150,13 @@ pub struct Record<'t> {
 
 impl<'t> Record<'t> {
     /// Of nothing yet.
-    pub fn new(trace: &'t Trace) -> Self {
+    pub fn new(trace: &'t Trace, reading: Reading) -> Self {
         let mut tracks = Vec::new();
         tracks.resize_with(trace.tracks.len(), Vec::new);
         let gil = trace.names.find("GIL");
         Self {
             trace,
+            reading,
             tracks,
             used: vec![Vec::new(); trace.tracks.len()],
             locks: vec![Passing::default(); trace.locks.len()],
@@ -166,6 +175,7 @@ impl<'t> Record<'t> {
             asked_ns: trace.names.find("asked_ns"),
             kinds: SpanKinds::new(trace),
             system_calls: HashSet::new(),
+            multiplexes: MULTIPLEXES.iter().filter_map(|call| trace.names.find(call)).collect(),
             sleeps: HashSet::new(),
             remote: HashSet::new(),
             calls: vec![Vec::new(); trace.tracks.len()],
@@ -203,6 +213,9 @@ impl<'t> Record<'t> {
     /// Queues whose every taker has put back what it took before it took again lend it: they are semaphores, with a hold
     /// from get to put. After all has been told.
     pub fn find_stores(&mut self) {
+        if !self.reading.knows(Recogniser::Stores) {
+            return;
+        }
         for queue in self.queues.keys().copied().collect::<Vec<_>>() {
             let (puts, gots) = &self.queues[&queue];
             let Some((back, own)) = lent(puts, gots) else { continue };

@@ -8,6 +8,7 @@ use super::model::{Op, Server};
 use super::periods::Periods;
 use super::pieces::Pieces;
 use super::pools::median;
+use super::reading::Recogniser;
 use super::record::Record;
 use crate::ctrace::reader::Trace;
 
@@ -53,7 +54,9 @@ impl Running {
         }
         let waits = waits.into_iter().map(|(on, of)| (on, Periods::new(of, 0))).collect();
         let mut found = Self { waits, ..Self::default() };
-        found.loops(trace, record, pieces, beside, computing);
+        if record.reading.knows(Recogniser::Turns) {
+            found.loops(trace, record, pieces, beside, computing);
+        }
         found
     }
 
@@ -100,6 +103,11 @@ impl Running {
             self.tracks.insert(on, (server, Periods::new(ran, 0)));
         }
         self.loops = threads;
+    }
+
+    /// Whether it is on record when this task or greenlet ran.
+    pub fn is_hosted(&self, on: u32) -> bool {
+        self.tracks.contains_key(&on)
     }
 
     /// Whether tasks or greenlets take turns on that thread.

@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::interpreters::InterpreterState;
-use super::model::{Discipline, Model, Op, Order, UNKNOWN};
+use super::model::{Discipline, Model, Op, Order, UNKNOWN, made};
 use super::servers::{ServerState, Turn};
 
 /// What came out. Times are ns since the first root's begin in the recording.
@@ -178,13 +178,8 @@ pub fn simulate(model: &Model) -> Outcome {
         }
     }
     let mut inside = vec![0; model.gates.len()];
-    let mut comes = vec![true; model.roots.len()];
-    for op in model.roots.iter().flat_map(|root| &root.program) {
-        if let Op::Spawn(other) = *op {
-            comes[other as usize] = false;
-        }
-    }
-    for (at, root) in model.roots.iter().enumerate().filter(|&(at, root)| root.after.is_none() && comes[at]) {
+    let made = made(&model.roots);
+    for (at, root) in model.roots.iter().enumerate().filter(|&(at, root)| root.after.is_none() && !made[at]) {
         match root.gate {
             Some((gate, _)) if inside[gate as usize] == model.gates[gate as usize].limit => {
                 simulation.outside[gate as usize].push_back(at as u32);

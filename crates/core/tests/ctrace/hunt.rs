@@ -36,6 +36,7 @@ const L: u32 = 1;
 const S: u32 = 2;
 const K: u32 = 3;
 const Q: u32 = 4;
+const GIL: u32 = 5;
 const R: u32 = 6;
 const M: u32 = 7;
 
@@ -71,7 +72,7 @@ fn hunted(events: &[Told], pattern: Option<&str>) -> Hunted {
                 (S, lock::SEMAPHORE, 8, 0),
                 (K, lock::CONDITION, 9, 0),
                 (Q, lock::QUEUE, 10, 0),
-                (5, lock::INTERPRETER, 11, 0),
+                (GIL, lock::INTERPRETER, 11, 0),
                 (R, lock::QUEUE, 10, 0),
                 (M, lock::REENTRANT, 9, 0),
             ]);

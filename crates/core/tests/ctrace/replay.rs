@@ -3,6 +3,7 @@ use contend_core::ctrace::format::{event, lock, track};
 use contend_core::ctrace::reader::Trace;
 use contend_core::replay::extract::{Storm, extract};
 use contend_core::replay::model::{Model, Op, Order, Root, UNKNOWN};
+use contend_core::replay::reading::Reading;
 use contend_core::replay::simulate::simulate;
 
 use crate::support::{Made, Place, Told};
@@ -17,6 +18,7 @@ mod messages;
 mod queues;
 mod waits;
 mod what;
+mod without;
 
 /// Names, in the order of their ids from 1.
 const WORDS: [&str; 27] = [
@@ -61,7 +63,7 @@ const TASK1: u32 = 10;
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let (trace, _place) = trace_of(events);
-    extract(&trace, &patterns, false, || Ok(()))
+    extract(&trace, &patterns, &Reading::default(), || Ok(()))
 }
 
 /// With where its files are.

@@ -8,14 +8,15 @@ from collections.abc import Iterable
 
 from contend.advice.finding import Evidence
 from contend.contention.hunting.charges import Charges
-from contend.contention.hunting.rows import BATCH, Call
-from contend.contention.hunting.rules import Candidate, count, seconds, slice_at, times
+from contend.contention.hunting.rows import BATCH, Call, Critical
+from contend.contention.hunting.rules import Candidate, count, seconds, slice_at, sql, text, times
 from contend.units import format_duration, of_time
 
 _LEAST_DIGESTS = 2
 _NEARLY_ALL = 0.9
 _READS = ("SELECT", "HTTP GET", "HTTP HEAD")
 _UNKNOWN = 0.5  # of a call's time is taken to be the call's own, where its size is not on record: the rest its items'
+_SERVED = 0.2  # of the time on the way: less was worked at it by somebody who is not who served it
 _COALESCE = 8  # calls that what-if is asked to make one of
 
 
@@ -35,6 +36,35 @@ def calls(charges: Charges) -> list[Candidate]:
             both = _again(charges, name, rows, own + behind_locks), _chatty(charges, name, rows, once)
             candidates += [one for one in both if one is not None]
     return candidates
+
+
+def ways(charges: Charges) -> list[Candidate]:
+    """Find calls to somebody on record that were long on their way: a candidate for each, of the time in which nobody
+    worked at it."""
+    served: dict[str, int] = {}
+    for row in charges.tables.time:
+        if isinstance(row, Critical) and row.kind != "reply":
+            served[row.through] = served.get(row.through, 0) + row.ns
+    replies = {name: ns for (kind, name), ns in charges.charged.items() if kind == "reply"}
+    replies = {name: ns for name, ns in replies.items() if served.get(name, 0) >= _SERVED * ns}
+    return [_way(charges, name, ns) for name, ns in replies.items()]
+
+
+def _way(charges: Charges, name: str, ns: int) -> Candidate:
+    tables = charges.tables
+    where = sql(tables.source, f"select * from along where kind = 'reply' and resource = {text(name)}")
+    return Candidate(
+        kind="way",
+        resource=name,
+        ns=ns,
+        sentence=(
+            f"{tables.who} waited {format_duration(ns)} ({tables.part(ns)}) for {name} while nobody worked at it: it was on"
+            " its way there, or its answer on the way back."
+        ),
+        evidence=(seconds(f"waited by {tables.who.lower()}", ns, where),),
+        advice="Make fewer of these calls, or look at what is between: a broker, a network, threads that pass it on.",
+        edits="",
+    )
 
 
 def says_nothing_new(rows: Iterable[Call]) -> bool:

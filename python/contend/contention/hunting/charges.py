@@ -67,6 +67,26 @@ class Charges:
         return {lock.name: lock for lock in ranked if lock.kind not in NOT_HELD}
 
     @cached_property
+    def conditions(self) -> Mapping[str, Lock]:
+        """Conditions by name."""
+        return {lock.name: lock for lock in self.tables.locks if lock.kind == "condition"}
+
+    @cached_property
+    def woken(self) -> Mapping[Resource, int]:
+        """Waiting time of jobs for the interpreter's lock, to go on with a lock, or after a condition that several wait for:
+        who had not waited there would not have let it go. By that lock or condition."""
+        waits: dict[Resource, int] = {}
+        left = self.waited.get(("gil", GIL), 0)
+        for (kind, name), ns in self.waited.items() if self.tables.jobs else ():
+            lock = {"lock": self.locks, "condition": self.conditions}.get(kind, {}).get(name)
+            if lock is None or not lock.gil_ns or (kind == "condition" and not lock.shared):
+                continue
+            more = min(left, round(ns * lock.gil_ns / max(lock.wait_ns - lock.gil_ns, 1)), lock.gil_ns)
+            waits[kind, name] = more
+            left -= more
+        return waits
+
+    @cached_property
     def meanwhile(self) -> Mapping[str, tuple[Did, ...]]:
         """Deeds of the holders of each lock while it was waited for, most first."""
         sums: dict[str, dict[tuple[str, str], int]] = {}
@@ -119,6 +139,9 @@ class Charges:
                 self._to_locks(name, ns, charges, 0)
             else:
                 charges[kind, name] = charges.get((kind, name), 0) + ns
+        for key, ns in self.woken.items():
+            charges[key] = charges.get(key, 0) + ns
+            charges["gil", GIL] -= ns
         for name, ns in self.reached.items():
             self._to_pool(name, ns, charges)
         for name in self.pools:

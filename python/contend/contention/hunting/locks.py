@@ -17,6 +17,7 @@ from contend.contention.hunting.rules import (
     sql,
     text,
     times,
+    went_on,
 )
 from contend.units import format_duration, of_time
 
@@ -37,7 +38,9 @@ def locks(charges: Charges) -> list[Candidate]:
 
 def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     tables, did = charges.tables, charges.meanwhile.get(lock.name, ())
-    waited = max(charges.waited.get(("lock", lock.name), 0), ns)
+    more = charges.woken.get(("lock", lock.name), 0)
+    ns_of_lock = ns - more
+    waited = max(charges.waited.get(("lock", lock.name), 0), ns_of_lock)
     across = next((d for d in did if d.doing == "remote" and d.share >= _ACROSS), None)
     by = [
         f"{_culprit_words(d)} {of_time(d.share)}"
@@ -50,10 +53,9 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     held = _calls_inside(tables.held, lock.name)
     if across is not None:
         sentence += f" It is held across the call {across.culprit}."
-    if ns < 0.9 * waited:
-        sentence += (
-            f" {of_time(1 - ns / waited)} of that is charged on to what the holders themselves waited for."
-        )
+    if ns_of_lock < 0.9 * waited:
+        sentence += f" {of_time(1 - ns_of_lock / waited)} of that is charged on to what the holders themselves waited for."
+    sentence += went_on(more)
     return Candidate(
         kind="lock-across-call" if across is not None else "lock",
         resource=lock.name,

@@ -17,6 +17,7 @@ from contend.units import format_duration, of_time
 
 LEAST_RUN = 5  # calls of one name one after another
 LIFE = "life"  # why something is a job: it is all that a coroutine or greenlet does
+_SHARED = 2  # waits for each lock of one name
 BATCH = -1  # the job that stands for all of them in `critical`
 
 
@@ -72,6 +73,12 @@ class Lock(NamedTuple):
     waits: int
     wait_ns: int
     max_wait_ns: int
+    gil_ns: int = 0
+
+    @property
+    def shared(self) -> bool:
+        """True if others wait for the same one: it is not made anew for each who waits."""
+        return self.waits >= _SHARED * self.instances
 
 
 class Blame(NamedTuple):
@@ -113,8 +120,8 @@ class Pool(NamedTuple):
     def label(self) -> str:
         """The name; of a pool that is only known by where it was made, with what its items do most.
 
-        >>> Pool(0, "p", "ThreadPoolExecutor (server.py:428)", 1, 0, 0, 0, 0, "shared", serves="rpc serve bill", unnamed=1).label
-        'ThreadPoolExecutor (server.py:428) for rpc serve bill'
+        >>> Pool(0, "p", "Executor (server.py:428)", 1, 0, 0, 0, 0, "shared", serves="rpc serve bill", unnamed=1).label
+        'Executor (server.py:428) for rpc serve bill'
         """
         return f"{self.name} for {self.serves}" if self.serves and self.unnamed else self.name
 
@@ -240,7 +247,7 @@ class Tables:
     """What the jobs are, in a sentence."""
     jobs: Sequence[Job] = ()
     parts: Sequence[Part] = ()
-    along: Sequence[Part] = ()
+    along: Sequence[Part | Critical] = ()
     critical: Sequence[Critical] = ()
     locks: Sequence[Lock] = ()
     blame: Sequence[Blame] = ()
@@ -322,7 +329,7 @@ class Tables:
         return {lock.lock: lock.name for lock in self.locks}
 
     @property
-    def time(self) -> Sequence[Part]:
+    def time(self) -> Sequence[Part | Critical]:
         """Time of the jobs by what it went to, as far as it can be followed, ns."""
         return self.along or self.parts
 
@@ -357,7 +364,7 @@ def read(source: Path, jobs: str | None) -> Tables:
         throttled=between(source, begin_ns, end_ns),
         jobs=job_rows,
         parts=_rows(Part, events_read.parts),
-        along=_rows(Part, events_read.along),
+        along=_rows(Critical, events_read.along),
         critical=_rows(Critical, events_read.critical),
         locks=_rows(Lock, events_read.locks),
         blame=_rows(Blame, events_read.blame),

@@ -71,6 +71,15 @@ def times(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
 
 
+def went_on(ns: int) -> str:
+    """A sentence on who waited for the interpreter's lock when he had what he waited for; empty where nobody did.
+
+    >>> went_on(2_000_000), went_on(0)
+    (" Then they waited 2 ms for the interpreter's lock, to go on.", '')
+    """
+    return f" Then they waited {format_duration(ns)} for the interpreter's lock, to go on." if ns else ""
+
+
 def listed(names: Sequence[str]) -> str:
     """
     >>> listed(["a"]), listed(["a", "b", "c"])

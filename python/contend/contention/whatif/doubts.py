@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from contend.contention.whatif.independence import Dependence
 from contend.contention.whatif.regime import BUSY, Regime
 from contend.contention.whatif.times import Predicted, Times
@@ -15,6 +17,7 @@ CLOSE = 0.1  # of the time of the busier one, by which the next one is less busy
 IN_USE = 0.7  # of the time: below, a resource holds nobody up for long
 SURE = 0.02  # of the median: a change that is smaller has no sign
 OUTSIDE = 0.05  # of the jobs' time: calls to somebody whose work is not on record
+SPREAD = 0.2  # of the storm: jobs come over so much of it
 FURTHER = 0.25  # more of them at a time than ever before
 WIDE = 0.1  # of a predicted change: half of its interval
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
@@ -70,6 +73,51 @@ def more_computing(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | 
         "with the edit threads would compute at a time that did so one after the other: whether what they do needs the"
         " interpreter's lock is not on record"
     )
+
+
+def more_workers(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why waits for a pool's workers, for which nobody waited, make the replay wrong; None if there are none.
+    `after` and `jobs_ns` as in `more_outside`.
+    """
+    waits: dict[tuple[str, int], int] = {}
+    for name, workers, ns in (row for of in after for row in of["grown"]):
+        waits[name, workers] = waits.get((name, workers), 0) + ns
+    (name, workers), ns = max(waits.items(), key=lambda item: item[1], default=(("", 0), 0))
+    if ns < OUTSIDE * jobs_ns or not ns:
+        return None
+    return (
+        f"with the edit jobs would wait for a worker of {name}, of which {workers} were started as they were needed: how many"
+        " it may start is not on record"
+    )
+
+
+def arrivals(
+    recorded: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+) -> str | None:
+    """The reason why jobs would not come when they did; None where they would.
+
+    Jobs that are made one after the other in a process that is busy come later than they were to, and sooner where the edits
+    leave it less to do. `before` and `after` are replays of each storm, without and with the edits.
+    """
+    for row, was, now in zip(recorded, before, after, strict=True):
+        come = np.frombuffer(row["come_ns"], "<u8")
+        if len(come) < 2 or float(come.max() - come.min()) < SPREAD * Times.of(was).makespan_ns:
+            continue
+        busy, then = (_busy(of) for of in (was, now))
+        if max(busy, then) >= BUSY and abs(then - busy) > CLOSE:
+            return (
+                f"jobs come one after the other while a process, or its loop, is busy for {busy:.0%} of the storm, and for"
+                f" {then:.0%} with the edit: whether they would come as they did is not on record"
+            )
+    return None
+
+
+def _busy(outcome: Mapping[str, Any]) -> float:
+    """Part of a replayed storm in which its busiest interpreter or loop ran something."""
+    most = max([*outcome["ran_ns"], *outcome["computed_ns"]], default=0)
+    return float(most / max(1.0, Times.of(outcome).makespan_ns))
 
 
 def more_outside(

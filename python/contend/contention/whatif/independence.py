@@ -83,9 +83,10 @@ def dependent_time(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
 
 
 def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
-    """The kind of own time that most depends on which jobs come first, as where only they fill a cache; None where none does.
+    """The kind of own time that most depends on which jobs come first, as where only they fill a cache; None without one.
 
-    Its share is of the storms' makespans. Jobs that are drawn from the recorded ones would have too much or too little of it.
+    Its share is of the storms' makespans. Jobs that are drawn from the recorded ones would have too much or too little of
+    it.
     """
     by_kind: dict[str, list[tuple[Times, float]]] = {}
     for storm in recorded:
@@ -100,7 +101,9 @@ def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
                 by_kind.setdefault(text, []).append((done, float(storm["regime"]["makespan_ns"])))
     worst: Dependence | None = None
     for text, storms in by_kind.items():
-        more = sum(float(done[: len(done) // 2].sum() - done[-(len(done) // 2) :].sum()) for done, _ in storms)
+        more = sum(
+            float(done[: len(done) // 2].sum() - done[-(len(done) // 2) :].sum()) for done, _ in storms
+        )
         share = abs(more) / sum(makespan for _, makespan in storms)
         if share >= max(BY_TURN, worst.share if worst else 0.0) and _is_by_turn([done for done, _ in storms]):
             worst = Dependence(text, share)

@@ -102,8 +102,8 @@ def regime(
 
 
 def _busiest(row: Mapping[str, Any]) -> float:
-    """CPU time of the busiest process per time of the storm. What tasks or greenlets of a loop compute counts only where other
-    threads of its process compute, too: else they take turns as in the replay."""
+    """CPU time of the busiest process per time of the storm. What tasks or greenlets of a loop compute counts only where
+    other threads of its process compute, too: else they take turns as in the replay."""
     makespan = max(1, row["makespan_ns"])
     shares = []
     for _, ns, loops in row["cpu"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -39,6 +39,19 @@ class Edit:
         return f"{option} {name}={self.number:g}" if numbered else f"{option} {name}"
 
     @property
+    def options(self) -> tuple[str, str]:
+        """The option and its value, as arguments of a command.
+
+        >>> Edit("hold", "table 1", 0.5).options, Edit("jobs", "", 128).options
+        (('--hold', 'table 1=0.5'), ('--jobs', '128'))
+        """
+        option = f"--{self.kind.replace('_', '-')}"
+        if not self.name:
+            return option, f"{self.number:g}"
+        numbered = self.number or self.kind == "hold"
+        return option, f"{self.name}={self.number:g}" if numbered else self.name
+
+    @property
     def other(self) -> Edit:
         """The same edit at the other extreme of a call's cost, where that is not known."""
         return replace(self, kind="coalesce_other") if self.kind == "coalesce" else self
@@ -56,21 +69,31 @@ class Source:
     path: str
     storm: Storm
     jobs: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     def computing(self) -> Source:
         """The same storm, whose waits for the interpreter's lock are simulated. Raises as `open_storms`."""
-        return replace(self, storm=Storm([self.path], self.jobs, computes=True))
+        return replace(self, storm=Storm([self.path], self.jobs, computes=True, without=self.without))
 
 
 def open_storms(
-    paths: Sequence[str | Path], jobs: Sequence[str] = (), cell: str | None = None
+    paths: Sequence[str | Path],
+    jobs: Sequence[str] = (),
+    cell: str | None = None,
+    *,
+    without: Sequence[str] = (),
 ) -> list[Source]:
     """Open the storms of traces (each a file or a directory of one storm) and of runs (each trial with traces one).
+
+    `without`: what is not to be recognised in them, to see that the gate notices (names as `Storm` has them).
 
     Raises BadInput where there is none, where no job is in one, or where a run has several cells and none is chosen.
     """
     traces = [trace for path in paths for trace in _trace_paths(Path(path), cell)]
-    return [Source(str(trace), Storm([str(trace)], jobs), tuple(jobs)) for trace in traces]
+    return [
+        Source(str(trace), Storm([str(trace)], jobs, without=without), tuple(jobs), tuple(without))
+        for trace in traces
+    ]
 
 
 def cells_of(path: str | Path) -> list[str]:
@@ -148,6 +171,21 @@ def check(edits: Iterable[Edit], sources: Sequence[Source]) -> None:
         if not any(name == edit.name or fnmatchcase(name, edit.name) for name in known[kind]):
             hint = suggest(edit.name, known[kind]) if known[kind] else f"there is no {what} in it"
             raise BadInput(f"{edit}: no {what} is called '{edit.name}'", hint=f"{hint}; --list shows all")
+
+
+def idle(edits: Iterable[Edit], parts: Sequence[Mapping[str, Any]]) -> Edit | None:
+    """The first edit of locks or pools that no job of these storms uses; `parts` of each."""
+    for edit in edits:
+        kind = _NAMES[edit.kind][0] if edit.kind in _NAMES else "spans"
+        rows = (
+            []
+            if kind == "spans"
+            else [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
+        )
+        named = [row for row in rows if row["name"] == edit.name or fnmatchcase(row["name"], edit.name)]
+        if named and not any(row["jobs"] for row in named):
+            return edit
+    return None
 
 
 def listing(sources: Sequence[Source]) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from contend.trace.patches import (
     futures,
     gevent_,
     locks,
+    managers,
     multiprocessing_,
+    pipes,
     processes,
     services,
     sql,
@@ -60,7 +62,8 @@ def apply(*, running: bool = False) -> None:
     when("multiprocessing.synchronize", multiprocessing_.patch_synchronize)
     when("multiprocessing.queues", multiprocessing_.patch_queues)
     when("multiprocessing.process", multiprocessing_.patch_process)
-    when("multiprocessing.managers", multiprocessing_.patch_managers)
+    when("multiprocessing.connection", pipes.patch_connection)
+    when("multiprocessing.managers", managers.patch_managers)
     when("asyncio.locks", asyncio_.patch_locks)
     when("asyncio.queues", asyncio_.patch_queues)
     when("asyncio.tasks", asyncio_.patch_sleep)

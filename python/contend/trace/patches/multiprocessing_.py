@@ -6,14 +6,12 @@ semaphore, or, where it goes to children by fork alone, by a number that it carr
 
 from __future__ import annotations
 
-import _thread
 import functools
 import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from contend._native import TraceSpan as Span
 from contend._native import Waits, trace_on
 from contend.trace import flow
 from contend.trace.patches.waiting import (
@@ -27,7 +25,6 @@ from contend.trace.patches.waiting import (
     method,
     name_of,
     passing,
-    releases,
     waits_of,
 )
 
@@ -43,7 +40,7 @@ def patch_synchronize(module: ModuleType) -> None:
         def __init__(self: Any, kind: int, value: int, maxvalue: int, *, ctx: Any) -> None:  # noqa: N807
             original(self, kind, value, maxvalue, ctx=ctx)
             name = self._semlock.name
-            setattr(self, KEY, _key(name) if name else int.from_bytes(os.urandom(8), "little") | 1)
+            setattr(self, KEY, key_of(name) if name else int.from_bytes(os.urandom(8), "little") | 1)
             what = REENTRANT if kind == recursive else LOCK if maxvalue == 1 else SEMAPHORE
             self._contend_waits = Waits(what, shared=value > 1, across=getattr(self, KEY))
             _record(self)
@@ -56,7 +53,7 @@ def patch_synchronize(module: ModuleType) -> None:
             original(self, state)
             _handle, kind, maxvalue, name = state
             if name:
-                setattr(self, KEY, _key(name))
+                setattr(self, KEY, key_of(name))
                 what = REENTRANT if kind == recursive else LOCK if maxvalue == 1 else SEMAPHORE
                 # What it is called, the process says that made it.
                 self._contend_waits = Waits(
@@ -129,7 +126,7 @@ def _exit(self: Any, *_error: object) -> None:
     self.release()
 
 
-def _key(name: str) -> int:
+def key_of(name: str) -> int:
     """The same for the same semaphore in every process."""
     # FNV-1a (Fowler, Noll, Vo), 64 bits; 0 would be a lock of one process.
     number = 0xCBF29CE484222325
@@ -181,63 +178,6 @@ def _record(lock: Any) -> None:
         give()
 
     lock.acquire, lock.release = acquire, release
-
-
-_PROXIED = {"Lock": LOCK, "RLock": REENTRANT, "Semaphore": SEMAPHORE, "BoundedSemaphore": SEMAPHORE}
-"""What a manager lends that can be held, by its `typeid`."""
-
-
-def patch_managers(module: ModuleType) -> None:
-    """Locks of a manager: a lock to those who wait for it, though a message to them. The manager's own are not on record."""
-    registry = module.SyncManager._registry
-    for name, plain in (("Lock", _thread.allocate_lock), ("RLock", _thread.RLock)):
-        registry[name] = (plain, *registry[name][1:])
-    proxy = module.AcquirerProxy
-    made(proxy, _proxy_waits)
-    for name in ("acquire", "__enter__"):
-        method(proxy, name)(_acquires)
-    for name in ("release", "__exit__"):
-        method(proxy, name)(releases)
-    method(module.BaseProxy, "_callmethod")(_calls_manager)
-
-
-def _proxy_waits(proxy: Any) -> Waits | None:
-    token = proxy._token
-    kind = _PROXIED.get(token.typeid)
-    # What it is called, the process says that made it: there it came from its manager.
-    key = _key(f"{token.address}/{token.id}")
-    if kind is None:
-        return None
-    return Waits(kind, shared=kind == SEMAPHORE, located=proxy._manager is not None, across=key)
-
-
-def _acquires(original: Callable[..., Any]) -> Callable[..., Any]:
-    def acquire(self: Any, /, *args: Any, **options: Any) -> Any:
-        waits = waits_of(self)
-        if waits is None:
-            return original(self, *args, **options)
-        token, taken = waits.wait(), False
-        try:
-            result = original(self, *args, **options)
-            taken = bool(result)
-        finally:
-            if taken:
-                waits.acquired(token)
-            else:
-                waits.gave_up(token)
-        return result
-
-    return acquire
-
-
-def _calls_manager(original: Callable[..., Any]) -> Callable[..., Any]:
-    def _callmethod(self: Any, /, methodname: str, *args: Any, **options: Any) -> Any:
-        if not trace_on() or getattr(self, ATTRIBUTE, None) is not None:
-            return original(self, methodname, *args, **options)
-        with Span(f"manager {self._token.typeid}.{methodname}", kind="remote"):
-            return original(self, methodname, *args, **options)
-
-    return _callmethod
 
 
 def patch_queues(module: ModuleType) -> None:

@@ -38,7 +38,7 @@ fn who_held_the_lock_of_a_condition_last_has_notified_who_waited_for_it() {
     assert_eq!(hunted.of("along", 0), ["condition boot K K 179 1", "running boot 121 1"]);
     assert_eq!(
         hunted.of("critical", 0),
-        ["running B K K 29 1", "running boot 121 1", "running work K K 150 1"]
+        ["condition boot K K 13 1", "running B K K 16 1", "running boot 121 1", "running work K K 150 1"]
     );
 }
 
@@ -61,4 +61,23 @@ fn who_gave_up_was_notified_by_nobody() {
     events.push((300, 1, event::LOCK_GIVEN_UP, K, 0));
     let hunted = storm(&[events, span(2, WORK, 130, 280), enters(2, 285)]);
     assert_eq!(hunted.of("critical", 0), hunted.of("along", 0));
+}
+
+#[test]
+fn who_got_an_item_and_notifies_later_works_until_then_and_a_wait_for_the_interpreter_is_known_apart() {
+    // The worker gets two items, and notifies both jobs when all is done; the job needs the interpreter's lock then.
+    let put = vec![(110, 1, event::QUEUE_PUT, Q, 1), (111, 3, event::QUEUE_PUT, Q, 2)];
+    let got = vec![
+        (115, 2, event::QUEUE_GOT, Q, 1),
+        (116, 2, event::LOCK_WAIT, Q, 0),
+        (117, 2, event::QUEUE_GOT, Q, 0),
+        (117, 2, event::LOCK_ACQUIRED, Q, 1),
+        (117, 2, event::LOCK_RELEASED, Q, 0),
+    ];
+    let gil = vec![(290, 1, event::LOCK_WAIT, GIL, 4), (298, 1, event::LOCK_ACQUIRED, GIL, 1)];
+    let hunted = storm(&[put, got, waits(1, 120, 300), span(2, WORK, 118, 270), enters(2, 280), gil]);
+    assert!(hunted.of("along", 0).contains(&"condition boot K K 171 1".into()));
+    assert!(hunted.of("critical", 0).contains(&"running work K K 149 1".into()));
+    let of_k = hunted.0["locks"].iter().find(|row| row["kind"] == "condition").unwrap();
+    assert_eq!((of_k["wait_ns"].as_str(), of_k["gil_ns"].as_str()), ("179", "8"));
 }

@@ -18,6 +18,7 @@ const CALL: u32 = 18;
 const REMOTE: u32 = 19;
 const ARGUMENTS: u32 = 20;
 const BOOT: u32 = 21;
+const ASKED: u32 = 22;
 const QUEUE: u32 = 1;
 
 /// A thread (1), coroutines called `handle` (2, 3) and one called `main` (4), and the track beside the thread (5).
@@ -40,6 +41,7 @@ fn trace(rings: &[(u32, Vec<Event>)]) -> (Place, Trace) {
         (REMOTE, "remote"),
         (ARGUMENTS, "arguments"),
         (BOOT, "boot"),
+        (ASKED, "asked_ns"),
     ];
     let tracks = [
         (1, track::THREAD, 0, 1, 1),
@@ -198,4 +200,38 @@ fn sleeps_of_jobs_in_rows_of_different_lengths_are_on_record() {
         (rows[0]["rows"].as_str(), rows[0]["sleeps"].as_str(), rows[0]["most"].as_str()),
         ("2", "8", "5")
     );
+}
+
+#[test]
+fn a_system_call_of_a_coroutine_that_was_too_short_to_be_seen_keeps_its_loop_from_others_too() {
+    const MS: u64 = 1_000_000;
+    let call = |from: u64, to: u64, asked: Option<u64>| {
+        let mut events = vec![
+            Event::new(from, event::BEGIN, SLEEP, 0),
+            Event::new(from, event::ARG, KIND, SLEEP),
+            Event::new(to, event::END, SLEEP, 0),
+        ];
+        if let Some(ns) = asked {
+            events.insert(2, Event::new(ns, event::INT, ASKED, 0));
+        }
+        events
+    };
+    // The second coroutine sleeps in the call for 4 ms; then it lets the loop run others while it sleeps.
+    let asleep = call(16 * MS, 20 * MS, Some(4 * MS));
+    let events = [
+        step(2, 0, 10 * MS).to_vec(),
+        step(3, 10 * MS, 20 * MS)[..1].to_vec(),
+        call(11 * MS, 15 * MS, None),
+        asleep[..3].to_vec(),
+        step(3, 10 * MS, 17 * MS)[1..].to_vec(),
+        step(2, 17 * MS, 18 * MS).to_vec(),
+        step(3, 19 * MS, 19 * MS)[..1].to_vec(),
+        asleep[3..].to_vec(),
+        step(3, 10 * MS, 21 * MS)[1..].to_vec(),
+        step(2, 21 * MS, 22 * MS).to_vec(),
+    ];
+    let found = hunted(&trace(&[(1, events.concat())]));
+    let stalls: Vec<_> =
+        found.0["stalls"].iter().map(|row| (row["name"].as_str(), row["jobs_ns"].as_str())).collect();
+    assert_eq!(stalls, [("handle", "4000000")]);
 }

@@ -14,7 +14,7 @@ fn storm(cpu_ns: u64, waits: &[(u64, u64)], computes: bool) -> Storm {
     events.extend(reading(11 * MS, event::END, 7 + cpu_ns));
     events.push((11 * MS, A, event::JOB_END, BOOT, 1));
     let (trace, _place) = trace_of(&events);
-    extract(&trace, &[], computes, || Ok(())).unwrap()
+    extract(&trace, &[], &Reading { computes, ..Reading::default() }, || Ok(())).unwrap()
 }
 
 fn inside(storm: &Storm) -> Vec<Op> {

@@ -195,8 +195,8 @@ fn a_lock_that_is_asked_for_by_a_call_hears_who_asks_in_the_order_in_which_they_
             "job boot 100-300",
             "  5 46 +L handed in 10 40 -L 50",
             "job boot 100-300",
-            "  20 40 +L handed in 15 5 -L 30",
-            "jobs 600 locks [139] pools [] latency 25 unexplained 0",
+            "  20 32 +L handed in 15 5 -L 30",
+            "jobs 600 locks [147] pools [] latency 25 unexplained 0",
         ],
     );
 }

@@ -149,3 +149,22 @@ fn how_many_items_a_call_carries_is_kept() {
         ],
     );
 }
+
+#[test]
+fn a_system_call_in_which_an_answer_is_waited_for_is_no_call_to_somebody_unknown() {
+    let call = [
+        (120, A, event::FLOW_OUT, MSG, 1),
+        (122, A, event::BEGIN, IO, 0),
+        (123, A, event::ARG, KIND, IO),
+        (160, A, event::END, IO, 0),
+        (161, A, event::FLOW_IN, MSG, 2),
+    ];
+    let served = [(130, E, event::FLOW_IN, MSG, 1), (150, E, event::FLOW_OUT, MSG, 2)];
+    let events = [job(A, 1, 100, 200, &span(A, CALL, 110, 170, &call)), span(E, SERVE, 130, 151, &served)];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    let root = &storm.model.roots[0];
+    assert_eq!(steps(&storm.model, &root.program), "10 <call 10 send 0 2 await 0 in 11 <io > 9 > 30");
+    let io = storm.model.names.iter().position(|name| name == "io").unwrap() as u32;
+    assert!(storm.model.outside[io as usize]);
+    assert_eq!(simulate(&storm.model).outside[&io].ns, 0);
+}

@@ -1,0 +1,74 @@
+//! How a storm is read: what is recognised in its trace, and so replayed as what it is.
+use crate::Error;
+
+/// A kind of thing that is recognised. Without one, what it stands for is replayed as recorded, and the gate has to say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recogniser {
+    /// Queues that lend what is in them are semaphores.
+    Stores,
+    /// Conditions that let in so many at a time are semaphores.
+    Guards,
+    /// Jobs are let in when others end.
+    Gates,
+    /// Jobs are let in by a lock that is held around them.
+    Doors,
+    /// Jobs are what workers take from a queue.
+    Orders,
+    /// Queues that give out last what came in first.
+    Stacks,
+    /// Workers of a pool are taken by one item at a time.
+    Pools,
+    /// What ended a wait, and so what is waited for.
+    Answers,
+    /// Tasks and greenlets take turns.
+    Turns,
+    /// Locks that are asked for by calls.
+    Ways,
+    /// Semaphores let in more than one.
+    Semaphores,
+}
+
+impl Recogniser {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 11] = [
+        (Self::Stores, "stores"),
+        (Self::Guards, "guards"),
+        (Self::Gates, "gates"),
+        (Self::Doors, "doors"),
+        (Self::Orders, "orders"),
+        (Self::Stacks, "stacks"),
+        (Self::Pools, "pools"),
+        (Self::Answers, "answers"),
+        (Self::Turns, "turns"),
+        (Self::Ways, "ways"),
+        (Self::Semaphores, "semaphores"),
+    ];
+}
+
+impl std::str::FromStr for Recogniser {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|(_, of)| *of == name).map(|(one, _)| one);
+        let all = Self::ALL.map(|(_, name)| name).join(", ");
+        found.ok_or_else(|| {
+            Error::invalid(format!("no recogniser is called '{name}'"), format!("one of: {all}"))
+        })
+    }
+}
+
+/// How a storm is read.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// Waits for the interpreter are simulated, where they and CPU times are on record, and else replayed as recorded.
+    pub computes: bool,
+    /// What is not recognised: to see that without it an answer is refused, and not wrong.
+    pub without: Vec<Recogniser>,
+}
+
+impl Reading {
+    /// Whether that is recognised.
+    pub fn knows(&self, recogniser: Recogniser) -> bool {
+        !self.without.contains(&recogniser)
+    }
+}
