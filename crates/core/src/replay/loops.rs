@@ -60,17 +60,37 @@ impl Beside {
         for (&on, &(from, to)) in &self.makers {
             pieces.all.push(piece(record, on, from, to + 1));
         }
+        let first_made = first_made(record, made, pieces);
         for (&on, spans) in &self.callbacks {
             let mut before = 0;
             for &(from, to) in spans {
-                let mut made = piece(record, on, from, to + 1);
-                made.arrival_ns = Some(running.ready_at(on, before, made.begin_ns));
-                before = made.end_ns;
-                pieces.all.push(made);
+                let mut callback = piece(record, on, from, to + 1);
+                let ready_ns = running.ready_at(on, before, callback.begin_ns);
+                // It ran before jobs that waited already for a loop that did nothing on record: it was ready before these.
+                let later = first_made.partition_point(|&(began, _)| began <= callback.begin_ns);
+                let ready_ns = match first_made.get(later) {
+                    Some(&(_, made)) if ready_ns == callback.begin_ns => ready_ns.min(made.saturating_sub(1)),
+                    _ => ready_ns,
+                };
+                callback.arrival_ns = Some(ready_ns.max(before));
+                before = callback.end_ns;
+                pieces.all.push(callback);
             }
         }
         spawns
     }
+}
+
+/// When jobs began, in order, and when the first of those that began then or later was made.
+fn first_made(record: &Record<'_>, made: &HashMap<u32, Place>, pieces: &Pieces) -> Vec<(u64, u64)> {
+    let ns = |&(track, event): &Place| record.tracks[track as usize][event as usize].ns;
+    let mut found: Vec<(u64, u64)> =
+        made.iter().map(|(&job, place)| (pieces.all[job as usize].begin_ns, ns(place))).collect();
+    found.sort_unstable();
+    for at in (1..found.len()).rev() {
+        found[at - 1].1 = found[at - 1].1.min(found[at].1);
+    }
+    found
 }
 
 /// Where the greenlet or task was made whose first piece that is; none where that is in another piece.
