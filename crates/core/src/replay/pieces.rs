@@ -1,15 +1,18 @@
 //! Pieces of tracks: jobs, the items that workers do for them, and who sent each.
 //!
 //! An item begins with a message (a span that begins with its receipt) or with what a worker gets from a queue, and ends
-//! with that span or when the worker asks for the next one.
+//! with that span or when the worker asks for the next one. A greenlet or task that a job makes is an item, too.
 use super::entries::{Entry, let_in_by_locks};
 use super::links::{BESIDE, out_of, put_of};
 use super::reading::Recogniser;
-use super::record::{Place, Record, What};
+use super::record::{Place, Raw, Record, What};
 use crate::hunt::choice::{Choice, How};
 
 /// Between two takings of one worker, in which it did nothing.
 const AT_ONCE_NS: u64 = 200_000;
+
+/// Greenlets and tasks of a job that are followed: those it makes, those that these make, and so on.
+const GENERATIONS: usize = 4;
 
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,11 +100,45 @@ impl Pieces {
             found.all.append(&mut made);
             found.ranges.push((from, found.all.len() as u32));
         }
+        if record.reading.knows(Recogniser::Turns) {
+            found.add_children(record);
+        }
         found.link(record);
         if choice.how == How::Followed {
             found.follow();
         }
         found
+    }
+
+    /// Greenlets and tasks that a job makes, and those that these make, are items with all that they do.
+    fn add_children(&mut self, record: &Record<'_>) {
+        let outs = out_of(record);
+        let is_child = |pieces: &Self, track: u32| {
+            let is_free = pieces.on(track).is_empty()
+                && matches!(record.tracks[track as usize].first(), Some(Raw { what: What::In(_), .. }));
+            let sent = outs.get(&(track, 0)).filter(|_| is_free);
+            sent.is_some_and(|&sent| {
+                let by = pieces.at(sent).map(|by| pieces.all[by as usize].kind);
+                matches!(by, Some(Kind::Job(_) | Kind::Message))
+            })
+        };
+        for _ in 0..GENERATIONS {
+            let children: Vec<bool> =
+                (0..record.tracks.len() as u32).map(|track| is_child(self, track)).collect();
+            if !children.contains(&true) {
+                return;
+            }
+            let mut all = Vec::with_capacity(self.all.len());
+            for (track, is_child) in (0..).zip(children) {
+                let from = all.len() as u32;
+                match is_child {
+                    true => all.push(life(&record.tracks[track as usize], track)),
+                    false => all.extend_from_slice(self.on(track)),
+                }
+                self.ranges[track as usize] = (from, all.len() as u32);
+            }
+            self.all = all;
+        }
     }
 
     /// Jobs count until the last of their items has ended.
@@ -183,7 +220,8 @@ impl Pieces {
             piece.parent = parent;
             // Of a message alone it is not known when it arrived.
             let sent_by = parent.is_some() && causes.len() > 1;
-            if matches!(kind, Kind::Queue(_)) || sent_by {
+            let is_life = matches!(record.tracks[track as usize][from as usize].what, What::In(_));
+            if matches!(kind, Kind::Queue(_)) || sent_by || is_life {
                 piece.arrival_ns = causes.first().map(ns).map(|ns| ns.min(piece.begin_ns));
             }
         }
@@ -201,6 +239,24 @@ impl Pieces {
                 });
             self.all[at].entry = Some(Entry { by_others, ..entry });
         }
+    }
+}
+
+/// All that a greenlet or task does.
+fn life(events: &[Raw], track: u32) -> Piece {
+    let (begin_ns, end_ns) = (events[0].ns, events[events.len() - 1].ns);
+    Piece {
+        kind: Kind::Message,
+        track,
+        from: 0,
+        to: events.len() as u32,
+        begin_ns,
+        end_ns,
+        last_ns: end_ns,
+        until_ns: end_ns,
+        parent: None,
+        arrival_ns: None,
+        entry: None,
     }
 }
 
@@ -365,7 +421,7 @@ impl Scan<'_> {
 }
 
 /// The last event that is not the asking for the next item: not a system call, where there is anything else.
-fn last_of_work(record: &Record<'_>, events: &[super::record::Raw], from: u32, to: u32) -> u32 {
+fn last_of_work(record: &Record<'_>, events: &[Raw], from: u32, to: u32) -> u32 {
     let mut calls = Vec::new();
     let (mut work, mut call) = (None, None);
     for at in from..to {

@@ -356,3 +356,36 @@ fn a_callback_of_a_loop_of_tasks_is_run_beside_the_tasks() {
     let (model, _) = apply(&storm.model, &[Edit::Remove("serve".to_owned())], 1);
     assert_eq!(simulate(&model).roots[0], (100, 69_800));
 }
+
+#[test]
+fn a_task_that_a_job_makes_and_waits_for_is_an_item_of_the_job() {
+    let mark = |ns, kind| (ns, A, kind, BOOT, 1);
+    let events = [
+        switch(1000, GREEN1),
+        mark(1000, event::JOB_BEGIN),
+        (11_000, A, event::FLOW_OUT, SPAWN, 1),
+        switch(21_000, TASK1),
+        (21_000, A, event::FLOW_IN, SPAWN, 1),
+        (31_000, A, event::BEGIN, WORK, 0),
+        (0, A, event::ARG, KIND, SLEEP),
+        (500_000, A, event::INT, ASKED_NS, 0),
+        switch(31_000, A),
+        switch(531_000, TASK1),
+        (531_000, A, event::END, WORK, 0),
+        switch(531_000, GREEN1),
+        mark(541_000, event::JOB_END),
+        switch(541_000, A),
+    ];
+    let storm = reads(
+        &events,
+        &[
+            "pool green of process 1: any Fifo, idle 0 busy 0",
+            "server A",
+            "job boot 1000-541000",
+            "  run 10000 send 0 run 10000 await 0 run 10000",
+            "  green queue 0 sent 0 picked 0 at once: run 10000 <work 500000 signal 0 >",
+            "jobs 540000 locks [] pools [0] latency 0 unexplained 0",
+        ],
+    );
+    assert_eq!(storm.unseen.suspended_ns, 0);
+}
