@@ -97,9 +97,9 @@ def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
         for number, text in enumerate(delays["kinds"]):
             of = kind == number
             if jobs >= LEAST and of.any():
-                done: Times = np.bincount(
-                    job[of], weights=took[of].astype(float), minlength=jobs
-                ).astype(np.float64)
+                done: Times = np.bincount(job[of], weights=took[of].astype(float), minlength=jobs).astype(
+                    np.float64
+                )
                 by_kind.setdefault(text, []).append((done, float(storm["regime"]["makespan_ns"])))
     worst: Dependence | None = None
     for text, storms in by_kind.items():
