@@ -195,6 +195,9 @@ impl Storm {
             .iter()
             .map(|server| model.text(server.name).to_owned());
         dict.set_item("servers", servers.collect::<Vec<_>>())?;
+        let calls = self.storm.system_calls.iter();
+        let calls: Vec<_> = calls.map(|&name| model.text(name).to_owned()).collect();
+        dict.set_item("system_calls", calls)?;
         Ok(dict)
     }
 

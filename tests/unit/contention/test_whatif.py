@@ -348,7 +348,17 @@ def test_fixes_that_suggest_themselves() -> None:
                 {"name": "hashed", "workers": 4, "queues": 4},
                 {"name": "calm", "workers": 2, "queues": 1},
             ],
-            "spans": [("call", 80, 80, 10, 70), ("once", 10, 10, 10, 0), ("inner", 90, 0, 5, 80)],
+            "spans": [
+                ("call", 80, 80, 10, 70),
+                ("once", 10, 10, 10, 0),
+                ("inner", 90, 0, 5, 80),
+                ("order.<locals>.render", 40, 0, 301, 0),
+                ("render", 40, 0, 300, 0),
+                ("sleep", 40, 0, 400, 0),
+                ("audit", 40, 0, 60, 0),
+                ("short", 40, 0, 40, 0),
+            ],
+            "system_calls": ["sleep"],
         },
         {"jobs_ns": 1000, "lock_ns": [500, 1, 20], "pool_ns": [100, 0]},
         {},
@@ -359,6 +369,8 @@ def test_fixes_that_suggest_themselves() -> None:
         "--hold allowed=0.5",
         "--global-queue hashed",
         "--workers hashed=8",
+        "--remove render",
+        "--remove audit",
         "--coalesce call=8",
     ]
     assert ("--remove call", "call says nothing new and can be left out") in [

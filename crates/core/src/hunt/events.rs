@@ -241,8 +241,8 @@ impl Sink for Hearing<'_, '_> {
             let job = self.jobs.of(track);
             // A span around the job, or that is the job, says nothing of what it was at.
             let since = self.jobs.all.get(job as usize).filter(|of| of.track == track);
-            let span = self.stacks.span_since(track, since.map(|of| of.begin_ns));
-            let sleeper = Sleeper { job, track, span, holds: self.blame.holds(track) };
+            let (span, since) = self.stacks.span_since(track, since.map(|of| of.begin_ns));
+            let sleeper = Sleeper { job, track, span, since, holds: self.blame.holds(track) };
             self.sleeps.slept(sleeper, (open.began, at.ns), asked);
         }
         if open.kind.is_system_call() {

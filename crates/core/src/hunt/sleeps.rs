@@ -1,6 +1,6 @@
 //! Jobs that sleep again and again: who looks again whether something has come to pass.
 //!
-//! A row of sleeps is on one track, for one job, in one span, each soon after the one before. Rows say that somebody looks
+//! A row of sleeps is on one track, for one job, in one and the same span, each soon after the one before. Rows say that somebody looks
 //! again by one of three signs:
 //! - a lock was refused before each of its sleeps, which may differ, as those of who backs off for longer each time;
 //! - its sleeps are about equal, and what its track had sent to others was done during the last of them: rows end so, and in
@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::links::By;
-use super::stacks::NONE;
+use super::stacks::{Kind, NONE, State};
 use super::walk::Ground;
 
 /// Sleeps that are kept; of more nothing is said.
@@ -74,8 +74,10 @@ pub struct Sleeper {
     pub job: u32,
     /// There.
     pub track: u32,
-    /// In that span; 0: in none.
+    /// In that span, 0: in none; and when that had begun.
     pub span: u32,
+    /// As above.
+    pub since: u64,
     /// While it held a lock.
     pub holds: bool,
 }
@@ -94,8 +96,8 @@ struct Sleep {
 impl Sleep {
     /// Goes on after the other, for the same.
     fn follows(&self, before: &Self, first: &Self) -> bool {
-        (self.of.job, self.of.span, self.lock) == (before.of.job, before.of.span, before.lock)
-            && self.began.saturating_sub(before.ended) <= first.length
+        let of = |sleep: &Self| (sleep.of.job, sleep.of.span, sleep.of.since, sleep.lock);
+        of(self) == of(before) && self.began.saturating_sub(before.ended) <= first.length
     }
 
     fn is_alike(&self, first: &Self) -> bool {
@@ -247,6 +249,14 @@ fn sum(rows: &[Row<'_>], least: u64) -> Polled {
 pub fn asked(ground: &Ground<'_>, track: u32, ns: u64) -> Option<(For, u64)> {
     let at = ground.asked(track, ns, ns, None)?;
     let link = &ground.links[at as usize];
+    // Who has waited since, or called somebody else, has his answer.
+    let waits = |state: State| match state.kind() {
+        Kind::Wait => !ground.trace.locks[state.id() as usize].is_held(),
+        kind => kind == Kind::Remote,
+    };
+    if ground.intervals.between(track, link.from_ns, ns).any(|(interval, ..)| waits(interval.state)) {
+        return None;
+    }
     let what = match (ground.pool_of[at as usize], link.by) {
         (pool, _) if pool != NONE => For::Pool(pool),
         (_, By::Queue(queue)) => For::Queue(queue),
@@ -262,7 +272,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn of(job: u32) -> Sleeper {
-        Sleeper { job, track: 1, span: 5, holds: false }
+        Sleeper { job, track: 1, span: 5, since: 0, holds: false }
     }
 
     /// Rows of sleeps of 20 ms, one a job.
@@ -335,6 +345,15 @@ mod tests {
         let ends =
             |_, began| Some((For::Queue(2), began + [10, 52, 115][(began / 1_000 / MS) as usize] * MS));
         assert_eq!(held().polled(ends).len(), 1);
+    }
+
+    #[test]
+    fn sleeps_in_spans_of_their_own_are_no_row() {
+        let mut calls = sleeps(&[1, 3, 6]);
+        for (at, sleep) in (0..).zip(calls.slept.values_mut().flatten()) {
+            sleep.of.since = at;
+        }
+        assert!(calls.polled(|_, _| None).is_empty());
     }
 
     #[test]

@@ -183,11 +183,14 @@ impl<'t> Stacks<'t> {
         span(&self.tracks[track as usize].open).unwrap_or(0)
     }
 
-    /// The innermost span that is open and began after that moment; 0 where none did.
-    pub fn span_since(&self, track: u32, ns: Option<u64>) -> u32 {
+    /// The innermost span that is open and began after that moment, and when it did; 0 where none did.
+    pub fn span_since(&self, track: u32, ns: Option<u64>) -> (u32, u64) {
         let open = &self.tracks[track as usize].open;
-        let since = open.partition_point(|open| ns.is_some_and(|ns| open.began <= ns));
-        span(&open[since..]).unwrap_or(0)
+        let spans = open.iter().rev().filter_map(|open| match open.what {
+            Title::Span(name) => Some((name, open.began)),
+            Title::Wait(_) => None,
+        });
+        spans.take(1).find(|span| ns.is_none_or(|ns| span.1 > ns)).unwrap_or((0, 0))
     }
 
     /// What the track waits for, in a wait that is the innermost thing that is open.

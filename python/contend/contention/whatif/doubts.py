@@ -86,8 +86,8 @@ def more_workers(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | No
     if ns < OUTSIDE * jobs_ns or not ns:
         return None
     return (
-        f"with the edit jobs would wait for a worker of {name}, of which {workers} were started as they were needed: how many"
-        " it may start is not on record"
+        f"with the edit jobs would wait for a worker of {name}, of which {workers} were started as they were needed:"
+        " how many it may start is not on record"
     )
 
 

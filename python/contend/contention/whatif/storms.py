@@ -39,6 +39,19 @@ class Edit:
         return f"{option} {name}={self.number:g}" if numbered else f"{option} {name}"
 
     @property
+    def options(self) -> tuple[str, str]:
+        """The option and its value, as arguments of a command.
+
+        >>> Edit("hold", "table 1", 0.5).options, Edit("jobs", "", 128).options
+        (('--hold', 'table 1=0.5'), ('--jobs', '128'))
+        """
+        option = f"--{self.kind.replace('_', '-')}"
+        if not self.name:
+            return option, f"{self.number:g}"
+        numbered = self.number or self.kind == "hold"
+        return option, f"{self.name}={self.number:g}" if numbered else self.name
+
+    @property
     def other(self) -> Edit:
         """The same edit at the other extreme of a call's cost, where that is not known."""
         return replace(self, kind="coalesce_other") if self.kind == "coalesce" else self
