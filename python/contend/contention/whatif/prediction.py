@@ -323,12 +323,12 @@ def _longest(storm: Replayed, unneeded: Collection[str]) -> list[str]:
     calls = {*storm.parts["system_calls"], *unneeded}
     least = LONG * storm.recorded["jobs_ns"]
     spans = [row for row in storm.parts["spans"] if row[3] >= least and row[0] not in calls]
-    found: dict[tuple[int, int], str] = {}
+    names: dict[tuple[int, int], str] = {}
     for name, count, _, ns, _ in sorted(spans, key=lambda row: (-row[3], len(row[0]))):
-        alike = (known for known in found if known[0] == count and known[1] - ns <= ALIKE * ns)
+        alike = (known for known in names if known[0] == count and known[1] - ns <= ALIKE * ns)
         key = next(alike, (count, ns))
-        found[key] = min(found.get(key, name), name, key=len)
-    return list(found.values())[:REMOVALS]
+        names[key] = min(names.get(key, name), name, key=len)
+    return list(names.values())[:REMOVALS]
 
 
 def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tuple[Edit, str]]:
