@@ -116,7 +116,8 @@ pub fn find_beside<'t>(
     let period = (first_ns.unwrap_or_default(), alive.iter().map(|alive| alive.1).max().unwrap_or_default());
     let resolution_ns = intervals.resolution_ns;
     let lent = loans.lent(&lends, &intervals);
-    let polled = sleeps.polled(|track, ns| sleeps::asked(&ground, track, ns));
+    let asked = |track, ns| sleeps::asked(&ground, track, ns);
+    let polled = sleeps.polled(asked, |track, ns| sleeps::awake(&ground, track, ns));
     let stood = stalls.stood(&jobs, &intervals);
     Ok(Found {
         blame,

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::links::By;
 use super::stacks::{Kind, NONE, State};
 use super::walk::Ground;
+use crate::ctrace::format::lock;
 
 /// Sleeps that are kept; of more nothing is said.
 const MOST_SLEEPS: usize = 1 << 20;
@@ -31,6 +32,10 @@ const LEAST_ASKED: u64 = 3;
 const MOST_END: u64 = 9;
 /// Who has done what was asked for turns to the next by so much later than it can be seen.
 const TURNS_NS: u64 = 1_000_000;
+/// A wait for the interpreter's lock that begins so soon after a sleep is part of waking; longer ones are cut.
+const WAKES_NS: u64 = 50_000;
+const LONGEST_WAIT_NS: u64 = 1_000_000_000;
+const MOST_BEFORE: usize = 3;
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +63,8 @@ pub struct Polled {
     pub ns: u64,
     /// Of that time what came after what is looked for was done, where that is on record.
     pub late_ns: u64,
+    /// Time between these sleeps, and from the last one until its track went on: for a look, and to be run for that.
+    pub between_ns: u64,
     /// The longest row.
     pub most: u64,
     /// The shortest row, one sleep too.
@@ -94,10 +101,10 @@ struct Sleep {
 }
 
 impl Sleep {
-    /// Goes on after the other, for the same.
-    fn follows(&self, before: &Self, first: &Self) -> bool {
+    /// Is for the same as the other.
+    fn is_for(&self, other: &Self) -> bool {
         let of = |sleep: &Self| (sleep.of.job, sleep.of.span, sleep.of.since, sleep.lock);
-        of(self) == of(before) && self.began.saturating_sub(before.ended) <= first.length
+        of(self) == of(other)
     }
 
     fn is_alike(&self, first: &Self) -> bool {
@@ -136,38 +143,47 @@ impl Sleeps {
     }
 
     /// What was slept by who looks again. `asked` gives for a track and a moment what it had sent to others that was not
-    /// done then, and when that was done.
-    pub fn polled(&self, asked: impl Fn(u32, u64) -> Option<(For, u64)>) -> Found {
+    /// done then, and when that was done; `awake` when a track goes on that wakes then: it may have to wait for the
+    /// interpreter's lock before.
+    pub fn polled(
+        &self,
+        asked: impl Fn(u32, u64) -> Option<(For, u64)>,
+        awake: impl Fn(u32, u64) -> u64,
+    ) -> Found {
         let mut refused: BTreeMap<(u32, For), Vec<Row<'_>>> = BTreeMap::new();
         let mut awaited: BTreeMap<(u32, For), Vec<(Row<'_>, bool)>> = BTreeMap::new();
         let mut others: BTreeMap<u32, Vec<Row<'_>>> = BTreeMap::new();
         for sleeps in self.slept.values() {
             let mut left = &sleeps[..];
             while let Some(first) = left.first() {
-                let row = |goes_on: &dyn Fn(&Sleep) -> bool| {
-                    let more =
-                        left.windows(2).take_while(|two| two[1].follows(&two[0], first) && goes_on(&two[1]));
-                    more.count() + 1
+                let follows = |next: &Sleep, before: &Sleep| {
+                    let gap = next.began.saturating_sub(awake(first.of.track, before.ended));
+                    next.is_for(before) && gap <= first.length
+                };
+                let row = |goes_on: &dyn Fn(&Sleep, &Sleep) -> bool| {
+                    left.windows(2).take_while(|two| goes_on(&two[1], &two[0])).count() + 1
                 };
                 let job = first.of.job != NONE;
                 let length = match (first.lock, asked(first.of.track, first.began)) {
                     _ if !job => 1,
                     (Some(lock), _) => {
-                        let length = row(&|_| true);
+                        let length = row(&follows);
                         let key = (first.of.span, For::Lock(lock));
                         refused.entry(key).or_default().push((&left[..length], 0));
                         length
                     }
                     (None, Some((what, done))) => {
-                        let length = row(&|next| next.began < done);
-                        let next = left.get(length).filter(|next| next.follows(&left[length - 1], first));
+                        // It may be long until the track runs again.
+                        let length = row(&|next, before| next.is_for(before) && next.began < done);
+                        let last = &left[length - 1];
+                        let next = left.get(length).filter(|next| follows(next, last));
                         let found = (&left[..length], done);
-                        let ends = ends_with(&found, next);
+                        let ends = ends_with(&found, awake(first.of.track, last.ended), next);
                         awaited.entry((first.of.span, what)).or_default().push((found, ends));
                         length
                     }
                     (None, None) => {
-                        let length = row(&|next| next.is_alike(first));
+                        let length = row(&|next, before| follows(next, before) && next.is_alike(first));
                         others.entry(first.of.span).or_default().push((&left[..length], 0));
                         length
                     }
@@ -177,7 +193,7 @@ impl Sleeps {
         }
         let mut found = Found::new();
         for (key, rows) in refused {
-            let of = sum(&rows, 1);
+            let of = sum(&rows, 1, &awake);
             if of.sleeps >= LEAST_ROW {
                 found.insert(key, of);
             }
@@ -186,7 +202,7 @@ impl Sleeps {
             let (ends, all) = (rows.iter().filter(|row| row.1).count() as u64, rows.len() as u64);
             if all >= LEAST_ASKED && 10 * ends >= MOST_END * all {
                 let rows: Vec<_> = rows.into_iter().map(|(row, _)| row).collect();
-                found.insert(key, sum(&rows, 1));
+                found.insert(key, sum(&rows, 1, &awake));
             } else {
                 let others = others.entry(key.0).or_default();
                 rows.into_iter().for_each(|((sleeps, _), _)| alike(sleeps, others));
@@ -194,7 +210,7 @@ impl Sleeps {
         }
         for (span, mut rows) in others {
             rows.retain(|(sleeps, _)| !sleeps.iter().any(|sleep| sleep.of.holds));
-            let of = sum(&rows, LEAST_ROW);
+            let of = sum(&rows, LEAST_ROW, &awake);
             let differ = match rows.len() {
                 1 => of.most >= LONG_ALONE,
                 _ => of.most >= LONG_ROW && of.most >= TIMES * of.least,
@@ -207,12 +223,12 @@ impl Sleeps {
     }
 }
 
-/// What the row looked for was done in its last sleep, most of its sleeps are alike, and no other one like them comes next.
-fn ends_with(&(sleeps, done): &Row<'_>, next: Option<&Sleep>) -> bool {
+/// What the row looked for was done in its last sleep, or before it went on then; most of its sleeps are alike, and no other
+/// one like them comes next.
+fn ends_with(&(sleeps, done): &Row<'_>, went_on: u64, next: Option<&Sleep>) -> bool {
     let Some(least) = sleeps.iter().min_by_key(|sleep| sleep.length) else { return false };
     let alike = sleeps.iter().filter(|sleep| sleep.is_alike(least)).count();
-    let ended = sleeps.last().map_or(0, |last| last.ended);
-    done <= ended + TURNS_NS && 2 * alike > sleeps.len() && !next.is_some_and(|next| next.is_alike(least))
+    done <= went_on + TURNS_NS && 2 * alike > sleeps.len() && !next.is_some_and(|next| next.is_alike(least))
 }
 
 /// Rows of sleeps that are about equal.
@@ -226,14 +242,18 @@ fn alike<'s>(sleeps: &'s [Sleep], rows: &mut Vec<Row<'s>>) {
 }
 
 /// Rows of no fewer sleeps than that.
-fn sum(rows: &[Row<'_>], least: u64) -> Polled {
+fn sum(rows: &[Row<'_>], least: u64, awake: &impl Fn(u32, u64) -> u64) -> Polled {
     let mut of = Polled { least: u64::MAX, ..Polled::default() };
     for &(sleeps, done) in rows {
         let count = sleeps.len() as u64;
         of.least = of.least.min(count);
         if count >= least {
             let ns = sleeps.iter().map(|sleep| sleep.ended.saturating_sub(sleep.began)).sum::<u64>();
-            let ended = sleeps.last().map_or(0, |last| last.ended);
+            let (Some(first), Some(last)) = (sleeps.first(), sleeps.last()) else { continue };
+            let ended = last.ended;
+            let went_on = awake(last.of.track, ended);
+            of.between_ns =
+                of.between_ns.saturating_add(went_on.saturating_sub(first.began).saturating_sub(ns));
             of.rows += 1;
             of.sleeps += count;
             of.ns = of.ns.saturating_add(ns);
@@ -243,6 +263,16 @@ fn sum(rows: &[Row<'_>], least: u64) -> Polled {
         }
     }
     of
+}
+
+/// When a track goes on that wakes then.
+pub fn awake(ground: &Ground<'_>, track: u32, ns: u64) -> u64 {
+    let waits = |state: State| {
+        state.kind() == Kind::Wait && ground.trace.locks[state.id() as usize].kind == lock::INTERPRETER
+    };
+    let mut after = ground.intervals.between(track, ns, ns.saturating_add(LONGEST_WAIT_NS));
+    let wait = after.by_ref().take(MOST_BEFORE).find(|(interval, ..)| waits(interval.state));
+    wait.filter(|&(_, begin, _)| begin <= ns.saturating_add(WAKES_NS)).map_or(ns, |(_, _, end)| end)
 }
 
 /// What the track had sent to others that was not done at that moment, and when it was.
@@ -288,13 +318,14 @@ mod tests {
     }
 
     fn rows(lengths: &[u64]) -> Found {
-        sleeps(lengths).polled(|_, _| None)
+        sleeps(lengths).polled(|_, _| None, |_, ns| ns)
     }
 
     #[test]
     fn rows_of_different_lengths_are_of_who_looks_again() {
         let polled = rows(&[1, 3, 6]);
-        let expected = Polled { rows: 2, sleeps: 9, ns: 180 * MS, late_ns: 0, most: 6, least: 1 };
+        let expected =
+            Polled { rows: 2, sleeps: 9, ns: 180 * MS, late_ns: 0, between_ns: 7 * MS, most: 6, least: 1 };
         assert_eq!(polled, Found::from([((5, For::Unknown), expected)]));
     }
 
@@ -309,21 +340,30 @@ mod tests {
                 began += length * MS + 1_000;
             }
         }
-        let expected = Polled { rows: 2, sleeps: 5, ns: 32 * MS, late_ns: 0, most: 4, least: 1 };
-        assert_eq!(sleeps.polled(|_, _| None), Found::from([((5, For::Lock(7)), expected)]));
+        let expected =
+            Polled { rows: 2, sleeps: 5, ns: 32 * MS, late_ns: 0, between_ns: 3_000, most: 4, least: 1 };
+        assert_eq!(sleeps.polled(|_, _| None, |_, ns| ns), Found::from([((5, For::Lock(7)), expected)]));
     }
 
     #[test]
     fn who_goes_on_after_the_sleep_in_which_what_he_asked_for_was_done_looks_for_that() {
         // Done 3 ms before the last sleep of each row ends.
         let ends = |_, began| Some((For::Pool(2), [17, 1_059, 2_017][(began / 1_000 / MS) as usize] * MS));
-        let found = sleeps(&[1, 3, 1]).polled(ends);
-        let expected = Polled { rows: 3, sleeps: 5, ns: 100 * MS, late_ns: 9 * MS, most: 3, least: 1 };
+        let found = sleeps(&[1, 3, 1]).polled(ends, |_, ns| ns);
+        let expected = Polled {
+            rows: 3,
+            sleeps: 5,
+            ns: 100 * MS,
+            late_ns: 9 * MS,
+            between_ns: 2 * MS,
+            most: 3,
+            least: 1,
+        };
         assert_eq!(found, Found::from([((5, For::Pool(2)), expected)]));
         // Done in the first of three sleeps: they go on for something else.
         let early = |_, began| Some((For::Pool(2), began + 5 * MS));
-        assert!(sleeps(&[3, 3, 3]).polled(early).is_empty());
-        assert!(sleeps(&[1, 1]).polled(early).is_empty(), "two say nothing");
+        assert!(sleeps(&[3, 3, 3]).polled(early, |_, ns| ns).is_empty());
+        assert!(sleeps(&[1, 1]).polled(early, |_, ns| ns).is_empty(), "two say nothing");
         // The host wakes one late; other work of the job comes right after.
         let mut late = sleeps(&[1, 1]);
         for (began, ended) in [(2_000, 2_020), (2_021, 2_041), (2_042, 2_089), (2_090, 2_092)] {
@@ -331,7 +371,7 @@ mod tests {
         }
         let ends = |_, began| Some((For::Pool(2), if began < 2_000 * MS { began + MS } else { 2_050 * MS }));
         let ends = |track, began| ends(track, began).filter(|(_, done)| *done > began);
-        assert_eq!(late.polled(ends)[&(5, For::Pool(2))].sleeps, 5);
+        assert_eq!(late.polled(ends, |_, ns| ns)[&(5, For::Pool(2))].sleeps, 5);
     }
 
     #[test]
@@ -341,10 +381,10 @@ mod tests {
             sleeps.slept.values_mut().flatten().for_each(|sleep| sleep.of.holds = true);
             sleeps
         };
-        assert!(held().polled(|_, _| None).is_empty());
+        assert!(held().polled(|_, _| None, |_, ns| ns).is_empty());
         let ends =
             |_, began| Some((For::Queue(2), began + [10, 52, 115][(began / 1_000 / MS) as usize] * MS));
-        assert_eq!(held().polled(ends).len(), 1);
+        assert_eq!(held().polled(ends, |_, ns| ns).len(), 1);
     }
 
     #[test]
@@ -353,7 +393,7 @@ mod tests {
         for (at, sleep) in (0..).zip(calls.slept.values_mut().flatten()) {
             sleep.of.since = at;
         }
-        assert!(calls.polled(|_, _| None).is_empty());
+        assert!(calls.polled(|_, _| None, |_, ns| ns).is_empty());
     }
 
     #[test]
@@ -374,6 +414,6 @@ mod tests {
             began += 200 * MS;
         }
         sleeps.slept(of(NONE), (began, began + 5 * MS), None);
-        assert!(sleeps.polled(|_, _| None).is_empty());
+        assert!(sleeps.polled(|_, _| None, |_, ns| ns).is_empty());
     }
 }

@@ -440,8 +440,10 @@ fn polls(names: &Names<'_>, found: &Found<'_>) -> Table {
             Cell::N(of.least),
             Cell::N(of.ns),
             Cell::N(of.late_ns),
+            Cell::N(of.between_ns),
         ]
     });
-    let columns = ["part", "refused", "awaited", "rows", "sleeps", "most", "least", "ns", "late_ns"];
+    let columns =
+        ["part", "refused", "awaited", "rows", "sleeps", "most", "least", "ns", "late_ns", "between_ns"];
     table("polls", columns, rows)
 }
