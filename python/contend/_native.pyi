@@ -319,7 +319,12 @@ class Storm:
     """
 
     def __init__(
-        self, paths: Sequence[str], jobs: Sequence[str], *, computes: bool = False, without: Sequence[str] = ()
+        self,
+        paths: Sequence[str],
+        jobs: Sequence[str],
+        *,
+        computes: bool = False,
+        without: Sequence[str] = (),
     ) -> None: ...
     def recorded(self) -> dict[str, Any]:
         """What is on record: begin_ns and end_ns (little-endian u64 of each job, CLOCK_MONOTONIC); lock_ns and
@@ -342,7 +347,8 @@ class Storm:
         """What edits can name: locks (name, site, capacity: None unlimited, semaphore, jobs that use it), pools
         (name, process, workers: None as many as are needed, queues, discipline: fifo, lifo, priority, jobs that use
         it), servers (names of threads with a loop or hub on which tasks or greenlets take turns) and spans: tuples of
-        name, count, how many hold a call, total ns of delays, how many follow one of their own name."""
+        name, count, how many hold a call, total ns of delays, how many follow one of their own name.
+        system_calls: names of those that are."""
 
     def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
         """The storm with edits: kind (hold, unlock, remove, coalesce, coalesce_other: the other extreme of a cost
@@ -352,7 +358,8 @@ class Storm:
         begin_ns, end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool:
         lock_ns, held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); work_ns (of all steps
         together), by server: ran_ns, ready_ns (waited for it); by interpreter: computed_ns, interpreter_ns (waited
-        for it); outside: name, most at a time and time of the calls to somebody whose work is not on record; costs of
+        for it); outside: name, most at a time and time of the calls to somebody whose work is not on record; grown: name,
+        workers and waits of pools of which it is not on record how many workers they may start; costs of
         coalesced calls: call, source (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns,
         calls, before, after."""
 

@@ -40,6 +40,7 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         process: 0,
         queues,
         late: vec![],
+        grows: false,
         discipline: Discipline::Fifo,
         unlimited: false,
         idle_ns: 0,

@@ -195,6 +195,9 @@ impl Storm {
             .iter()
             .map(|server| model.text(server.name).to_owned());
         dict.set_item("servers", servers.collect::<Vec<_>>())?;
+        let calls = self.storm.system_calls.iter();
+        let calls: Vec<_> = calls.map(|&name| model.text(name).to_owned()).collect();
+        dict.set_item("system_calls", calls)?;
         Ok(dict)
     }
 
@@ -244,6 +247,13 @@ impl Storm {
             .iter()
             .map(|(&name, of)| (model.text(name).to_owned(), of.most, of.ns));
         dict.set_item("outside", outside.collect::<Vec<_>>())?;
+        let grown = model
+            .pools
+            .iter()
+            .zip(&pool_ns)
+            .filter(|(pool, _)| pool.grows);
+        let grown = grown.map(|(pool, &ns)| (model.text(pool.name), pool.workers(), ns));
+        dict.set_item("grown", grown.collect::<Vec<_>>())?;
         for (key, of) in [
             ("lock_ns", lock_ns),
             ("pool_ns", pool_ns),

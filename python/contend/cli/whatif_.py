@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,7 +127,8 @@ def command(
                 f"{sources[0]} has storms without traces: nothing of them can be edited",
                 hint="--jobs N says what N servers would take; `openstack up --traced` and contend hunt for more",
             )
-        return _tell(predict(Path(sources[0]), jobs or 1), output, as_json)
+        answer = predict(Path(sources[0]), jobs or 1)
+        return _tell(answer, output, as_json, _check(sources, edits, job, cell, output, "RUN"))
     if cell is None and not (listing or as_json or output):
         cells = cells_of(sources[0]) if len(sources) == 1 else []
         if len(cells) > 1:
@@ -136,10 +138,30 @@ def command(
         return _list(storms, as_json)
     from contend.contention.whatif.prediction import whatif
 
-    return _tell(whatif(storms, edits), output, as_json)
+    answer = whatif(storms, edits)
+    return _tell(answer, output, as_json, _check(sources, edits, job, cell, output, "AFTER"))
 
 
-def _tell(answer: Whatif, output: Path | None, as_json: bool) -> int:
+def _check(
+    sources: Sequence[str],
+    edits: Sequence[Edit],
+    job: Sequence[str],
+    cell: str | None,
+    output: Path | None,
+    after: str,
+) -> str:
+    """The command that compares what comes after the change with what was predicted; empty where nothing was edited."""
+    if not edits:
+        return ""
+    chosen = [part for pattern in job for part in ("--job", pattern)] + (["--cell", cell] if cell else [])
+    if output is not None:
+        before = [str(output), *chosen]
+    else:
+        before = [*sources, *chosen, *(part for edit in edits for part in edit.options)]
+    return shlex.join(["contend", "whatif", *before, "--verify", after])
+
+
+def _tell(answer: Whatif, output: Path | None, as_json: bool, check: str) -> int:
     from contend.report.whatif_terminal import headline, show_answer
 
     code = 0 if answer.gate.passed else NoVerdict.exit_code
@@ -150,6 +172,8 @@ def _tell(answer: Whatif, output: Path | None, as_json: bool) -> int:
         print_answer(headline(answer), answer, code=code)
     else:
         show_answer(answer)
+        if check and answer.gate.passed:
+            print(f"after the change, recorded as before: {check}")
     if not answer.gate.passed:
         raise NoVerdict(f"refused: {answer.gate.reason}", hint=_advice(answer.regime.refused))
     return 0

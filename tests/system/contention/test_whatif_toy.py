@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,14 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
     told = data_in(text, code)
     jsonschema.validate(told, schema(Verification))
     assert code == {True: 0, False: 4}[told["inside"]]
+    # The command that an answer ends with does the same, once that is recorded.
+    edit = ("--coalesce", "call update=8")
+    for options in ((*storms, *edit), (*storms, *edit, "-o", kept)):
+        code, text, _ = run(*options)
+        command = text.splitlines()[-1].partition(": ")[2]
+        after = [word if word != "AFTER" else str(coalesced) for word in shlex.split(command)]
+        assert after[:2] == ["contend", "whatif"] and str(coalesced) in after
+        assert run(*after[2:])[0] == (0 if told["inside"] else 4)
     code, text, _ = run(kept, "--verify", storms[0], "--json")
     assert code == 4 and data_in(text, code)["inside"] is False, "nothing was changed"
 

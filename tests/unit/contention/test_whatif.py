@@ -248,6 +248,16 @@ def test_more_at_a_time_outside_than_ever_is_a_refusal() -> None:
     assert reason is not None and "6 at a time would be in recv, of which at most 4" in reason
 
 
+def test_waits_for_workers_of_a_pool_that_may_start_more_are_a_refusal() -> None:
+    def of(*rows: tuple[str, int, int]) -> dict[str, Any]:
+        return {"grown": list(rows)}
+
+    assert doubts.more_workers(0.0, [of()]) is None
+    assert doubts.more_workers(100.0 * MS, [of(("web", 3, 2 * MS), ("mail", 1, 4 * MS)), of()]) is None
+    reason = doubts.more_workers(100.0 * MS, [of(("web", 3, 2 * MS)), of(("web", 3, 3 * MS))])
+    assert reason is not None and "wait for a worker of web, of which 3 were started" in reason
+
+
 def test_an_interval_that_says_little_is_a_refusal() -> None:
     def predicted(low: float | None, high: float | None) -> dict[str, Predicted]:
         return {"median_ns": Predicted(100, 99, 101), "makespan_ns": Predicted(100, low, high)}
@@ -338,7 +348,17 @@ def test_fixes_that_suggest_themselves() -> None:
                 {"name": "hashed", "workers": 4, "queues": 4},
                 {"name": "calm", "workers": 2, "queues": 1},
             ],
-            "spans": [("call", 80, 80, 10, 70), ("once", 10, 10, 10, 0), ("inner", 90, 0, 5, 80)],
+            "spans": [
+                ("call", 80, 80, 10, 70),
+                ("once", 10, 10, 10, 0),
+                ("inner", 90, 0, 5, 80),
+                ("order.<locals>.render", 40, 0, 301, 0),
+                ("render", 40, 0, 300, 0),
+                ("sleep", 40, 0, 400, 0),
+                ("audit", 40, 0, 60, 0),
+                ("short", 40, 0, 40, 0),
+            ],
+            "system_calls": ["sleep"],
         },
         {"jobs_ns": 1000, "lock_ns": [500, 1, 20], "pool_ns": [100, 0]},
         {},
@@ -349,6 +369,8 @@ def test_fixes_that_suggest_themselves() -> None:
         "--hold allowed=0.5",
         "--global-queue hashed",
         "--workers hashed=8",
+        "--remove render",
+        "--remove audit",
         "--coalesce call=8",
     ]
     assert ("--remove call", "call says nothing new and can be left out") in [

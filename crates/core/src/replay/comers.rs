@@ -8,7 +8,7 @@ use crate::ctrace::reader::Trace;
 /// Of a thread's events, the first ones, in which it says who started it.
 const FIRST: usize = 8;
 
-/// When each of these workers of a queue came, of those that came after `since_ns`, CLOCK_MONOTONIC. None of a pool that
+/// When each of these workers of a queue came, of those that came after `since_ns`, CLOCK_MONOTONIC. Nothing of a pool that
 /// starts its workers as it needs them: these come with the work.
 pub fn find(
     trace: &Trace,
@@ -16,9 +16,9 @@ pub fn find(
     queue: u32,
     workers: &BTreeSet<u32>,
     since_ns: u64,
-) -> HashMap<u32, u64> {
-    if record.limits.contains_key(&queue) || as_needed(record, queue, workers) {
-        return HashMap::new();
+) -> Option<HashMap<u32, u64>> {
+    if as_needed(record, queue, workers) {
+        return None;
     }
     let threads = workers.iter().filter(|&&worker| trace.tracks[worker as usize].kind == track::THREAD);
     let came = threads.filter_map(|&worker| {
@@ -26,11 +26,14 @@ pub fn find(
         // One that has waited since before the recording tells of its first item only.
         (first.what != What::Got(queue) && first.ns > since_ns).then_some((worker, first.ns))
     });
-    came.collect()
+    Some(came.collect())
 }
 
 /// Whoever starts the workers has put something into the queue before each of them.
 fn as_needed(record: &Record<'_>, queue: u32, workers: &BTreeSet<u32>) -> bool {
+    if record.limits.contains_key(&queue) {
+        return true;
+    }
     let mut starts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for &worker in workers {
         let first = record.tracks[worker as usize].iter().take(FIRST);

@@ -224,7 +224,7 @@ fn global_queue(model: &mut Model, pattern: &str) {
 fn set_workers(model: &mut Model, pattern: &str, workers: u32, random: &mut Random) {
     for at in pools(model, pattern).collect::<Vec<_>>() {
         let pool = &mut model.pools[at];
-        pool.unlimited = false;
+        (pool.unlimited, pool.grows) = (false, false);
         let before = pool.queues.len() as u32;
         if before <= 1 {
             pool.late = late_of(pool, workers);

@@ -47,6 +47,8 @@ pub struct Storm {
     pub doubts: Vec<Doubt>,
     /// System calls are on record.
     pub calls_known: bool,
+    /// Names of them.
+    pub system_calls: BTreeSet<u32>,
     /// Of the jobs' time: what was done in it is not on record.
     pub unseen: Unseen,
     /// Jobs on tasks or greenlets of which it is not on record when they ran.
@@ -105,6 +107,7 @@ pub fn extract(
             unseen: Unseen::default(),
             unhosted: 0,
             calls_known: !record.system_calls.is_empty(),
+            system_calls: record.system_calls.iter().copied().collect(),
             delays: Delays::default(),
             model: Model {
                 names,

@@ -159,6 +159,8 @@ pub struct Pool {
     pub discipline: Discipline,
     /// Its workers that are not there from the beginning: the queue, and when each came. CLOCK_MONOTONIC, in order.
     pub late: Vec<(u32, u64)>,
+    /// It started its workers as it needed them, and nobody waited for one: how many it may start is not on record.
+    pub grows: bool,
     /// An item never waited for a worker: it has as many as are needed.
     pub unlimited: bool,
     /// Median from an item's arrival to its begin with a worker that was idle.

@@ -10,6 +10,9 @@ use super::running::Running;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 
+/// One item in so many may have waited, and it is taken that none did.
+const SELDOM: usize = 20;
+
 /// File, name, and site of the queue: one pool.
 type Key = (u32, u32, u32);
 
@@ -82,6 +85,7 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
                     _ => Discipline::Fifo,
                 },
                 late: Vec::new(),
+                grows: false,
                 unlimited: key.2 == u32::MAX || !record.reading.knows(Recogniser::Pools),
                 idle_ns: 0,
                 busy_ns: 0,
@@ -95,9 +99,11 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
         of.queues.push(limit.max(queue.workers.len() as u32));
         let number = of.queues.len() as u32 - 1;
         let came = match key.2 {
-            u32::MAX => HashMap::new(),
+            u32::MAX => Some(HashMap::new()),
             _ => comers::find(trace, record, *lock, &queue.workers, first_arrival_ns(pieces, queue)),
         };
+        of.grows |= came.is_none() && limit == 0;
+        let came = came.unwrap_or_default();
         of.late.extend(came.values().map(|&ns| (number, ns)));
         let coming = comings(record, pieces, queue, &came, running);
         for (piece, mut one) in coming {
@@ -141,6 +147,8 @@ fn add_idle_workers(
 fn settle(found: &mut Found, idle: &mut Vec<u64>, busy: &mut Vec<u64>) {
     if let Some(pool) = found.pools.last_mut() {
         pool.late.sort_unstable_by_key(|&(queue, ns)| (ns, queue));
+        // Whoever waits for a moment may have come while its worker was ending.
+        pool.grows &= busy.len() * SELDOM <= idle.len() + busy.len();
         pool.idle_ns = median(idle);
         // Where none waited, the next one is taken as soon as by a worker that was idle.
         pool.busy_ns = if busy.is_empty() { pool.idle_ns } else { median(busy) };

@@ -75,8 +75,26 @@ def more_computing(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | 
     )
 
 
+def more_workers(jobs_ns: float, after: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why waits for a pool's workers, for which nobody waited, make the replay wrong; None if there are none.
+    `after` and `jobs_ns` as in `more_outside`.
+    """
+    waits: dict[tuple[str, int], int] = {}
+    for name, workers, ns in (row for of in after for row in of["grown"]):
+        waits[name, workers] = waits.get((name, workers), 0) + ns
+    (name, workers), ns = max(waits.items(), key=lambda item: item[1], default=(("", 0), 0))
+    if ns < OUTSIDE * jobs_ns or not ns:
+        return None
+    return (
+        f"with the edit jobs would wait for a worker of {name}, of which {workers} were started as they were needed:"
+        " how many it may start is not on record"
+    )
+
+
 def arrivals(
-    recorded: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+    recorded: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
 ) -> str | None:
     """The reason why jobs would not come when they did; None where they would.
 

@@ -97,7 +97,9 @@ def by_turn(recorded: Sequence[Mapping[str, Any]]) -> Dependence | None:
         for number, text in enumerate(delays["kinds"]):
             of = kind == number
             if jobs >= LEAST and of.any():
-                done = np.bincount(job[of], weights=took[of].astype(float), minlength=jobs)
+                done: Times = np.bincount(job[of], weights=took[of].astype(float), minlength=jobs).astype(
+                    np.float64
+                )
                 by_kind.setdefault(text, []).append((done, float(storm["regime"]["makespan_ns"])))
     worst: Dependence | None = None
     for text, storms in by_kind.items():
@@ -124,7 +126,7 @@ def _is_by_turn(storms: Sequence[Times]) -> bool:
         # Of a sum of products under permutation: Hoeffding (1951).
         variance = float(ranks @ ranks) * float(turn @ turn) / (len(done) - 1)
         scores.append(float(ranks @ turn) / variance**0.5 if variance else 0.0)
-    return abs(sum(scores)) / len(scores) > ONCE_Z
+    return bool(abs(sum(scores)) / len(scores) > ONCE_Z)
 
 
 def due_to_others(storms: Sequence[tuple[Times, Times]]) -> float:

@@ -37,6 +37,10 @@ BEST = 3
 # A fix is tried where its resource makes jobs wait for so much of their time.
 WORTH = 0.01
 LEAST_GAIN = 0.005
+# A span of so much of the jobs' time may be left out, the longest ones.
+LONG = 0.05
+REMOVALS = 3
+ALIKE = 0.02
 # A call that follows one of its own kind in so many of its cases may be coalesced.
 CHATTY = 0.5
 UNLEARNT = (
@@ -107,7 +111,9 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     if edits:
         reasons = [_refusal(judged, replayed, outcomes)]
         if unused := idle(edits, [one.parts for one in replayed]):
-            reasons.append(f"{unused}: no job on record uses {unused.name}, or it is not on record that they do")
+            reasons.append(
+                f"{unused}: no job on record uses {unused.name}, or it is not on record that they do"
+            )
         if any(edit.kind == "jobs" for edit in edits):
             reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
@@ -184,6 +190,7 @@ def _refusal(
     return (
         (None if judged.replayed else _computes_then(judged, replayed, outcomes))
         or (None if judged.tested else doubts.more_computing(jobs_ns, after))
+        or doubts.more_workers(jobs_ns, after)
         or doubts.arrivals([one.recorded for one in replayed], before, after)
         or doubts.more_outside(jobs_ns, before, after)
         or doubts.too_wide(_changes([one.recorded for one in replayed], outcomes))
@@ -311,6 +318,19 @@ def needless(path: str) -> set[str]:
     return {name for name, rows in by_name.items() if says_nothing_new(rows)}
 
 
+def _longest(storm: Replayed, unneeded: Collection[str]) -> list[str]:
+    """Names of the spans with most of the jobs' time; of two that are always one in the other, the shorter name."""
+    calls = {*storm.parts["system_calls"], *unneeded}
+    least = LONG * storm.recorded["jobs_ns"]
+    spans = [row for row in storm.parts["spans"] if row[3] >= least and row[0] not in calls]
+    names: dict[tuple[int, int], str] = {}
+    for name, count, _, ns, _ in sorted(spans, key=lambda row: (-row[3], len(row[0]))):
+        alike = (known for known in names if known[0] == count and known[1] - ns <= ALIKE * ns)
+        key = next(alike, (count, ns))
+        names[key] = min(names.get(key, name), name, key=len)
+    return list(names.values())[:REMOVALS]
+
+
 def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tuple[Edit, str]]:
     """List fixes that one storm's waits suggest, each with what it takes for granted. `unneeded`: calls that say
     nothing new."""
@@ -335,7 +355,10 @@ def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tupl
             if queues > 1:
                 yield Edit("global_queue", name), "any worker can serve any item"
             yield Edit("workers", name, 2 * workers), ""
-    for name, count, calls, _, repeated in storm.parts["spans"]:
+    spans = storm.parts["spans"]
+    for name in _longest(storm, unneeded):
+        yield Edit("remove", name), f"{name} need not be done, or not by the job"
+    for name, count, calls, _, repeated in spans:
         if name in unneeded:
             yield Edit("remove", name), f"{name} says nothing new and can be left out"
         elif calls and repeated >= CHATTY * count:

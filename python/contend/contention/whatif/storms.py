@@ -39,6 +39,19 @@ class Edit:
         return f"{option} {name}={self.number:g}" if numbered else f"{option} {name}"
 
     @property
+    def options(self) -> tuple[str, str]:
+        """The option and its value, as arguments of a command.
+
+        >>> Edit("hold", "table 1", 0.5).options, Edit("jobs", "", 128).options
+        (('--hold', 'table 1=0.5'), ('--jobs', '128'))
+        """
+        option = f"--{self.kind.replace('_', '-')}"
+        if not self.name:
+            return option, f"{self.number:g}"
+        numbered = self.number or self.kind == "hold"
+        return option, f"{self.name}={self.number:g}" if numbered else self.name
+
+    @property
     def other(self) -> Edit:
         """The same edit at the other extreme of a call's cost, where that is not known."""
         return replace(self, kind="coalesce_other") if self.kind == "coalesce" else self
@@ -164,7 +177,11 @@ def idle(edits: Iterable[Edit], parts: Sequence[Mapping[str, Any]]) -> Edit | No
     """The first edit of locks or pools that no job of these storms uses; `parts` of each."""
     for edit in edits:
         kind = _NAMES[edit.kind][0] if edit.kind in _NAMES else "spans"
-        rows = [] if kind == "spans" else [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
+        rows = (
+            []
+            if kind == "spans"
+            else [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
+        )
         named = [row for row in rows if row["name"] == edit.name or fnmatchcase(row["name"], edit.name)]
         if named and not any(row["jobs"] for row in named):
             return edit

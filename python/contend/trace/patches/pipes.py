@@ -71,7 +71,7 @@ def _asker(frame: FrameType | None) -> FrameType | None:
 
 
 def _join(sender: Any, receiver: Any, name: str) -> None:
-    """What is sent from one end to the other; called as the other one."""
+    """Record what goes from one end to the other as of one queue."""
     if sender.writable and receiver.readable:
         way = Waits(QUEUE, name or "pipe", across=int.from_bytes(os.urandom(8), "little") | 1)
         setattr(sender, _SENDS, way)

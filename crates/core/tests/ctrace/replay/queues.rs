@@ -304,3 +304,21 @@ fn how_a_worker_asks_for_the_next_item_is_no_work_of_this_one() {
     let storm = storm_of(&events.concat(), &[]).unwrap();
     assert_eq!(storm.unexplained_ns, 0);
 }
+
+#[test]
+fn how_many_a_pool_may_start_is_not_known_where_nobody_waited_for_one() {
+    let grows = |events: &[Told]| storm_of(events, &[]).unwrap().model.pools[0].grows;
+    let job_takes_all_of_it = crew(&[put(B, Q, 50)]);
+    assert!(!grows(&job_takes_all_of_it), "the first ones waited");
+    // Each item is put in just before its worker is started.
+    let starts = |ns, number| [put(B, Q, ns), (ns + 1, B, event::FLOW_OUT, MSG, number)];
+    let works = |worker, ns: u64, number| {
+        let begins =
+            vec![(ns, worker, event::FLOW_IN, MSG, number), (ns + 1, worker, event::QUEUE_GOT, Q, 0)];
+        [begins, span(worker, WORK, ns + 2, ns + 20, &[])].concat()
+    };
+    let inside = [starts(20, 1), starts(30, 2)].concat();
+    let events = [job(B, 1, 10, 90, &inside), works(W1, 25, 1), works(W2, 35, 2)].concat();
+    assert!(grows(&events));
+    assert!(!grows(&[vec![(5, B, event::LOCK_LIMIT, Q, 2)], events].concat()), "it is on record");
+}
