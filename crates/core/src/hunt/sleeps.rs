@@ -26,10 +26,13 @@ const LONG_ALONE: u64 = 8;
 /// Sleeps are equal if they differ by no more than such a part, or by so much: the host may be late to wake who sleeps.
 const ALIKE: u64 = 4;
 const LATE_NS: u64 = 3_000_000;
+/// And they are the same if they differ by no more than such a part and so much.
+const SAME: u64 = 8;
+const LITTLE_NS: u64 = 200_000;
 /// Fewer rows that end with what was asked for say nothing.
 const LEAST_ASKED: u64 = 3;
 /// So many in ten of the rows that began when something was asked for end when that is done.
-const MOST_END: u64 = 9;
+const MOST_END: u64 = 8;
 /// Who has done what was asked for turns to the next by so much later than it can be seen.
 const TURNS_NS: u64 = 1_000_000;
 /// A wait for the interpreter's lock that begins so soon after a sleep is part of waking; longer ones are cut.
@@ -116,6 +119,35 @@ impl Sleep {
 /// Sleeps of one row, and when it had what it looked for; 0 where that is not known.
 type Row<'s> = (&'s [Sleep], u64);
 
+/// A row that began when something was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Awaited<'s> {
+    row: Row<'s>,
+    /// When its track went on after the last sleep.
+    went_on: u64,
+    /// The sleep that came then.
+    next: Option<&'s Sleep>,
+}
+
+impl Awaited<'_> {
+    /// What it looked for was done in its last sleep, or before it went on then; no sleep was shorter than such sleeps are,
+    /// and none of that length came next.
+    fn ends_with(&self, typical: u64) -> bool {
+        let (sleeps, done) = self.row;
+        let long = |sleep: &Sleep| sleep.length >= typical || is_same(sleep.length, typical);
+        let sleeps = match sleeps {
+            // Done a little before it was seen to be: the last one is for something else.
+            [before @ .., last] if !before.is_empty() && !long(last) && done <= last.began + TURNS_NS => {
+                before
+            }
+            all => all,
+        };
+        done <= self.went_on + TURNS_NS
+            && sleeps.iter().all(long)
+            && !self.next.is_some_and(|next| is_same(next.length, typical))
+    }
+}
+
 /// Adds up what jobs sleep.
 #[derive(Debug, Default)]
 pub struct Sleeps {
@@ -151,7 +183,7 @@ impl Sleeps {
         awake: impl Fn(u32, u64) -> u64,
     ) -> Found {
         let mut refused: BTreeMap<(u32, For), Vec<Row<'_>>> = BTreeMap::new();
-        let mut awaited: BTreeMap<(u32, For), Vec<(Row<'_>, bool)>> = BTreeMap::new();
+        let mut awaited: BTreeMap<(u32, For), Vec<Awaited<'_>>> = BTreeMap::new();
         let mut others: BTreeMap<u32, Vec<Row<'_>>> = BTreeMap::new();
         for sleeps in self.slept.values() {
             let mut left = &sleeps[..];
@@ -177,9 +209,9 @@ impl Sleeps {
                         let length = row(&|next, before| next.is_for(before) && next.began < done);
                         let last = &left[length - 1];
                         let next = left.get(length).filter(|next| follows(next, last));
-                        let found = (&left[..length], done);
-                        let ends = ends_with(&found, awake(first.of.track, last.ended), next);
-                        awaited.entry((first.of.span, what)).or_default().push((found, ends));
+                        let went_on = awake(first.of.track, last.ended);
+                        let row = Awaited { row: (&left[..length], done), went_on, next };
+                        awaited.entry((first.of.span, what)).or_default().push(row);
                         length
                     }
                     (None, None) => {
@@ -199,13 +231,16 @@ impl Sleeps {
             }
         }
         for (key, rows) in awaited {
-            let (ends, all) = (rows.iter().filter(|row| row.1).count() as u64, rows.len() as u64);
+            let length = typical(&rows);
+            let ends =
+                length.map_or(0, |length| rows.iter().filter(|of| of.ends_with(length)).count()) as u64;
+            let all = rows.len() as u64;
             if all >= LEAST_ASKED && 10 * ends >= MOST_END * all {
-                let rows: Vec<_> = rows.into_iter().map(|(row, _)| row).collect();
+                let rows: Vec<_> = rows.into_iter().map(|of| of.row).collect();
                 found.insert(key, sum(&rows, 1, &awake));
             } else {
                 let others = others.entry(key.0).or_default();
-                rows.into_iter().for_each(|((sleeps, _), _)| alike(sleeps, others));
+                rows.into_iter().for_each(|of| alike(of.row.0, others));
             }
         }
         for (span, mut rows) in others {
@@ -223,12 +258,18 @@ impl Sleeps {
     }
 }
 
-/// What the row looked for was done in its last sleep, or before it went on then; most of its sleeps are alike, and no other
-/// one like them comes next.
-fn ends_with(&(sleeps, done): &Row<'_>, went_on: u64, next: Option<&Sleep>) -> bool {
-    let Some(least) = sleeps.iter().min_by_key(|sleep| sleep.length) else { return false };
-    let alike = sleeps.iter().filter(|sleep| sleep.is_alike(least)).count();
-    done <= went_on + TURNS_NS && 2 * alike > sleeps.len() && !next.is_some_and(|next| next.is_alike(least))
+/// The length of most of the sleeps; None where they have no length in common. The host may be late to wake some.
+fn typical(rows: &[Awaited<'_>]) -> Option<u64> {
+    let mut lengths: Vec<u64> = rows.iter().flat_map(|of| of.row.0).map(|sleep| sleep.length).collect();
+    lengths.sort_unstable();
+    let length = *lengths.get(lengths.len() / 2)?;
+    let same = lengths.iter().filter(|&&other| is_same(other, length)).count();
+    (2 * same > lengths.len()).then_some(length)
+}
+
+/// Whether that long was asked for, too.
+fn is_same(length: u64, typical: u64) -> bool {
+    length.abs_diff(typical) <= typical / SAME + LITTLE_NS
 }
 
 /// Rows of sleeps that are about equal.
