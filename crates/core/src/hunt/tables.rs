@@ -5,7 +5,7 @@ use super::blame::Blame;
 use super::critical::Row;
 use super::events::Found;
 use super::jobs::Job;
-use super::sleeps::For;
+use super::polls::For;
 use super::stacks::{Kind, State};
 use super::walk::Resource;
 use crate::ctrace::mixed::Mixed;
