@@ -358,9 +358,10 @@ class Storm:
         begin_ns, end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool:
         lock_ns, held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); work_ns (of all steps
         together), by server: ran_ns, ready_ns (waited for it); by interpreter: computed_ns, interpreter_ns (waited
-        for it); outside: name, most at a time and time of the calls to somebody whose work is not on record; grown: name,
-        workers and waits of pools of which it is not on record how many workers they may start; costs of
-        coalesced calls: call, source (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns,
+        for it); of_workers: places of the interpreters in which nothing is done but a pool's items; outside: name,
+        most at a time and time of the calls to somebody whose work is not on record; grown: name, workers and waits
+        of pools of which it is not on record how many workers they may start; costs of coalesced calls: call, source
+        (calls, pool, server, shortest: what they are learnt from), fixed_ns, item_ns,
         calls, before, after."""
 
 class TraceSpan:

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -101,7 +102,7 @@ def trial(
     manifest: Manifest, folder: Path, edits: int, most_pairs: int, *, keep: bool = False
 ) -> dict[str, Any]:
     """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed."""
-    begin = time.monotonic()
+    begin, load = time.monotonic(), os.getloadavg()[0]
     program = manifest.write(folder)
     for old in folder.glob("storm-*"):
         shutil.rmtree(old)
@@ -121,7 +122,14 @@ def trial(
     known = asdict(manifest)
     del known["source"], known["changes"]
     known |= {"plain": asdict(truth.plain(untraced)), "traced": asdict(truth.plain(traced))}
+    known |= {"commit": commit(), "load": round(load, 2)}
     return {**known, "edits": tried, "hunt": asdict(hunted), "took_s": round(time.monotonic() - begin, 1)}
+
+
+def commit() -> str:
+    """Of this tree, short; empty outside of a repository."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -122,7 +122,7 @@ def _matches(finding: Row, names: Iterable[str]) -> bool:
     return any(fnmatchcase(text.lower(), name.lower()) for text in texts for name in names)
 
 
-def _groups(of: Sequence[Row]) -> dict[str, list[Row]]:
+def groups(of: Sequence[Row]) -> dict[str, list[Row]]:
     """All programs, and those with each mechanism, by what a table calls them."""
     groups = {"all": list(of)}
     for name, mechanism in mechanisms().items():
@@ -150,7 +150,7 @@ def table(of: Sequence[Row]) -> str:
     ]
     heads += ["truth undecided", *(f"wrong: {name}" for name in BASELINES)]
     body = []
-    for name, group in _groups(of).items():
+    for name, group in groups(of).items():
         pairs = [(row, edit) for row in group for edit in row["edits"]]
         if not pairs:
             continue
@@ -172,7 +172,7 @@ def hunt_table(of: Sequence[Row]) -> str:
     """The scores of hunts as a table in Markdown."""
     heads = ["mechanism", "culprit first", "named", "missed", "silent where nothing is planted", "not judged"]
     body = []
-    for name, group in _groups(of).items():
+    for name, group in groups(of).items():
         counts: Counter[Heard] = Counter(heard(row) for row in group)
         planted = counts["first"] + counts["named"] + counts["missed"]
         empty = counts["silent"] + counts["false alarm"]

@@ -40,6 +40,7 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         process: 0,
         queues,
         late: vec![],
+        processes: vec![],
         grows: false,
         discipline: Discipline::Fifo,
         unlimited: false,
@@ -183,6 +184,22 @@ fn who_waits_for_something_else_lets_the_interpreter_go() {
     // From hand to hand it takes its time: for who waited, once.
     model.interpreters[0].handover_ns = MS;
     assert_eq!(ends_ms(&model), [3, 9, 15]);
+}
+
+#[test]
+fn a_worker_that_is_a_process_computes_in_an_interpreter_of_its_own() {
+    let works = || item(0, vec![Op::Compute { on: 1, ns: 10 }, Op::Signal(0)]);
+    let roots = (0..3).map(|_| root(0, call(0, 0).to_vec(), vec![works()])).collect();
+    let mut one = Model { pools: model(vec![], vec![1]).pools, ..computing(roots, 2, 0) };
+    let more = |model: &Model, workers| apply(model, &[Edit::Workers("pool".into(), workers)], 0).0;
+    // Threads of one process compute one after the other, however many they are.
+    assert_eq!((ends(&one), ends(&more(&one, 3))), (vec![10, 20, 30], vec![10, 20, 30]));
+    one.pools[0].processes = vec![1];
+    assert_eq!((ends(&one), ends(&more(&one, 2))), (vec![10, 20, 30], vec![10, 10, 20]));
+    let three = more(&one, 3);
+    assert_eq!((three.pools[0].processes.as_slice(), three.interpreters.len()), (&[1, 2, 3][..], 4));
+    assert_eq!((ends(&three), simulate(&three).computed_ns), (vec![10, 10, 10], vec![0, 10, 10, 10]));
+    assert_eq!(more(&three, 1).pools[0].processes, [1]);
 }
 
 #[test]

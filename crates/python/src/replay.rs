@@ -253,6 +253,11 @@ impl Storm {
             .zip(&pool_ns)
             .filter(|(pool, _)| pool.grows);
         let grown = grown.map(|(pool, &ns)| (model.text(pool.name), pool.workers(), ns));
+        let of_workers = model
+            .pools
+            .iter()
+            .flat_map(|pool| pool.processes.iter().copied());
+        dict.set_item("of_workers", of_workers.collect::<Vec<_>>())?;
         dict.set_item("grown", grown.collect::<Vec<_>>())?;
         for (key, of) in [
             ("lock_ns", lock_ns),

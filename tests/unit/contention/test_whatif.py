@@ -199,7 +199,7 @@ def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
 
 def test_jobs_that_a_busy_process_makes_may_come_sooner() -> None:
     def ran(ms: int, *ends: int) -> dict[str, Any]:
-        return outcome(*((0, end) for end in ends), ran_ns=[ms * MS], computed_ns=[])
+        return outcome(*((0, end) for end in ends), ran_ns=[ms * MS], computed_ns=[], of_workers=[])
 
     def come(*ms: int) -> list[dict[str, Any]]:
         return [{"come_ns": struct.pack(f"<{len(ms)}Q", *(MS * at for at in ms))}]

@@ -106,7 +106,8 @@ impl Finder<'_> {
             let Some(giver) = self.pieces.at(put).filter(|&p| p != number && self.family.contains(&p)) else {
                 continue;
             };
-            let put_ns = self.record.tracks[put.0 as usize][put.1 as usize].ns;
+            // Whoever puts in tells when it has done so: it may be there, and taken, before.
+            let put_ns = self.record.tracks[put.0 as usize][put.1 as usize].ns.min(events[at as usize].ns);
             let waited = waits.iter().position(|&(lock, _, end)| lock == queue && end <= at);
             let (start, end) = match waited {
                 Some(at) => {

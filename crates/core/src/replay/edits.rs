@@ -229,6 +229,7 @@ fn set_workers(model: &mut Model, pattern: &str, workers: u32, random: &mut Rand
         if before <= 1 {
             pool.late = late_of(pool, workers);
             pool.queues = vec![workers];
+            model.fit_processes(at);
             continue;
         }
         pool.late.clear();

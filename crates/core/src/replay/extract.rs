@@ -8,8 +8,9 @@ use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
 use super::entries::Entry;
 use super::guards;
 use super::jobs;
+use super::learnt;
 use super::links::{out_of, put_of};
-use super::model::{Item, Lock, Model, Op, Order, Root, UNKNOWN};
+use super::model::{Item, Lock, Model, Op, Order, Root};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
@@ -25,9 +26,6 @@ use crate::ctrace::spans::tell;
 
 /// One in so many had the lock before its turn: its order is not that of the requests.
 const BARGING: u64 = 50;
-
-/// Fewest handovers of a lock from which its usual one is learnt.
-const LEAST_HANDOVERS: u64 = 10;
 
 /// What is known of a storm.
 pub struct Storm {
@@ -128,43 +126,6 @@ pub fn extract(
     };
     extractor.run();
     Ok(extractor.storm)
-}
-
-/// What it usually takes from a release until who waited goes on: the mean of those on record, for what an edit makes
-/// wait. Of locks that were hardly waited for it is that of all.
-fn learn_handovers(model: &mut Model) {
-    let mut of = vec![(0u64, 0u64); model.locks.len()];
-    for op in model.roots.iter().flat_map(Root::programs).flatten() {
-        match *op {
-            Op::Acquire { lock, handover_ns } if handover_ns != UNKNOWN => {
-                let (count, sum) = &mut of[lock as usize];
-                (*count, *sum) = (*count + 1, *sum + handover_ns);
-            }
-            _ => {}
-        }
-    }
-    let all = of.iter().fold((0, 0), |(count, sum), of| (count + of.0, sum + of.1));
-    for (lock, own) in model.locks.iter_mut().zip(of) {
-        let (count, sum) = if own.0 >= LEAST_HANDOVERS { own } else { all };
-        lock.handover_ns = sum.checked_div(count).unwrap_or(0);
-    }
-}
-
-/// Names of spans in which work is handed to somebody on record.
-fn served(model: &Model) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    for program in model.roots.iter().flat_map(Root::programs) {
-        let mut open = Vec::new();
-        for op in program {
-            match *op {
-                Op::Enter { name, .. } => open.push(name),
-                Op::Leave => drop(open.pop()),
-                Op::Send(_) => found.extend(open.iter().copied()),
-                _ => {}
-            }
-        }
-    }
-    found
 }
 
 /// By track: its name without the number at its end, which is the pool's.
@@ -309,7 +270,7 @@ impl Extractor<'_> {
             let after = if is_item { None } else { last.insert(root.track, number) };
             self.storm.model.roots.push(Root { after, ..root });
         }
-        learn_handovers(&mut self.storm.model);
+        learnt::handovers(&mut self.storm.model);
         // A job on the thread of another one follows it; what was open meanwhile on the same track is no job.
         let roots = &mut self.storm.model.roots;
         for at in 0..roots.len() {
@@ -324,11 +285,17 @@ impl Extractor<'_> {
         if self.record.reading.knows(Recogniser::Gates) {
             self.storm.model.gates = admission::find(roots);
         }
+        for pool in 0..self.storm.model.pools.len() {
+            if self.computing.interpreters.is_empty() {
+                self.storm.model.pools[pool].processes.clear();
+            }
+            self.storm.model.fit_processes(pool);
+        }
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
         outside.for_each(|&name| of[name as usize] = true);
-        for name in served(&self.storm.model) {
+        for name in learnt::served(&self.storm.model) {
             of[name as usize] = false;
         }
         self.storm.model.outside = of;

@@ -32,6 +32,7 @@ struct Work {
 impl Simulation<'_> {
     /// Computes so long, as soon as it has the interpreter.
     pub fn compute(&mut self, actor: u32, on: u32, ns: u64) {
+        let on = self.actors[actor as usize].own.unwrap_or(on);
         self.out.computed_ns[on as usize] += ns;
         if self.actors[actor as usize].interpreter == Some(on) {
             return self.work(on, ns);

@@ -1,8 +1,10 @@
 //! What would change if: a storm is read from a trace, edited, and run again as a simulation of discrete events.
 //!
-//! [`record`] keeps what happened by track, [`pieces`] finds jobs and the items that are done for them, [`awaits`] what
-//! ended their waits, [`pools`] who does the items; [`extract`] makes of them a [`model`], which [`edits`] change and
-//! [`simulate`] runs; [`regime`] says whether the storm waits or computes.
+//! [`record`] keeps what happened by track, as [`reading`] asks; [`jobs`] says which spans are jobs, [`pieces`] finds them and
+//! the items that are done for them, [`entries`] what lets them in, [`links`] who sent them; [`awaits`] what ended their
+//! waits, [`pools`] who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes
+//! of them a [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes,
+//! and [`doubts`] what a replay cannot do again.
 pub mod admission;
 pub mod awaits;
 pub mod coalesce;
@@ -15,6 +17,7 @@ pub mod extract;
 mod guards;
 mod interpreters;
 pub mod jobs;
+mod learnt;
 pub mod links;
 pub mod model;
 pub mod pattern;

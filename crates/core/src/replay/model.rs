@@ -159,6 +159,8 @@ pub struct Pool {
     pub discipline: Discipline,
     /// Its workers that are not there from the beginning: the queue, and when each came. CLOCK_MONOTONIC, in order.
     pub late: Vec<(u32, u64)>,
+    /// Where each worker is a process of its own, and who computes is simulated: their interpreters.
+    pub processes: Vec<u32>,
     /// It started its workers as it needed them, and nobody waited for one: how many it may start is not on record.
     pub grows: bool,
     /// An item never waited for a worker: it has as many as are needed.
@@ -274,6 +276,17 @@ pub struct Model {
 }
 
 impl Model {
+    /// Gives each worker of a pool of processes an interpreter, as many as there are now.
+    pub fn fit_processes(&mut self, pool: usize) {
+        let workers = self.pools[pool].workers() as usize;
+        let Some(&first) = self.pools[pool].processes.first() else { return };
+        for _ in self.pools[pool].processes.len()..workers {
+            self.pools[pool].processes.push(self.interpreters.len() as u32);
+            self.interpreters.push(self.interpreters[first as usize].clone());
+        }
+        self.pools[pool].processes.truncate(workers.max(1));
+    }
+
     /// The text of a name.
     pub fn text(&self, name: u32) -> &str {
         self.names.get(name as usize).map_or("", String::as_str)

@@ -85,6 +85,7 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
                     _ => Discipline::Fifo,
                 },
                 late: Vec::new(),
+                processes: Vec::new(),
                 grows: false,
                 unlimited: key.2 == u32::MAX || !record.reading.knows(Recogniser::Pools),
                 idle_ns: 0,
@@ -105,6 +106,10 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
         of.grows |= came.is_none() && limit == 0;
         let came = came.unwrap_or_default();
         of.late.extend(came.values().map(|&ns| (number, ns)));
+        of.processes = match number {
+            0 if key.2 != u32::MAX => of_their_own(trace, pieces, &queue.workers),
+            _ => Vec::new(),
+        };
         let coming = comings(record, pieces, queue, &came, running);
         for (piece, mut one) in coming {
             (one.pool, one.queue) = (pool, number);
@@ -119,6 +124,17 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
     }
     settle(&mut found, &mut idle, &mut busy);
     found
+}
+
+/// Processes of these workers, where each has one of its own, in which nothing else is done: places of their files.
+fn of_their_own(trace: &Trace, pieces: &Pieces, workers: &BTreeSet<u32>) -> Vec<u32> {
+    let file = |track: u32| trace.tracks[track as usize].file;
+    let files: BTreeSet<u32> = workers.iter().map(|&worker| file(worker)).collect();
+    let others = |piece: &Piece| files.contains(&file(piece.track)) && !workers.contains(&piece.track);
+    if files.len() < workers.len() || pieces.all.iter().any(others) {
+        return Vec::new();
+    }
+    files.into_iter().collect()
 }
 
 /// Workers that waited for an item and never got one, also at a queue of the pool in which there never was any.

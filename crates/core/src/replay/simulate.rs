@@ -70,6 +70,8 @@ pub(super) struct Actor {
     pub server: Option<u32>,
     /// The interpreter that it has.
     pub interpreter: Option<u32>,
+    /// Of a worker that is a process of its own: its interpreter.
+    pub own: Option<u32>,
     /// How many spans it is in, and of those that wait for somebody outside which, how deep and since when.
     depth: u32,
     outside: Vec<(u32, u32, u64)>,
@@ -110,6 +112,8 @@ pub(super) struct Simulation<'m> {
     locks: Vec<LockState>,
     pub servers: Vec<ServerState>,
     pub interpreters: Vec<InterpreterState>,
+    /// By pool: interpreters of idle workers that are processes.
+    processes: Vec<Vec<u32>>,
     /// How many of them compute.
     pub computing: u32,
     queues: Vec<Vec<QueueState>>,
@@ -149,6 +153,7 @@ pub fn simulate(model: &Model) -> Outcome {
         locks: model.locks.iter().map(|_| LockState::default()).collect(),
         servers: model.servers.iter().map(|_| ServerState::default()).collect(),
         interpreters: model.interpreters.iter().map(|_| InterpreterState::default()).collect(),
+        processes: model.pools.iter().map(|pool| pool.processes.iter().rev().copied().collect()).collect(),
         computing: 0,
         queues,
         sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
@@ -228,6 +233,7 @@ impl Simulation<'_> {
             since,
             server: None,
             interpreter: None,
+            own: None,
             depth: 0,
             outside: Vec::new(),
         };
@@ -338,6 +344,9 @@ impl Simulation<'_> {
             self.out.roots[root as usize].1 = self.now; // time goes on: the last of them has the last word
         }
         if item != OWN {
+            if let Some(own) = self.actors[actor as usize].own.take() {
+                self.processes[of.items[item as usize].pool as usize].push(own);
+            }
             return self.worker_free(root, item, began);
         }
         let recorded = &self.model.roots;
@@ -440,6 +449,8 @@ impl Simulation<'_> {
 
     fn start(&mut self, root: u32, item: u32, pickup: u64) {
         let actor = self.actor(root, item);
+        let pool = self.model.roots[root as usize].items[item as usize].pool;
+        self.actors[actor as usize].own = self.processes[pool as usize].pop();
         self.plan(self.now + pickup, Do::Step(actor));
     }
 

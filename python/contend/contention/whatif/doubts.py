@@ -115,8 +115,9 @@ def arrivals(
 
 
 def _busy(outcome: Mapping[str, Any]) -> float:
-    """Part of a replayed storm in which its busiest interpreter or loop ran something."""
-    most = max([*outcome["ran_ns"], *outcome["computed_ns"]], default=0)
+    """Part of a replayed storm in which its busiest interpreter or loop ran something: of those in which jobs may come."""
+    computed = [ns for at, ns in enumerate(outcome["computed_ns"]) if at not in outcome["of_workers"]]
+    most = max([*outcome["ran_ns"], *computed], default=0)
     return float(most / max(1.0, Times.of(outcome).makespan_ns))
 
 

@@ -34,7 +34,7 @@ RARE_Z = 3.09
 """Standard deviations of the normal distribution beyond which lies `RARE`."""
 ONCE_Z = 2.58
 """Standard deviations beyond which lies a hundredth, on either side together: of one storm."""
-SOON = 0.02
+SOON = 0.05
 """Of the mean job, after an end: a begin within it may have been let in by that end."""
 ALIKE = 0.5
 """Of the time between later ones: who waits to be let in has come sooner than that after the one before."""

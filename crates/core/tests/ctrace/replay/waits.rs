@@ -170,3 +170,15 @@ fn what_a_worker_asks_itself_is_no_cause_of_its_item() {
         ],
     );
 }
+
+#[test]
+fn an_answer_is_there_when_it_is_taken_also_where_its_sender_tells_later() {
+    let events = [
+        job(A, 1, 100, 200, &[vec![(110, A, event::QUEUE_PUT, Q, 1)], get(A, R, 112, 150).to_vec()].concat()),
+        get(W1, Q, 50, 120).to_vec(),
+        span(W1, WORK, 121, 145, &[]),
+        vec![(180, W1, event::QUEUE_PUT, R, 1), (185, W1, event::LOCK_WAIT, Q, 0)],
+    ];
+    let storm = storm_of(&events.concat(), &[]).unwrap();
+    assert_eq!(simulate(&storm.model).roots[0], (0, 100));
+}
