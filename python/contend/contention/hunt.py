@@ -30,7 +30,7 @@ from contend.units import NS_PER_S
 LEAST_SHARE = 0.03
 """Of the jobs' time: less is not worth a finding. What two busy threads wait for each other by chance is below."""
 LEAST_DELAY = 0.1
-"""As above, of waits for a CPU or the interpreter's lock, and of sleeps in rows: all wait a little for these."""
+"""As above, of waits for a CPU or the interpreter's lock, for which all wait a little, and of sleeps that may be work."""
 LEVEL = 0.95
 
 RULES: tuple[Rule, ...] = (
@@ -122,7 +122,7 @@ def hunt(
             c.resource,
         ),
     )
-    shown = [c for c in ranked if c.ns > 0 and c.ns >= least_share(c.kind) * batch.whole.total_ns]
+    shown = [c for c in ranked if c.ns > 0 and c.ns >= least_share(c) * batch.whole.total_ns]
     each = [_by_resource(trace) for trace in batch.traces]
     findings = tuple(
         _finding(number, candidate, batch, each) for number, candidate in enumerate(shown[:top], start=1)
@@ -141,9 +141,9 @@ def candidates(charges: Charges) -> list[Candidate]:
     return [candidate for rule in RULES for candidate in rule(charges)]
 
 
-def least_share(kind: str) -> float:
-    """Return the part of the jobs' time below which a cause of that kind is no finding."""
-    return LEAST_DELAY if kind in ("cpu", "gil", "polling") else LEAST_SHARE
+def least_share(of: Candidate) -> float:
+    """Return the part of the jobs' time below which a cause is no finding."""
+    return LEAST_DELAY if of.kind in ("cpu", "gil") or (of.kind == "polling" and of.guessed) else LEAST_SHARE
 
 
 def _by_resource(trace: Tables) -> Mapping[tuple[str, str], int]:

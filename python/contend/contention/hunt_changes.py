@@ -55,7 +55,7 @@ def _causes(tables: Tables) -> Mapping[Key, Cause]:
     causes: dict[Key, Cause] = {}
     for candidate in candidates(Charges(tables)):
         key = _FAMILIES.get(candidate.kind, candidate.kind), candidate.resource
-        shown = candidate.ns > 0 and candidate.ns >= least_share(candidate.kind) * tables.total_ns
+        shown = candidate.ns > 0 and candidate.ns >= least_share(candidate) * tables.total_ns
         cause = candidate.kind, round(candidate.ns / len(tables.jobs)), shown
         if key not in causes or cause[1] > causes[key][1]:
             causes[key] = cause

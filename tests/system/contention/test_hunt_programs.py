@@ -129,6 +129,70 @@ def work(n):
     with trace.job("request"): pool.submit(time.sleep, 0.05).result()
 all_of(work, *range(12))
     """),
+    Program("a machine whose next user is notified", ("condition", "turn"), THREADS + """
+turn, busy = threading.Condition(), []
+def work(n):
+    for _ in range(3):
+        with trace.job("order"):
+            with turn:
+                turn.wait_for(lambda: not busy)
+                busy.append(n)
+            with trace.span("cut"): time.sleep(0.02)
+            with turn:
+                busy.pop()
+                turn.notify()
+all_of(work, *range(5))
+    """),
+    Program("jobs that look whether their piece is done", ("polling", "pieces"), THREADS + """
+import queue
+pieces, done = queue.Queue(), set()
+def make():
+    while (n := pieces.get()) is not None:
+        time.sleep(0.012); done.add(n)
+def work(n):
+    with trace.job("order"):
+        pieces.put(n)
+        while n not in done: time.sleep(0.02)
+maker = threading.Thread(target=make); maker.start()
+all_of(work, *range(9)); pieces.put(None); maker.join()
+    """),
+    Program("clients that back off for longer each time", ("polling", "seats"), THREADS + """
+seats = threading.Semaphore(1)
+def work(n):
+    with trace.job("pay"):
+        pause = 0.005
+        while not seats.acquire(blocking=False): time.sleep(pause); pause *= 2
+        try: time.sleep(0.02)
+        finally: seats.release()
+all_of(work, *range(8))
+    """),
+    Program("a coroutine that keeps its loop for 4 ms each time", ("blocked-loop", "read settings"), """
+        import asyncio, time
+        from contend import trace
+        async def handle(i):
+            with trace.job("request"):
+                for _ in range(5):
+                    with trace.span("read settings"): time.sleep(0.004)
+                    done = asyncio.get_running_loop().create_future()
+                    asyncio.get_running_loop().call_later(0.002, done.set_result, 1)
+                    await done
+        async def main(): await asyncio.gather(*[asyncio.create_task(handle(i)) for i in range(6)])
+        asyncio.run(main())
+    """),
+    Program("jobs that hand on a piece and wait for it, and sleep then", None, THREADS + """
+import queue
+pieces = queue.Queue()
+def make():
+    while (n := pieces.get()) is not None:
+        time.sleep(0.003); n.set()
+def work(n):
+    for _ in range(2 + n % 4):
+        with trace.job("order"):
+            piece = threading.Event(); pieces.put(piece); piece.wait()
+            with trace.span("ask"): time.sleep(0.03)
+maker = threading.Thread(target=make); maker.start()
+all_of(work, 3); pieces.put(None); maker.join()
+    """),
     Program("a start that is slow, and jobs that are not", None, THREADS + """
 boot = threading.Lock()
 def load(n):

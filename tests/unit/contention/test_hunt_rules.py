@@ -338,6 +338,11 @@ def test_sleeps_that_end_when_what_was_asked_for_is_done_look_for_that() -> None
     finding = first(polled(poll(awaited="requests")))
     assert (finding.kind, finding.resource, finding.share) == ("polling", "requests", 0.4)
     assert "they go on after the sleep in which requests had done what they asked for" in finding.sentence
+    looks = replace(
+        polled(poll(awaited="requests")._replace(between_ns=150 * MS)),
+        along=[*polled(poll()).along, Part(0, "gil", "claim", "GIL", 350 * MS)],
+    )
+    assert [(of.resource, of.share) for of in found(looks).findings] == [("requests", 0.55), ("GIL", 0.2)]
     # Who always sleeps as often may do something else: only what comes after counts, behind what is sure.
     unsure = replace(
         polled(poll(awaited="requests", least=12)), locks=[lock(0, "db", waited=50, held=9)],

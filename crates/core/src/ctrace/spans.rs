@@ -32,7 +32,7 @@ pub enum Title {
 }
 
 /// A wait that was given up sooner than this was none: a lock was tried, and was not free.
-pub const TRY_NS: u64 = 2_000;
+pub const TRY_NS: u64 = 20_000;
 
 /// How something ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

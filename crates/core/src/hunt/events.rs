@@ -10,8 +10,9 @@ use super::jobs::{Job, Jobs, SPAWN, STARTS};
 use super::links::{Link, Links};
 use super::loans::{Lent, Loans};
 use super::notified::Notified;
+use super::polls::{self, polled};
 use super::pools::{Pool, busy, pools};
-use super::sleeps::{self, Sleeper, Sleeps};
+use super::sleeps::{Sleeper, Sleeps};
 use super::stacks::Stacks;
 use super::stalls::{Culprit, Stalls, Stood};
 use super::totals::Totals;
@@ -43,7 +44,7 @@ pub struct Found<'t> {
     /// Queues that lend things, and for how long.
     pub lent: BTreeMap<u32, Lent>,
     /// Sleeps in rows, by the span around and what they look for.
-    pub polled: sleeps::Found,
+    pub polled: polls::Found,
     /// What kept loops and hubs from jobs.
     pub stood: BTreeMap<Culprit, Stood>,
     /// Where the time of jobs went.
@@ -116,7 +117,8 @@ pub fn find_beside<'t>(
     let period = (first_ns.unwrap_or_default(), alive.iter().map(|alive| alive.1).max().unwrap_or_default());
     let resolution_ns = intervals.resolution_ns;
     let lent = loans.lent(&lends, &intervals);
-    let polled = sleeps.polled(|track, ns| sleeps::asked(&ground, track, ns));
+    let asked = |track, ns| polls::asked(&ground, track, ns);
+    let polled = polled(&sleeps, asked, |track, ns| polls::awake(&ground, track, ns));
     let stood = stalls.stood(&jobs, &intervals);
     Ok(Found {
         blame,

@@ -5,7 +5,7 @@ use super::blame::Blame;
 use super::critical::Row;
 use super::events::Found;
 use super::jobs::Job;
-use super::sleeps::For;
+use super::polls::For;
 use super::stacks::{Kind, State};
 use super::walk::Resource;
 use crate::ctrace::mixed::Mixed;
@@ -440,8 +440,10 @@ fn polls(names: &Names<'_>, found: &Found<'_>) -> Table {
             Cell::N(of.least),
             Cell::N(of.ns),
             Cell::N(of.late_ns),
+            Cell::N(of.between_ns),
         ]
     });
-    let columns = ["part", "refused", "awaited", "rows", "sleeps", "most", "least", "ns", "late_ns"];
+    let columns =
+        ["part", "refused", "awaited", "rows", "sleeps", "most", "least", "ns", "late_ns", "between_ns"];
     table("polls", columns, rows)
 }

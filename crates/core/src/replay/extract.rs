@@ -315,13 +315,13 @@ impl Extractor<'_> {
         if self.record.reading.knows(Recogniser::Gates) {
             self.storm.model.gates = admission::find(roots);
         }
-        keep_order_of_made(&mut self.storm.model.roots);
         for pool in 0..self.storm.model.pools.len() {
             if self.computing.interpreters.is_empty() {
                 self.storm.model.pools[pool].processes.clear();
             }
             self.storm.model.fit_processes(pool);
         }
+        keep_order_of_made(&mut self.storm.model.roots);
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from contend.contention.hunting.rows import BATCH, Lock, Pool, Tables
+from contend.contention.hunting.rows import BATCH, Lock, Poll, Pool, Tables
 
 Resource = tuple[str, str]
 """Kind and name: ("lock", "compute_resources")."""
@@ -72,11 +72,24 @@ class Charges:
         return {lock.name: lock for lock in self.tables.locks if lock.kind == "condition"}
 
     @cached_property
+    def looks(self) -> Mapping[Poll, int]:
+        """Waiting time for the interpreter's lock between sleeps of those who look again and again: for each look they need
+        it."""
+        left = self.waited.get(("gil", GIL), 0) if self.tables.jobs else 0
+        looks: dict[Poll, int] = {}
+        for row in self.tables.polls:
+            if not (row.refused or row.awaited) or row.may_be_work:
+                continue
+            looks[row] = min(left, row.between_ns)
+            left -= looks[row]
+        return looks
+
+    @cached_property
     def woken(self) -> Mapping[Resource, int]:
         """Waiting time of jobs for the interpreter's lock, to go on with a lock, or after a condition that several wait for:
         who had not waited there would not have let it go. By that lock or condition."""
         waits: dict[Resource, int] = {}
-        left = self.waited.get(("gil", GIL), 0)
+        left = self.waited.get(("gil", GIL), 0) - sum(self.looks.values())
         for (kind, name), ns in self.waited.items() if self.tables.jobs else ():
             lock = {"lock": self.locks, "condition": self.conditions}.get(kind, {}).get(name)
             if lock is None or not lock.gil_ns or (kind == "condition" and not lock.shared):
@@ -142,6 +155,8 @@ class Charges:
         for key, ns in self.woken.items():
             charges[key] = charges.get(key, 0) + ns
             charges["gil", GIL] -= ns
+        if looked := sum(self.looks.values()):
+            charges["gil", GIL] -= looked
         for name, ns in self.reached.items():
             self._to_pool(name, ns, charges)
         for name in self.pools:

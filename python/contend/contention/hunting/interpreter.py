@@ -37,7 +37,7 @@ def _gil(charges: Charges, ns: int) -> Candidate:
     did = [f"{d.culprit} {of_time(d.share)}" for d in charges.meanwhile.get("GIL", ())[:3] if d.culprit]
     held = f", held meanwhile by {listed(did)}" if did else ""
     own = sum(waited for (kind, _), waited in charges.waited.items() if kind == "gil")
-    own -= sum(charges.woken.values())
+    own -= sum(charges.woken.values()) + sum(charges.looks.values())
     clauses = [
         f"waited {format_duration(own)} for the interpreter's lock ({tables.part(own)}){held}"
     ] if own else []  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contend.contention.hunting.charges import Charges
 from contend.contention.hunting.rows import Poll
-from contend.contention.hunting.rules import Candidate, count, listed, seconds, sql, text
+from contend.contention.hunting.rules import Candidate, count, listed, seconds, sql, text, went_on
 from contend.units import format_duration, of_time
 
 _NAMED = 3  # spans in a sentence
@@ -83,9 +83,8 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
     each = format_duration(round(row.ns / max(row.sleeps, 1)))
     # A span that is the job says nothing of what it was at.
     part = "" if row.part in {job.name for job in tables.jobs} else row.part
-    # Who always sleeps once may as well do something else meanwhile.
-    unsure = bool(row.awaited) and row.most == row.least
-    ns = row.late_ns if unsure else row.ns
+    looked = charges.looks.get(row, 0)
+    ns = row.late_ns if row.may_be_work else row.ns + looked
     evidence = [
         seconds("slept in rows", row.ns, where),
         count("sleeps", row.sleeps, "", where),
@@ -99,15 +98,16 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
         looks = f"they ask for lock {row.refused} again and again, and do not wait for it"
     else:
         looks = "as one does who looks again and again"
-    if unsure:
+    if row.may_be_work:
         looks += ". If they look for it, that is lost time"
+    inside = f"inside {row.part}" if row.part else "in no span"
     return Candidate(
         kind="polling",
         resource=row.refused or row.awaited or part or "sleep",
         ns=ns,
         sentence=(
             f"{tables.who} slept {format_duration(row.ns)} ({tables.part(row.ns)}) in {row.sleeps:,} sleeps of about {each},"
-            f" up to {row.most:,} one after the other, {f'inside {row.part}' if row.part else 'in no span'}: {looks}."
+            f" up to {row.most:,} one after the other, {inside}: {looks}.{went_on(looked)}"
         ),
         evidence=tuple(evidence),
         advice=(
@@ -115,5 +115,6 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
             f" the job at once, a sleep up to {each} late."
         ),
         edits="",
-        unsure=unsure,
+        unsure=row.may_be_work,
+        guessed=not (row.refused or row.awaited),
     )

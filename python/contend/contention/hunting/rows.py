@@ -167,7 +167,7 @@ class Loan(NamedTuple):
 class Poll(NamedTuple):
     """Sleeps of jobs one after the other, in rows, by the span around and what they look for: `refused` is a lock that was
     refused before each of them, `awaited` a pool, queue or call that did something for who slept, `late_ns` the time that
-    they slept after that was done; both empty where it is not on record."""
+    they slept after that was done; both empty where it is not on record. `between_ns` is what they took to look."""
 
     part: str
     refused: str
@@ -178,6 +178,12 @@ class Poll(NamedTuple):
     least: int
     ns: int
     late_ns: int
+    between_ns: int = 0
+
+    @property
+    def may_be_work(self) -> bool:
+        """True if those who slept always slept as often: they may have done something else meanwhile."""
+        return bool(self.awaited) and self.most == self.least
 
 
 class Call(NamedTuple):

@@ -25,6 +25,8 @@ class Candidate:
     edits: str  # of `contend whatif`, "" where none is there
     unsure: bool = False
     """Whether it can be changed is not on record: it stands after what holds jobs up."""
+    guessed: bool = False
+    """What is looked for is not on record: it may be no waiting at all."""
     key: str = ""
     """Name that is the same in every trace, where `resource` has more in it; else empty."""
 
