@@ -27,8 +27,9 @@ pub fn find(record: &mut Record<'_>) {
     if !record.reading.knows(Recogniser::Guards) {
         return;
     }
-    for (condition, lock) in conditions(record) {
-        let Some(sections) = sections(record, condition, lock) else { continue };
+    let pairs = conditions(record);
+    for ((condition, lock), places) in pairs.iter().copied().zip(uses(record, &pairs)) {
+        let Some(sections) = sections(record, condition, lock, &places) else { continue };
         if let Some(most) = inside_at_most(record, &sections) {
             hold(record, condition, lock, &sections);
             record.stores.insert(condition, most);
@@ -62,6 +63,26 @@ fn conditions(record: &Record<'_>) -> Vec<(u32, u32)> {
     known
 }
 
+/// By condition and its lock: where either is waited for, had or let go, by track and then in order.
+fn uses(record: &Record<'_>, pairs: &[(u32, u32)]) -> Vec<Vec<Place>> {
+    let mut of: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (pair, &(condition, lock)) in pairs.iter().enumerate() {
+        of.entry(condition).or_default().push(pair);
+        of.entry(lock).or_default().push(pair);
+    }
+    let mut found = vec![Vec::new(); pairs.len()];
+    for (track, events) in (0..).zip(&record.tracks) {
+        for (at, raw) in (0..).zip(events) {
+            if let What::Hold(used) | What::Free(used) | What::Wait(used) | What::Waited { lock: used, .. } =
+                raw.what
+            {
+                of.get(&used).into_iter().flatten().for_each(|&pair| found[pair].push((track, at)));
+            }
+        }
+    }
+    found
+}
+
 fn learn(found: &mut HashMap<u32, Option<u32>>, condition: u32, lock: u32) {
     let of = found.entry(condition).or_insert(Some(lock));
     if *of != Some(lock) {
@@ -70,14 +91,17 @@ fn learn(found: &mut HashMap<u32, Option<u32>>, condition: u32, lock: u32) {
 }
 
 /// All that was done under the lock, by track in its order; none where a wait was given up, or begins or ends otherwise.
-fn sections(record: &Record<'_>, condition: u32, lock: u32) -> Option<Vec<Section>> {
+/// `places`: as of [`uses`].
+fn sections(record: &Record<'_>, condition: u32, lock: u32, places: &[Place]) -> Option<Vec<Section>> {
     let mut found = Vec::new();
-    for (track, events) in (0..).zip(&record.tracks) {
+    for places in places.chunk_by(|one, other| one.0 == other.0) {
+        let track = places[0].0;
+        let events = &record.tracks[track as usize];
         let mut open: Option<Section> = None;
         let mut waits: Option<u32> = None;
         let mut held = false;
-        for (at, raw) in (0..).zip(events) {
-            match raw.what {
+        for &(_, at) in places {
+            match events[at as usize].what {
                 What::Hold(of) if of == lock => {
                     if std::mem::replace(&mut held, true) {
                         return None;

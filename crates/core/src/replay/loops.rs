@@ -100,11 +100,13 @@ pub fn made_at(
     piece: &Piece,
     outs: &HashMap<Place, Place>,
 ) -> Option<Place> {
+    if pieces.on(piece.track).first().is_none_or(|first| first.from != piece.from) {
+        return None;
+    }
     let before = &record.tracks[piece.track as usize][..piece.from as usize];
     let received = before.iter().position(|event| matches!(event.what, What::In(_)))? as u32;
     let sent = *outs.get(&(piece.track, received))?;
-    let is_first = pieces.on(piece.track).first().is_some_and(|first| first.from == piece.from);
-    (is_first && pieces.at(sent).is_none() && pieces.on(sent.0).is_empty()).then_some(sent)
+    (pieces.at(sent).is_none() && pieces.on(sent.0).is_empty()).then_some(sent)
 }
 
 /// Between these events it waits for nothing but time.
@@ -135,7 +137,9 @@ fn callbacks(record: &Record<'_>, thread: u32) -> Vec<(u32, u32)> {
                     continue;
                 }
                 // What is within it is a part of it.
-                found.retain(|inner| inner.0 < from);
+                while found.last().is_some_and(|inner| inner.0 > from) {
+                    found.pop();
+                }
                 found.push((from, at));
             }
             _ => {}

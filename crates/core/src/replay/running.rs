@@ -1,6 +1,6 @@
 //! What ran on what: greenlets and tasks on the loop or hub of their thread. Of a delay it says what is running and what
 //! is not, and of both what was only waiting for the loop.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::computing::Computing;
 use super::loops::Beside;
@@ -259,12 +259,10 @@ fn on_threads(record: &Record<'_>, beside: &Beside) -> HashMap<u32, Vec<(u64, u6
     for (&on, spans) in &beside.callbacks {
         found.entry(on).or_default().extend(spans.iter().map(|&(from, to)| (ns(on, from), ns(on, to))));
     }
-    for (&on, &(from, to)) in &beside.makers {
+    let threads: HashSet<u32> = record.stints.iter().map(|stint| stint.1).collect();
+    for (&on, &(from, to)) in beside.makers.iter().filter(|(on, _)| threads.contains(on)) {
         let others: Vec<(u64, u64)> =
             record.stints.iter().filter(|stint| stint.1 == on).map(|stint| (stint.2, stint.3)).collect();
-        if others.is_empty() {
-            continue; // it is no thread, or one without greenlets
-        }
         let (mut now, end) = (ns(on, from), ns(on, to));
         for (begin, until) in Periods::new(others, 0).within(now, end) {
             if begin > now {
