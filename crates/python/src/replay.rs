@@ -8,7 +8,7 @@ use contend_core::replay::coalesce::Source;
 use contend_core::replay::doubts::Kind as DoubtKind;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
-use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN};
+use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN, made};
 use contend_core::replay::reading::Reading;
 use contend_core::replay::simulate::{Outcome, simulate};
 use pyo3::prelude::*;
@@ -69,13 +69,16 @@ impl Storm {
             .map(Root::recorded_ns)
             .collect();
         let dict = spans(py, &jobs)?;
-        let by_themselves = |root: &&Root| root.job && root.after.is_none() && root.gate.is_none();
-        let come = storm
-            .model
-            .roots
+        let roots = &storm.model.roots;
+        let made = made(roots);
+        let by_themselves = |&(root, made): &(&Root, bool)| {
+            root.job && root.after.is_none() && root.gate.is_none() && !made
+        };
+        let come = roots
             .iter()
+            .zip(made)
             .filter(by_themselves)
-            .map(|root| root.begin_ns);
+            .map(|(root, _)| root.begin_ns);
         dict.set_item("come_ns", column(py, come.collect::<Vec<_>>().into_iter())?)?;
         dict.set_item("lock_ns", &storm.lock_ns)?;
         dict.set_item("pool_ns", &storm.pool_ns)?;

@@ -142,13 +142,9 @@ impl Computing {
         self.threads.get(&on).map_or(0, |thread| thread.waits.overlap(from, to))
     }
 
-    /// A program with its delays told apart; `at` has when each step began. What greenlets and tasks run is marked where
-    /// they compute.
-    pub fn split(&self, on: u32, model: &Model, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
-        if !self.is_known() {
-            return ops;
-        }
-        let Some(thread) = self.threads.get(&on) else { return self.marked(model, ops) };
+    /// A program with its delays told apart; `at` has when each step began.
+    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
+        let Some(thread) = self.threads.get(&on).filter(|_| self.is_known()) else { return ops };
         let mut made = Vec::with_capacity(ops.len() * 2);
         for (op, &from) in ops.into_iter().zip(at) {
             match op {
@@ -159,7 +155,11 @@ impl Computing {
         made
     }
 
-    fn marked(&self, model: &Model, mut ops: Vec<Op>) -> Vec<Op> {
+    /// A program of a greenlet or task: what it runs is marked where it computes.
+    pub fn marked(&self, model: &Model, mut ops: Vec<Op>) -> Vec<Op> {
+        if !self.is_known() {
+            return ops;
+        }
         let mut open: Vec<bool> = Vec::new();
         for op in &mut ops {
             match op {

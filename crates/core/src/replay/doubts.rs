@@ -287,6 +287,7 @@ fn step(op: Option<&Op>) -> Step {
         Some(Op::Signal(_)) => (7, 0),
         Some(Op::Start) => (8, 0),
         Some(Op::Stop) => (9, 0),
+        Some(Op::Spawn(_)) => (11, 0),
         Some(Op::Delay(_) | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }

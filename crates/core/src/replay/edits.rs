@@ -1,5 +1,5 @@
 //! Changes of a model: what the storm would be if.
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::coalesce::{Cost, coalesce};
 use super::model::{Model, Op, Pool, Root};
@@ -276,7 +276,7 @@ fn to_queue(model: &mut Model, pool: usize, to: impl Fn(u32, u32) -> u32) {
 /// evenly than the few recorded ones happen to. Those that had one queue go on together.
 fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
     let recorded: Vec<usize> = model.jobs().collect();
-    let mut roots: Vec<Root> = model.roots.iter().filter(|root| !root.job).cloned().collect();
+    let roots: Vec<Root> = model.roots.iter().filter(|root| !root.job).cloned().collect();
     if recorded.is_empty() {
         return roots;
     }
@@ -317,9 +317,28 @@ fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
             job.end_ns = job.begin_ns + length;
         });
     }
-    made.sort_by_key(|job| job.begin_ns);
-    roots.extend(made);
-    roots.sort_by_key(|root| root.begin_ns);
+    // In whose place each comes: what makes those that there were makes these, as many as there were.
+    let places = recorded.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let beside = roots.into_iter().map(|root| (root, None));
+    let mut all: Vec<(Root, Option<usize>)> = beside.chain(made.into_iter().zip(places)).collect();
+    all.sort_by_key(|(root, _)| (root.begin_ns, root.job));
+    let places: HashMap<usize, u32> =
+        all.iter().zip(0..).filter_map(|((_, place), at)| Some(((*place)?, at))).collect();
+    let mut roots: Vec<Root> = all.into_iter().map(|(root, _)| root).collect();
+    for root in &mut roots {
+        root.program.retain_mut(|op| match op {
+            Op::Spawn(other) if jobs <= recorded.len() => match places.get(&(*other as usize)) {
+                Some(&place) => {
+                    *other = place;
+                    true
+                }
+                None => false,
+            },
+            // More than there were come at times of their own.
+            Op::Spawn(_) => false,
+            _ => true,
+        });
+    }
     chain(&mut roots, closed);
     roots
 }
@@ -347,7 +366,7 @@ fn spread_over(model: &Model, pool: u32) -> Option<u64> {
 
 /// On one track one after the other.
 fn chain(roots: &mut [Root], closed: bool) {
-    let mut last = std::collections::HashMap::new();
+    let mut last = HashMap::new();
     for at in 0..roots.len() {
         let root = &roots[at];
         let follows = if root.job { closed } else { root.after.is_some() };

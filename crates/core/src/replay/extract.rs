@@ -10,7 +10,8 @@ use super::guards;
 use super::jobs;
 use super::learnt;
 use super::links::{out_of, put_of};
-use super::model::{Item, Lock, Model, Op, Order, Root};
+use super::loops::{self, Beside};
+use super::model::{Item, Lock, Model, Op, Order, Root, made};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
@@ -84,9 +85,11 @@ pub fn extract(
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
     let computing = if reading.computes { Computing::find(trace, &record) } else { Computing::default() };
-    let running = Running::find(trace, &record, &pieces, &computing);
+    let beside_jobs = Beside::find(trace, &record, &pieces, &outs);
+    let running = Running::find(trace, &record, &pieces, &beside_jobs, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
-    spawned(&record, &outs, &running, &mut pieces);
+    let made = spawned(&record, &outs, &running, &mut pieces);
+    let spawns = beside_jobs.add(&record, &made, &running, &mut pieces);
     beside(trace, &record, &mut pieces);
     let mut extractor = Extractor {
         trace,
@@ -96,6 +99,8 @@ pub fn extract(
         coming: &found.coming,
         running: &running,
         computing: &computing,
+        spawns: &spawns,
+        roots: HashMap::new(),
         locks: HashMap::new(),
         ways: ways::find(&record, &pieces),
         doubts: Doubts::default(),
@@ -149,27 +154,47 @@ fn prefixes(trace: &Trace, names: &mut Vec<String>) -> Vec<u32> {
     found
 }
 
-/// Jobs of greenlets and tasks that were made and then waited for their loop only came when they were made.
-fn spawned(record: &Record<'_>, outs: &HashMap<Place, Place>, running: &Running, pieces: &mut Pieces) {
+/// Jobs of greenlets and tasks that were made and then waited for their loop only came when they were made; returned is
+/// where that was.
+fn spawned(
+    record: &Record<'_>,
+    outs: &HashMap<Place, Place>,
+    running: &Running,
+    pieces: &mut Pieces,
+) -> HashMap<u32, Place> {
+    let mut made = HashMap::new();
     for at in 0..pieces.all.len() {
-        let Piece { kind: Kind::Job(_), track, from, to, begin_ns, entry, arrival_ns: None, .. } =
-            pieces.all[at]
+        let piece = &pieces.all[at];
+        let &Piece { kind: Kind::Job(_), track, from, to, begin_ns, entry, arrival_ns: None, .. } = piece
         else {
             continue;
         };
-        let events = &record.tracks[track as usize];
-        let received = events[..from as usize].iter().position(|event| matches!(event.what, What::In(_)));
-        let Some(first) = received.map(|first| first as u32) else { continue };
-        let Some(&sent) = outs.get(&(track, first)) else { continue };
+        let Some(sent) = loops::made_at(record, pieces, piece, outs) else { continue };
         let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
-        let is_first = pieces.on(track).first().is_some_and(|piece| piece.from == from);
-        if !is_first || pieces.at(sent).is_some() || !running.waits_for_its_loop(track, sent_ns, begin_ns) {
+        if !running.waits_for_its_loop(track, sent_ns, begin_ns) {
             continue;
         }
+        let events = &record.tracks[track as usize];
+        let received = events.iter().position(|event| matches!(event.what, What::In(_)));
+        let first = received.map_or(from, |first| first as u32);
         let piece = &mut pieces.all[at];
         piece.entry = entry.or(Some(Entry { queue: None, by_others: false, starts: from, stops: to - 1 }));
         (piece.from, piece.begin_ns) = (first, events[first as usize].ns);
         piece.arrival_ns = Some(sent_ns.min(piece.begin_ns));
+        made.insert(at as u32, sent);
+    }
+    made
+}
+
+/// Jobs that are made one after the other stay in that order; those that are let in by others come when these let them.
+fn keep_order_of_made(roots: &mut [Root]) {
+    let has_gate: Vec<bool> = roots.iter().map(|root| root.gate.is_some()).collect();
+    for root in roots.iter_mut().filter(|root| !root.job) {
+        root.program.retain(|op| !matches!(op, Op::Spawn(other) if has_gate[*other as usize]));
+    }
+    let made = made(roots);
+    for (root, made) in roots.iter_mut().zip(made) {
+        root.in_order |= made;
     }
 }
 
@@ -231,6 +256,10 @@ struct Extractor<'a> {
     coming: &'a HashMap<u32, Coming>,
     running: &'a Running,
     computing: &'a Computing,
+    /// Jobs, by where their greenlets and tasks are made.
+    spawns: &'a HashMap<Place, Vec<u32>>,
+    /// By the piece of a job: its place in the roots.
+    roots: HashMap<u32, u32>,
     /// From the trace's to the model's.
     locks: HashMap<u32, u32>,
     /// As in [`Parts`].
@@ -259,6 +288,7 @@ impl Extractor<'_> {
             })
             .collect();
         self.find_locks(&families, &holds);
+        self.roots = families.iter().zip(0..).map(|(family, at)| (family.pieces[0], at)).collect();
         self.storm.lock_ns = vec![0; self.storm.model.locks.len()];
         self.storm.pool_ns = vec![0; self.storm.model.pools.len()];
         let mut last: HashMap<u32, u32> = HashMap::new();
@@ -291,6 +321,7 @@ impl Extractor<'_> {
             }
             self.storm.model.fit_processes(pool);
         }
+        keep_order_of_made(&mut self.storm.model.roots);
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
@@ -299,6 +330,18 @@ impl Extractor<'_> {
             of[name as usize] = false;
         }
         self.storm.model.outside = of;
+    }
+
+    /// Roots that a maker's piece makes, by event.
+    fn spawned_by(&self, piece: &Piece) -> HashMap<u32, Vec<u32>> {
+        if piece.kind != Kind::Beside || self.spawns.is_empty() {
+            return HashMap::new();
+        }
+        let jobs = |at| self.spawns.get(&(piece.track, at)).map(|jobs| (at, jobs));
+        (piece.from..piece.to)
+            .filter_map(jobs)
+            .map(|(at, jobs)| (at, jobs.iter().filter_map(|job| self.roots.get(job).copied()).collect()))
+            .collect()
     }
 
     fn families(&self) -> Vec<Family> {
@@ -457,6 +500,7 @@ impl Extractor<'_> {
                 running: self.running,
                 computing: self.computing,
                 asked: &self.record.asked,
+                spawns: self.spawned_by(piece),
             };
             let made = program(&parts, &self.storm.model);
             latency += made.latency_ns;

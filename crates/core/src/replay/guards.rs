@@ -6,6 +6,7 @@
 //! inside, and goes on only after somebody has left.
 use std::collections::HashMap;
 
+use super::reading::Recogniser;
 use super::record::{Place, Raw, Record, What};
 use crate::ctrace::format::lock as kind;
 
@@ -23,6 +24,9 @@ struct Section {
 
 /// Makes holds of what is done between going in and coming out. After all has been told.
 pub fn find(record: &mut Record<'_>) {
+    if !record.reading.knows(Recogniser::Guards) {
+        return;
+    }
     for (condition, lock) in conditions(record) {
         let Some(sections) = sections(record, condition, lock) else { continue };
         if let Some(most) = inside_at_most(record, &sections) {

@@ -19,6 +19,7 @@ mod interpreters;
 pub mod jobs;
 mod learnt;
 pub mod links;
+mod loops;
 pub mod model;
 pub mod pattern;
 pub mod periods;

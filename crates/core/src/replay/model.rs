@@ -58,6 +58,8 @@ pub enum Op {
     },
     /// Wakes who waits for it, now or later.
     Signal(u32),
+    /// Makes the greenlet or task of a root, a place in [`Model::roots`], which comes now.
+    Spawn(u32),
     /// The job begins here, after what it was let in by.
     Start,
     /// And ends.
@@ -249,6 +251,17 @@ impl Root {
     pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut Vec<Op>> {
         std::iter::once(&mut self.program).chain(self.items.iter_mut().map(|item| &mut item.program))
     }
+}
+
+/// By root: whether another one makes its greenlet or task.
+pub fn made(roots: &[Root]) -> Vec<bool> {
+    let mut found = vec![false; roots.len()];
+    for op in roots.iter().flat_map(|root| &root.program) {
+        if let Op::Spawn(other) = *op {
+            found[other as usize] = true;
+        }
+    }
+    found
 }
 
 /// A storm.

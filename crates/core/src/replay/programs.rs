@@ -43,6 +43,8 @@ pub struct Parts<'a> {
     pub ways: &'a HashMap<Place, u64>,
     /// Items that are sent at an event.
     pub sends: HashMap<u32, Vec<u32>>,
+    /// Roots that are made at an event.
+    pub spawns: HashMap<u32, Vec<u32>>,
     /// Names of system calls.
     pub calls: &'a HashSet<u32>,
     /// In order.
@@ -110,7 +112,11 @@ pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     let mut plain = (done.ops, at);
     let ops = parts.running.split(parts.piece.track, &mut plain.0, &plain.1, &sleeps);
     let done = Program { ops: Vec::new(), ..done };
-    Program { ops: parts.computing.split(parts.piece.track, model, ops, &plain.1), plain, ..done }
+    let ops = match parts.running.takes_turns(parts.piece.track) {
+        true => parts.computing.marked(model, ops),
+        false => parts.computing.split(parts.piece.track, ops, &plain.1),
+    };
+    Program { ops, plain, ..done }
 }
 
 impl Builder<'_> {
@@ -209,6 +215,10 @@ impl Builder<'_> {
             if let Some(items) = parts.sends.get(&at) {
                 self.pass(ns);
                 items.iter().for_each(|&item| self.push(ns, Op::Send(item)));
+            }
+            if let Some(roots) = parts.spawns.get(&at) {
+                self.pass(ns);
+                roots.iter().for_each(|&root| self.push(ns, Op::Spawn(root)));
             }
             while let Some(next) = awaits.next_if(|next| next.from == at) {
                 self.pass(next.suspended.map_or(ns, |(stopped, _)| stopped));

@@ -6,6 +6,8 @@ use crate::Error;
 pub enum Recogniser {
     /// Queues that lend what is in them are semaphores.
     Stores,
+    /// Conditions that let in so many at a time are semaphores.
+    Guards,
     /// Jobs are let in when others end.
     Gates,
     /// Jobs are let in by a lock that is held around them.
@@ -28,8 +30,9 @@ pub enum Recogniser {
 
 impl Recogniser {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Stores, "stores"),
+        (Self::Guards, "guards"),
         (Self::Gates, "gates"),
         (Self::Doors, "doors"),
         (Self::Orders, "orders"),

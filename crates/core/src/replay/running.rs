@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::computing::Computing;
+use super::loops::Beside;
 use super::model::{Op, Server};
 use super::periods::Periods;
 use super::pieces::Pieces;
@@ -40,7 +41,13 @@ pub struct Running {
 
 impl Running {
     /// Of the tracks that have pieces.
-    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, computing: &Computing) -> Self {
+    pub fn find(
+        trace: &Trace,
+        record: &Record<'_>,
+        pieces: &Pieces,
+        beside: &Beside,
+        computing: &Computing,
+    ) -> Self {
         let mut waits: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         for &(on, begin, end) in &record.gil {
             waits.entry(on).or_default().push((begin, end));
@@ -48,18 +55,25 @@ impl Running {
         let waits = waits.into_iter().map(|(on, of)| (on, Periods::new(of, 0))).collect();
         let mut found = Self { waits, ..Self::default() };
         if record.reading.knows(Recogniser::Turns) {
-            found.loops(trace, record, pieces, computing);
+            found.loops(trace, record, pieces, beside, computing);
         }
         found
     }
 
-    fn loops(&mut self, trace: &Trace, record: &Record<'_>, pieces: &Pieces, computing: &Computing) {
+    fn loops(
+        &mut self,
+        trace: &Trace,
+        record: &Record<'_>,
+        pieces: &Pieces,
+        beside: &Beside,
+        computing: &Computing,
+    ) {
         let mut servers: HashMap<u32, u32> = HashMap::new();
         let mut busy: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         let mut own: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         for &(on, thread, begin, end) in &record.stints {
             // A hub is a greenlet too, and waits for what is to come: it runs nothing.
-            if !pieces.on(on).is_empty() {
+            if !pieces.on(on).is_empty() || beside.makers.contains_key(&on) {
                 busy.entry(thread).or_default().push((begin, end));
                 own.entry(on).or_default().push((begin, end));
                 servers.entry(on).or_insert(thread);
@@ -68,6 +82,13 @@ impl Running {
         let mut threads: Vec<u32> = servers.values().copied().collect();
         threads.sort_unstable();
         threads.dedup();
+        for (on, ran) in on_threads(record, beside) {
+            if threads.binary_search(&on).is_ok() {
+                busy.entry(on).or_default().extend(&ran);
+                own.entry(on).or_default().extend(&ran);
+                servers.insert(on, on);
+            }
+        }
         for &thread in &threads {
             let interpreter = computing.interpreter(thread);
             let mut ran = busy.remove(&thread).unwrap_or_default();
@@ -94,12 +115,23 @@ impl Running {
         self.loops.binary_search(&thread).is_ok()
     }
 
+    /// Whether that track takes turns with others on a loop or hub.
+    pub fn takes_turns(&self, on: u32) -> bool {
+        self.tracks.contains_key(&on)
+    }
+
     /// How long, in this time, the track was ready and its server ran something else: the simulation's to say.
     pub fn ready_ns(&self, on: u32, from: u64, to: u64) -> u64 {
         let of = self.tracks.get(&on).map(|(server, own)| {
             self.busy[*server as usize].overlap(from, to).saturating_sub(own.overlap(from, to))
         });
         of.unwrap_or(0)
+    }
+
+    /// When what ran at `until`, and not since `since`, was ready: where its loop was busy then, at some moment since that
+    /// began.
+    pub fn ready_at(&self, on: u32, since: u64, until: u64) -> u64 {
+        self.tracks.get(&on).map_or(until, |(server, _)| ready_at(&self.busy[*server as usize], since, until))
     }
 
     /// Whether the loop of a greenlet or task was busy all the time from when that was made until `begin`.
@@ -179,10 +211,7 @@ impl Loop<'_> {
         let ready = match asleep.filter(|&asleep| asleep < until) {
             Some(asleep) => self.awake(asleep.max(since), until),
             // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
-            None => match self.busy.began(until.saturating_sub(1)) {
-                Some(began) => (began.max(since) + until) / 2,
-                None => until,
-            },
+            None => ready_at(self.busy, since, until),
         };
         // At least a moment: others may run.
         let least = u64::from(since > from);
@@ -214,4 +243,38 @@ fn switch_ns(ran: &mut [(u64, u64)]) -> u64 {
     ran.sort_unstable();
     let between = ran.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1));
     median(&mut between.filter(|&ns| ns <= BETWEEN_NS).collect::<Vec<_>>())
+}
+
+fn ready_at(busy: &Periods, since: u64, until: u64) -> u64 {
+    match busy.began(until.saturating_sub(1)) {
+        Some(began) => (began.max(since) + until) / 2,
+        None => until,
+    }
+}
+
+/// What ran on the threads of loops themselves: callbacks, and the greenlet that was there first where it makes others.
+fn on_threads(record: &Record<'_>, beside: &Beside) -> HashMap<u32, Vec<(u64, u64)>> {
+    let mut found: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    let ns = |on: u32, at: u32| record.tracks[on as usize][at as usize].ns;
+    for (&on, spans) in &beside.callbacks {
+        found.entry(on).or_default().extend(spans.iter().map(|&(from, to)| (ns(on, from), ns(on, to))));
+    }
+    for (&on, &(from, to)) in &beside.makers {
+        let others: Vec<(u64, u64)> =
+            record.stints.iter().filter(|stint| stint.1 == on).map(|stint| (stint.2, stint.3)).collect();
+        if others.is_empty() {
+            continue; // it is no thread, or one without greenlets
+        }
+        let (mut now, end) = (ns(on, from), ns(on, to));
+        for (begin, until) in Periods::new(others, 0).within(now, end) {
+            if begin > now {
+                found.entry(on).or_default().push((now, begin));
+            }
+            now = until;
+        }
+        if end > now {
+            found.entry(on).or_default().push((now, end));
+        }
+    }
+    found
 }

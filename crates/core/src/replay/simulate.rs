@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::interpreters::InterpreterState;
-use super::model::{Discipline, Model, Op, Order, UNKNOWN};
+use super::model::{Discipline, Model, Op, Order, UNKNOWN, made};
 use super::servers::{ServerState, Turn};
 
 /// What came out. Times are ns since the first root's begin in the recording.
@@ -183,7 +183,8 @@ pub fn simulate(model: &Model) -> Outcome {
         }
     }
     let mut inside = vec![0; model.gates.len()];
-    for (at, root) in model.roots.iter().enumerate().filter(|(_, root)| root.after.is_none()) {
+    let made = made(&model.roots);
+    for (at, root) in model.roots.iter().enumerate().filter(|&(at, root)| root.after.is_none() && !made[at]) {
         match root.gate {
             Some((gate, _)) if inside[gate as usize] == model.gates[gate as usize].limit => {
                 simulation.outside[gate as usize].push_back(at as u32);
@@ -301,6 +302,7 @@ impl Simulation<'_> {
                         return self.give_back(actor);
                     }
                 }
+                Op::Spawn(other) => self.plan(self.now, Do::Begin(other)),
                 Op::Signal(signal) => {
                     let state = &mut self.signals[root as usize][signal as usize];
                     if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {

@@ -48,7 +48,7 @@ const R: u32 = 5;
 const GIL: u32 = 6;
 const STACK: u32 = 7;
 const URGENT: u32 = 8;
-/// Threads A, B and two workers in process 1, where green 1 and 2 run on A; E and F in process 2.
+/// Threads A, B and two workers in process 1, where greenlets and a task run on A; E and F in process 2.
 const A: u32 = 1;
 const B: u32 = 2;
 const W1: u32 = 3;
@@ -57,6 +57,8 @@ const GREEN1: u32 = 5;
 const GREEN2: u32 = 6;
 const E: u32 = 7;
 const F: u32 = 8;
+const GREEN3: u32 = 9;
+const TASK1: u32 = 10;
 
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
@@ -73,7 +75,12 @@ fn trace_of(events: &[Told]) -> (Trace, Place) {
             .map(|&id| (id, track::THREAD, 0, if id > 6 { id - 2 } else { id }, u64::from(id)))
             .collect()
     };
-    let greens = [(GREEN1, track::GREENLET, A, 22, 0), (GREEN2, track::GREENLET, A, 23, 0)];
+    let greens = [
+        (GREEN1, track::GREENLET, A, 22, 0),
+        (GREEN2, track::GREENLET, A, 23, 0),
+        (GREEN3, track::GREENLET, A, 23, 0),
+        (TASK1, track::TASK, A, 23, 0),
+    ];
     let of_first: Vec<_> = threads(&[A, B, W1, W2]).into_iter().chain(greens).collect();
     let paths: Vec<_> = [(1, of_first), (2, threads(&[E, F]))]
         .into_iter()
@@ -183,6 +190,7 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Await { signal, latency_ns: 0 } => format!("await {signal}"),
         Op::Await { signal, latency_ns } => format!("await {signal} in {latency_ns}"),
         Op::Signal(signal) => format!("signal {signal}"),
+        Op::Spawn(root) => format!("spawn {root}"),
         Op::Start => "start".to_owned(),
         Op::Stop => "stop".to_owned(),
     };

@@ -1,4 +1,6 @@
 //! Conditions that let in so many at a time, and others.
+use contend_core::replay::reading::Recogniser;
+
 use super::*;
 
 /// Waits for the condition from then to then, without its lock, and has that before and after.
@@ -102,4 +104,13 @@ fn a_condition_that_is_given_up_is_none() {
     ];
     events.extend(job(A, 9, 400, 420, &[&given_up[..], &under(A, 410, 412, &[])].concat()));
     assert!(is_not_known(&events));
+}
+
+#[test]
+fn without_it_such_a_condition_is_waited_for_as_recorded() {
+    let (trace, _place) = trace_of(&in_turn());
+    let reading = Reading { without: vec![Recogniser::Guards], ..Reading::default() };
+    let storm = extract(&trace, &[], &reading, || Ok(())).unwrap();
+    assert!(storm.model.locks.iter().all(|lock| storm.model.text(lock.name) != "K"));
+    assert!(storm.unexplained_ns > 0);
 }

@@ -1,4 +1,6 @@
 //! Greenlets on one thread, and the interpreter's lock: what ran, what was ready, and what waited.
+use contend_core::replay::edits::{Edit, apply};
+
 use super::*;
 
 fn switch(ns: u64, to: u32) -> Told {
@@ -251,4 +253,106 @@ fn a_loop_takes_its_time_from_one_to_the_next() {
     );
     assert_eq!(storm.model.servers[0].switch_ns, 10_000);
     assert_eq!(simulate(&storm.model).roots, [(0, 99_900), (10_000, 129_900)]);
+}
+
+/// GREEN1 makes two jobs, GREEN2's and the thread's second one's, and sleeps between them for 300000.
+fn made_one_after_the_other() -> Vec<Told> {
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    vec![
+        switch(1000, GREEN1),
+        (1000, A, event::FLOW_OUT, SPAWN, 1),
+        (2000, A, event::BEGIN, WORK, 0),
+        (0, A, event::ARG, KIND, SLEEP),
+        (300_000, A, event::INT, ASKED_NS, 0),
+        switch(2000, GREEN2),
+        (2000, A, event::FLOW_IN, SPAWN, 1),
+        mark(2500, event::JOB_BEGIN, 1),
+        mark(902_000, event::JOB_END, 1),
+        switch(902_000, GREEN1),
+        (902_000, A, event::END, WORK, 0),
+        (903_000, A, event::FLOW_OUT, SPAWN, 2),
+        switch(904_000, GREEN3),
+        (904_000, A, event::FLOW_IN, SPAWN, 2),
+        mark(904_500, event::JOB_BEGIN, 2),
+        mark(1_004_000, event::JOB_END, 2),
+        switch(1_004_000, A),
+    ]
+}
+
+#[test]
+fn jobs_come_when_their_maker_has_slept_and_its_turn_has_come() {
+    let storm = storm_of(&made_one_after_the_other(), &[]).unwrap();
+    assert_eq!(
+        lines(&storm),
+        [
+            "server A",
+            "job boot 1000-902000",
+            "  run 500 start run 899500 stop",
+            "beside green 1 1000-903000",
+            "  spawn 0 run 1000 <work 300000 > run 1000 spawn 2",
+            "job boot 903000-1004000",
+            "  run 500 start run 99500 stop",
+            "jobs 999000 locks [] pools [] latency 0 unexplained 0",
+        ]
+    );
+    let out = simulate(&storm.model);
+    assert_eq!((out.roots[0], out.roots[2]), ((1500, 901_000), (902_500, 1_002_000)));
+    // Without the first one's work the second one comes when its maker has slept.
+    let mut short = storm.model.clone();
+    short.roots[0].program = vec![Op::Start, Op::Stop];
+    assert_eq!(simulate(&short).roots[2], (302_500, 402_000));
+}
+
+#[test]
+fn jobs_that_are_drawn_are_made_by_the_same_maker() {
+    let storm = storm_of(&made_one_after_the_other(), &[]).unwrap();
+    let spawns = |jobs| {
+        let (model, _) = apply(&storm.model, &[Edit::Jobs(jobs)], 1);
+        let maker = model.roots.iter().find(|root| !root.job).unwrap();
+        let made = maker.program.iter().filter_map(|op| match op {
+            Op::Spawn(root) => Some(model.roots[*root as usize].job),
+            _ => None,
+        });
+        (made.collect::<Vec<_>>(), simulate(&model).roots.iter().filter(|root| root.1 < UNKNOWN).count())
+    };
+    assert_eq!(spawns(1), (vec![true], 2));
+    assert_eq!(spawns(2), (vec![true, true], 3));
+    // More than there were come at times of their own.
+    assert_eq!(spawns(3), (vec![], 4));
+}
+
+#[test]
+fn a_callback_of_a_loop_of_tasks_is_run_beside_the_tasks() {
+    let mark = |ns, kind| (ns, A, kind, BOOT, 1);
+    let events = [
+        (100, A, event::FLOW_OUT, SPAWN, 1),
+        switch(200, TASK1),
+        (200, A, event::FLOW_IN, SPAWN, 1),
+        mark(300, event::JOB_BEGIN),
+        (10_000, A, event::BEGIN, WORK, 0),
+        (0, A, event::ARG, KIND, SLEEP),
+        (50_000, A, event::INT, ASKED_NS, 0),
+        switch(10_000, A),
+        (50_000, A, event::BEGIN, SERVE, 0),
+        (520_000, A, event::END, SERVE, 0),
+        switch(520_000, TASK1),
+        (520_000, A, event::END, WORK, 0),
+        mark(530_000, event::JOB_END),
+        switch(530_000, A),
+    ];
+    let storm = storm_of(&events, &[]).unwrap();
+    assert_eq!(
+        lines(&storm),
+        [
+            "server A",
+            "job boot 100-530000",
+            "  run 100 start run 9700 <work 50000 > run 10000 stop",
+            "beside A 50000-520000",
+            "  <serve run 470000 >",
+            "jobs 529700 locks [] pools [] latency 0 unexplained 0",
+        ]
+    );
+    assert_eq!(simulate(&storm.model).roots[0], (100, 529_900));
+    let (model, _) = apply(&storm.model, &[Edit::Remove("serve".to_owned())], 1);
+    assert_eq!(simulate(&model).roots[0], (100, 69_800));
 }

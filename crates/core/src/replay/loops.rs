@@ -1,0 +1,163 @@
+//! What a loop or hub runs beside the jobs: what makes their greenlets and tasks one after the other, and callbacks.
+//!
+//! Jobs come when their maker has slept for as long as it wanted to and its turn has come: later where the loop is busy.
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::pieces::{Kind, Piece, Pieces};
+use super::record::{Place, Record, What};
+use super::running::Running;
+use crate::ctrace::format::track;
+use crate::ctrace::reader::Trace;
+use crate::hunt::jobs::SPAWN;
+
+/// Found before it is known what ran when.
+#[derive(Default)]
+pub struct Beside {
+    /// By the track of a maker: the first and last event with which it makes a job's greenlet or task.
+    pub makers: BTreeMap<u32, (u32, u32)>,
+    /// By the thread of a loop of tasks: spans of what it runs beside these, by their first and last event.
+    pub callbacks: BTreeMap<u32, Vec<(u32, u32)>>,
+}
+
+impl Beside {
+    /// Of the loops on which jobs, and what is done for them, take turns. `outs`: from each receipt to its sending.
+    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, outs: &HashMap<Place, Place>) -> Self {
+        let mut found = Self::default();
+        for piece in pieces.all.iter().filter(|piece| matches!(piece.kind, Kind::Job(_))) {
+            let Some(sent) = made_at(record, pieces, piece, outs) else { continue };
+            let range = found.makers.entry(sent.0).or_insert((sent.1, sent.1));
+            *range = (range.0.min(sent.1), range.1.max(sent.1));
+        }
+        found.makers.retain(|&maker, &mut (from, to)| only_sleeps(record, maker, from, to));
+        if trace.names.find(SPAWN).is_none() {
+            return found; // an earlier recording: callbacks would hold up who makes jobs, which is not known
+        }
+        let is_loop = |&&(on, ..): &&(u32, u32, u64, u64)| {
+            trace.tracks[on as usize].kind == track::TASK && !pieces.on(on).is_empty()
+        };
+        let loops: HashSet<u32> = record.stints.iter().filter(is_loop).map(|stint| stint.1).collect();
+        for thread in loops.into_iter().filter(|&thread| pieces.on(thread).is_empty()) {
+            let spans = callbacks(record, thread);
+            if !spans.is_empty() {
+                found.callbacks.insert(thread, spans);
+            }
+        }
+        found
+    }
+
+    /// Adds their pieces. `made`: by job, where it was made; returned are the jobs by the place where a maker makes each.
+    pub fn add(
+        &self,
+        record: &Record<'_>,
+        made: &HashMap<u32, Place>,
+        running: &Running,
+        pieces: &mut Pieces,
+    ) -> HashMap<Place, Vec<u32>> {
+        let mut spawns: HashMap<Place, Vec<u32>> = HashMap::new();
+        for (&job, &place) in made.iter().filter(|(_, place)| self.makers.contains_key(&place.0)) {
+            spawns.entry(place).or_default().push(job);
+        }
+        for (&on, &(from, to)) in &self.makers {
+            pieces.all.push(piece(record, on, from, to + 1));
+        }
+        let first_made = first_made(record, made, pieces);
+        for (&on, spans) in &self.callbacks {
+            let mut before = 0;
+            for &(from, to) in spans {
+                let mut callback = piece(record, on, from, to + 1);
+                let ready_ns = running.ready_at(on, before, callback.begin_ns);
+                // It ran before jobs that waited already for a loop that did nothing on record: it was ready before these.
+                let later = first_made.partition_point(|&(began, _)| began <= callback.begin_ns);
+                let ready_ns = match first_made.get(later) {
+                    Some(&(_, made)) if ready_ns == callback.begin_ns => ready_ns.min(made.saturating_sub(1)),
+                    _ => ready_ns,
+                };
+                callback.arrival_ns = Some(ready_ns.max(before));
+                before = callback.end_ns;
+                pieces.all.push(callback);
+            }
+        }
+        spawns
+    }
+}
+
+/// When jobs began, in order, and when the first of those that began then or later was made.
+fn first_made(record: &Record<'_>, made: &HashMap<u32, Place>, pieces: &Pieces) -> Vec<(u64, u64)> {
+    let ns = |&(track, event): &Place| record.tracks[track as usize][event as usize].ns;
+    let mut found: Vec<(u64, u64)> =
+        made.iter().map(|(&job, place)| (pieces.all[job as usize].begin_ns, ns(place))).collect();
+    found.sort_unstable();
+    for at in (1..found.len()).rev() {
+        found[at - 1].1 = found[at - 1].1.min(found[at].1);
+    }
+    found
+}
+
+/// Where the greenlet or task was made whose first piece that is; none where that is in another piece.
+pub fn made_at(
+    record: &Record<'_>,
+    pieces: &Pieces,
+    piece: &Piece,
+    outs: &HashMap<Place, Place>,
+) -> Option<Place> {
+    let before = &record.tracks[piece.track as usize][..piece.from as usize];
+    let received = before.iter().position(|event| matches!(event.what, What::In(_)))? as u32;
+    let sent = *outs.get(&(piece.track, received))?;
+    let is_first = pieces.on(piece.track).first().is_some_and(|first| first.from == piece.from);
+    (is_first && pieces.at(sent).is_none() && pieces.on(sent.0).is_empty()).then_some(sent)
+}
+
+/// Between these events it waits for nothing but time.
+fn only_sleeps(record: &Record<'_>, track: u32, from: u32, to: u32) -> bool {
+    let events = &record.tracks[track as usize][from as usize..=to as usize];
+    let waits = |what| matches!(what, What::Wait(_) | What::In(_) | What::Got(_));
+    let sleeps = (from..=to).filter(|&at| record.asked.contains_key(&(track, at))).count();
+    sleeps > 0 && !events.iter().any(|event| waits(event.what))
+}
+
+/// Spans on a loop's own track that are no system calls and in which it runs no task.
+fn callbacks(record: &Record<'_>, thread: u32) -> Vec<(u32, u32)> {
+    let mut begins: Vec<u64> =
+        record.stints.iter().filter(|stint| stint.1 == thread).map(|stint| stint.2).collect();
+    begins.sort_unstable();
+    let events = &record.tracks[thread as usize];
+    let runs = |from: u64, to: u64| {
+        begins.partition_point(|&begin| begin < from) < begins.partition_point(|&begin| begin < to)
+    };
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    let mut open: Vec<(u32, bool)> = Vec::new();
+    for (at, raw) in (0..).zip(events) {
+        match raw.what {
+            What::Begin { name, .. } => open.push((at, record.system_calls.contains(&name))),
+            What::End => {
+                let Some((from, is_call)) = open.pop() else { continue };
+                if is_call || runs(events[from as usize].ns, raw.ns) {
+                    continue;
+                }
+                // What is within it is a part of it.
+                found.retain(|inner| inner.0 < from);
+                found.push((from, at));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn piece(record: &Record<'_>, track: u32, from: u32, to: u32) -> Piece {
+    let ns = |at: u32| record.tracks[track as usize][at as usize].ns;
+    let (begin_ns, end_ns) = (ns(from), ns(to - 1));
+    Piece {
+        kind: Kind::Beside,
+        track,
+        from,
+        to,
+        begin_ns,
+        end_ns,
+        last_ns: end_ns,
+        until_ns: end_ns,
+        parent: None,
+        arrival_ns: None,
+        entry: None,
+    }
+}
