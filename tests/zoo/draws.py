@@ -49,7 +49,8 @@ def draw(
 def _given(rng: Random, known: dict[str, Mechanism], only: Collection[str]) -> tuple[list[str], str]:
     names = sorted(only)
     flavours = [name for name in FLAVOURS if all(name in known[one].flavours for one in names)]
-    if not flavours or sum(known[name].front for name in names) > 1:
+    apart = any(other in known[name].not_with for name in names for other in names)
+    if not flavours or apart or sum(known[name].front for name in names) > 1:
         raise ValueError(f"no program can have all of {', '.join(names)}")
     return names, rng.choices(flavours, [_WEIGHTS[name] for name in flavours])[0]
 
@@ -65,9 +66,15 @@ def _chosen(rng: Random, known: dict[str, Mechanism]) -> tuple[list[str], str]:
         return names, flavour
     rng.shuffle(others)
     for name in others[: rng.choices([0, 1, 2], [3, 4, 3])[0]]:
-        if name != "nothing_planted" and not (known[name].front and any(known[one].front for one in names)):
+        if name != "nothing_planted" and not any(_apart(known, name, one) for one in names):
             names.append(name)
     return names, flavour
+
+
+def _apart(known: dict[str, Mechanism], one: str, other: str) -> bool:
+    """True if no program can have both."""
+    two = known[one], known[other]
+    return all(each.front for each in two) or one in two[1].not_with or other in two[0].not_with
 
 
 def _manifest(rng: Random, seed: int, population: str, flavour: str, drawn: dict[str, Part]) -> Manifest:

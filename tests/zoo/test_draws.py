@@ -121,3 +121,12 @@ def test_what_a_job_does_itself_is_not_lost() -> None:
     storm.lost("pool", since, own=10.0)
     (_, first), (_, second) = storm.losses
     assert 20_000_000 <= first < 10_000_000_000 and second == 0
+
+
+def test_what_a_forked_server_would_not_have_is_not_beside_it() -> None:
+    for seed in range(300):
+        names = draw(seed, "development").mechanisms
+        apart = mechanisms()["web_gunicorn"].not_with if "web_gunicorn" in names else ()
+        assert not set(names) & set(apart), names
+    with pytest.raises(ValueError, match="no program can have all of"):
+        draw(1, "development", only=["web_gunicorn", "lifo_queue"])

@@ -1,5 +1,6 @@
 """The mechanisms, a module each: its docstring is one line about it, `FLAVOURS` says in which programs it can be, and `draw`
 makes its part of one. `FRONT = True` where it drives the jobs, which one mechanism of a program can.
+`NOT_WITH` names mechanisms that no program can have beside it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Mechanism:
     about: str
     flavours: tuple[str, ...]
     front: bool
+    not_with: tuple[str, ...]
     draw: Callable[[Random, str], Part]
 
 
@@ -32,6 +34,12 @@ def mechanisms() -> Mapping[str, Mechanism]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {
-        name: Mechanism(module.__doc__ or "", module.FLAVOURS, getattr(module, "FRONT", False), module.draw)
+        name: Mechanism(
+            module.__doc__ or "",
+            module.FLAVOURS,
+            getattr(module, "FRONT", False),
+            getattr(module, "NOT_WITH", ()),
+            module.draw,
+        )
         for name, module in modules.items()
     }

@@ -22,7 +22,9 @@ def draw(rng: Random, flavour: str) -> Part:
             """),
         close="keeper.shutdown()",
         changes=(parts.remove("register"),),
-        culprits=(parts.planted("register", "*recv*", "*read*", "*send*", "*write*", "*GIL*", "*cpu*"),),
+        culprits=(
+            parts.planted("register", "*manager*", "*recv*", "*read*", "*send*", "*write*", "*GIL*", "*cpu*"),
+        ),
         alone_ms=rows * 0.1,
         serial_ms=rows * 0.1,
     )

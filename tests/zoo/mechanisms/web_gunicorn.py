@@ -7,6 +7,17 @@ from zoo.parts import Part, lines
 
 FLAVOURS = ("threads",)
 FRONT = True
+# Their threads would be started before the server's process is forked, and not be in it.
+NOT_WITH = (
+    "group_commit",
+    "lifo_queue",
+    "own_queues",
+    "pipe",
+    "polling",
+    "priority_queue",
+    "process_pool",
+    "rabbit_workers",
+)
 
 
 def draw(rng: Random, flavour: str) -> Part:

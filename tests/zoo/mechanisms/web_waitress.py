@@ -13,12 +13,12 @@ def draw(rng: Random, flavour: str) -> Part:
     count = rng.randint(2, 8)
     serve = f"""
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-        server = waitress.create_server(app, host="127.0.0.1", port=0, threads=run.workers("server", {count}))
-        port = server.effective_port
-        serving = threading.Thread(target=server.run)
+        waiter = waitress.create_server(app, host="127.0.0.1", port=0, threads=run.workers("server", {count}))
+        port = waiter.effective_port
+        serving = threading.Thread(target=waiter.run)
         serving.start()
         """
-    stop = "server.task_dispatcher.shutdown()\nserver.trigger.pull_trigger(server.close)\nserving.join()"
+    stop = "waiter.task_dispatcher.shutdown()\nwaiter.trigger.pull_trigger(waiter.close)\nserving.join()"
     return Part(
         imports=("import flask", "import http.client", "import logging", "import waitress"),
         frame=web.frame(serve, stop),

@@ -96,7 +96,7 @@ pub fn find_beside<'t>(
         takers: HashSet::new(),
         stores: HashSet::new(),
         loans: Loans::default(),
-        notified: Notified::default(),
+        notified: Notified::new(trace),
         sleeps: Sleeps::default(),
         stalls: Stalls::new(trace),
         calls,

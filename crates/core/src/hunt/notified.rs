@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::ctrace::format::lock;
+use crate::ctrace::mixed::Mixed;
 use crate::ctrace::reader::Trace;
 
 /// Waits that are kept; who ended others is not said.
@@ -38,29 +39,42 @@ struct Wait {
 }
 
 /// Of all conditions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Notified {
     /// Locks that each track holds.
-    held: HashMap<u32, Vec<u32>>,
+    held: Vec<Vec<u32>>,
     /// Of each condition.
-    lock_of: HashMap<u32, u32>,
-    locks: HashMap<u32, OnLock>,
-    /// The condition for which a track waits, since when.
-    waiting: HashMap<u32, (u32, u64)>,
+    lock_of: HashMap<u32, u32, Mixed>,
+    locks: HashMap<u32, OnLock, Mixed>,
+    /// The condition for which each track waits, since when.
+    waiting: Vec<Option<(u32, u64)>>,
     /// By the track that waited, in order.
-    waits: HashMap<u32, Vec<Wait>>,
+    waits: Vec<Vec<Wait>>,
     count: usize,
 }
 
 impl Notified {
+    /// None yet.
+    pub fn new(trace: &Trace) -> Self {
+        let tracks = trace.tracks.len();
+        Self {
+            held: vec![Vec::new(); tracks],
+            lock_of: HashMap::default(),
+            locks: HashMap::default(),
+            waiting: vec![None; tracks],
+            waits: vec![Vec::new(); tracks],
+            count: 0,
+        }
+    }
+
     /// A track begins to wait.
     pub fn wait_begins(&mut self, trace: &Trace, of: u32, track: u32, ns: u64) {
         let condition = &trace.locks[of as usize];
         if condition.kind != lock::CONDITION {
             return;
         }
-        self.waiting.insert(track, (of, ns));
-        let held = self.held.get(&track).map_or(&[][..], Vec::as_slice);
+        self.waiting[track as usize] = Some((of, ns));
+        let held = &self.held[track as usize];
         let named = held.iter().rev().find(|&&held| {
             let held = &trace.locks[held as usize];
             (held.name, held.site) == (condition.name, condition.site)
@@ -73,23 +87,23 @@ impl Notified {
 
     /// And has ended to; `notified`: not by itself.
     pub fn wait_ends(&mut self, of: u32, track: u32, notified: bool, ns: u64) {
-        let Some(&(condition, begin_ns)) = self.waiting.get(&track) else { return };
+        let Some((condition, begin_ns)) = self.waiting[track as usize] else { return };
         if condition != of {
             return;
         }
-        self.waiting.remove(&track);
+        self.waiting[track as usize] = None;
         let on = self.lock_of.get(&of).and_then(|lock| self.locks.get(lock));
         let by = on.filter(|_| notified && self.count < MOST_WAITS).and_then(|on| on.last(track, begin_ns));
         if let Some(Past { track: by, end_ns, .. }) = by {
             self.count += 1;
             let wait = Wait { begin_ns, end_ns: ns, by, notified_ns: end_ns.min(ns) };
-            self.waits.entry(track).or_default().push(wait);
+            self.waits[track as usize].push(wait);
         }
     }
 
     /// A lock is held.
     pub fn hold_begins(&mut self, lock: u32, track: u32) {
-        self.held.entry(track).or_default().push(lock);
+        self.held[track as usize].push(lock);
         let woken = self.is_waiting_with(lock, track);
         if let Some(on) = self.locks.get_mut(&lock) {
             on.open.push((track, woken));
@@ -98,10 +112,9 @@ impl Notified {
 
     /// Until now.
     pub fn hold_ends(&mut self, lock: u32, track: u32, ns: u64) {
-        if let Some(held) = self.held.get_mut(&track) {
-            if let Some(at) = held.iter().rposition(|&held| held == lock) {
-                held.remove(at);
-            }
+        let held = &mut self.held[track as usize];
+        if let Some(at) = held.iter().rposition(|&held| held == lock) {
+            held.remove(at);
         }
         let goes_to_wait = self.is_waiting_with(lock, track);
         let Some(on) = self.locks.get_mut(&lock) else { return };
@@ -117,12 +130,12 @@ impl Notified {
     }
 
     fn is_waiting_with(&self, lock: u32, track: u32) -> bool {
-        self.waiting.get(&track).is_some_and(|(condition, _)| self.lock_of.get(condition) == Some(&lock))
+        self.waiting[track as usize].is_some_and(|(condition, _)| self.lock_of.get(&condition) == Some(&lock))
     }
 
     /// Who ended the wait that the track was in then, and when.
     pub fn by(&self, track: u32, ns: u64) -> Option<(u32, u64)> {
-        let waits = self.waits.get(&track)?;
+        let waits = &self.waits[track as usize];
         let wait = &waits[waits.partition_point(|wait| wait.begin_ns <= ns).checked_sub(1)?];
         (ns < wait.end_ns).then_some((wait.by, wait.notified_ns))
     }

@@ -8,6 +8,7 @@ from contend.contention.hunting.rules import Candidate, count, listed, seconds, 
 from contend.units import format_duration, of_time
 
 _NAMED = 3  # spans in a sentence
+_LIKELY = 0.5  # of sleeps that are always as many: that they are for what is done meanwhile
 _DISK = ("fsync", "fdatasync", "write", "read", "sendfile")
 
 
@@ -84,7 +85,7 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
     # A span that is the job says nothing of what it was at.
     part = "" if row.part in {job.name for job in tables.jobs} else row.part
     looked = charges.looks.get(row, 0)
-    ns = row.late_ns if row.may_be_work else row.ns + looked
+    ns = round(row.late_ns * _LIKELY) if row.may_be_work else row.ns + looked
     evidence = [
         seconds("slept in rows", row.ns, where),
         count("sleeps", row.sleeps, "", where),
@@ -99,7 +100,7 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
     else:
         looks = "as one does who looks again and again"
     if row.may_be_work:
-        looks += ". If they look for it, that is lost time"
+        looks += ". Half of that counts: they may have done something else meanwhile"
     inside = f"inside {row.part}" if row.part else "in no span"
     return Candidate(
         kind="polling",
@@ -115,6 +116,5 @@ def _polling(charges: Charges, row: Poll) -> Candidate:
             f" the job at once, a sleep up to {each} late."
         ),
         edits="",
-        unsure=row.may_be_work,
         guessed=not (row.refused or row.awaited),
     )
