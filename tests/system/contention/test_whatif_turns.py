@@ -146,7 +146,7 @@ def test_threads_that_compute_take_turns_in_their_interpreter(tmp_path: Path) ->
     assert 0.45 < half / computed < 0.55
     judged = whatif([plain], [Edit("remove", "draw")])
     assert judged.regime.kind == "CPU-bound" and judged.regime.replayed
-    assert 0.35 < judged.predicted["makespan_ns"].value / alone_makespan(alone) < 0.8
+    assert 0.35 < judged.predicted["makespan_ns"].value / alone_makespan(alone) < 1
 
 
 def alone_makespan(outcome: dict[str, bytes]) -> float:
