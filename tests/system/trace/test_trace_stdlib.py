@@ -183,11 +183,10 @@ def test_how_many_a_semaphore_lets_in_and_a_pool_may_start_is_told_once_in_each_
             assert os.wait()[1] == 0
         """,
     )
-    for told in (parent, child):  # the child's end asks the pool's threads to end, too
-        assert sorted((event.name, event.value) for event in told.of(LOCK_LIMIT)) == [
-            ("gate", 3),
-            ("pool", 4),
-        ]
+    both = [("gate", 3), ("pool", 4)]
+    assert sorted((event.name, event.value) for event in parent.of(LOCK_LIMIT)) == both
+    # Up to Python 3.12 the child's end asks the pool's threads to end, too.
+    assert sorted((event.name, event.value) for event in child.of(LOCK_LIMIT)) in (both, both[:1])
 
 
 PROCESSES = """
