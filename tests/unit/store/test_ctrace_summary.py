@@ -136,19 +136,19 @@ def test_waits_are_charged_to_who_held_the_lock(tmp_path: Path) -> None:
             ],
         )
         made.events(2, [event(30_000, c.LOCK_WAIT, 7, 1), event(75_000, c.LOCK_ACQUIRED, 7, 1)])
-        made.events(3, [event(80_000, c.LOCK_WAIT, 7, 2), event(95_000, c.LOCK_GIVEN_UP, 7)])
+        made.events(3, [event(80_000, c.LOCK_WAIT, 7, 2), event(105_000, c.LOCK_GIVEN_UP, 7)])
         # A try: it waited for nothing.
-        made.events(2, [event(76_000, c.LOCK_WAIT, 8), event(77_000, c.LOCK_GIVEN_UP, 8)])
-        made.events(3, [event(96_000, c.LOCK_WAIT, 8), event(99_000, c.LOCK_GIVEN_UP, 8)])
-        made.end(100_000)
+        made.events(2, [event(76_000, c.LOCK_WAIT, 8), event(95_000, c.LOCK_GIVEN_UP, 8)])
+        made.events(3, [event(106_000, c.LOCK_WAIT, 8), event(136_000, c.LOCK_GIVEN_UP, 8)])
+        made.end(140_000)
         files.append(made)
     c.save_all(tmp_path, files)
     resources, pool = summarise(tmp_path).locks
-    held_by = (Holder("claim", 2, 90_000), Holder("w2", 2, 30_000))
+    held_by = (Holder("claim", 2, 90_000), Holder("w2", 2, 50_000))
     assert resources == Lock(
-        "resources", "r.py:9", "re-entrant lock", 2, 4, 120_000, 45_000, 2, 4, 150_000, 50_000, held_by
+        "resources", "r.py:9", "re-entrant lock", 2, 4, 140_000, 45_000, 2, 4, 230_000, 65_000, held_by
     )
-    assert (pool.kind, pool.holders) == ("semaphore", (Holder("unknown", 2, 6_000),))
+    assert (pool.kind, pool.holders) == ("semaphore", (Holder("unknown", 2, 60_000),))
 
 
 @pytest.mark.parametrize("pids", [(1, 2), (2, 1)], ids=["maker first", "other first"])
