@@ -11,7 +11,7 @@ import pytest
 from contend.contention.alibi.verdict import Alibi, Saturation
 from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Replayed, gate
-from contend.contention.whatif.independence import by_turn
+from contend.contention.whatif.independence import by_turn, capped
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
 from contend.contention.whatif.storms import Edit, idle, open_storms
@@ -180,6 +180,23 @@ def test_time_that_grows_with_the_jobs_in_it_is_a_refusal() -> None:
         reason = gate([storm], regime([seen(gil_ns=0)])).reason
         assert (reason is None) is (took[-1] == 20 * MS)
         assert reason is None or "recv in order grows with the number of jobs" in reason
+
+
+def test_jobs_that_come_in_waves_of_one_size_are_a_refusal() -> None:
+    def waves(size: int, took: int, late: int = 0) -> dict[str, Any]:
+        begins = [100 * wave + place for wave in range(4) for place in range(size)]
+        come = [MS * max(0, at - late) for at in begins]
+        spans = [(at, at + took) for at in begins]
+        return {"come_ns": struct.pack(f"<{len(come)}Q", *come), **outcome(*spans)}
+
+    assert capped([waves(5, 90)] * 2) == 5
+    assert capped([waves(5, 90), waves(6, 90)]) == 0, "not of one size"
+    assert capped([waves(5, 250)] * 2) == 0, "some are there still when the next ones come"
+    assert capped([waves(5, 90, late=40)] * 2) == 0, "they waited for something that is on record"
+    waved = waves(5, 90)
+    out = outcome(*((at, at + 90) for at in range(0, 400, 20)), lock_ns=[0], pool_ns=[])
+    storm = replayed({**out, **{key: waved[key] for key in ("begin_ns", "end_ns")}}, **waved)
+    assert "never more than 5 jobs" in (gate([storm], regime([seen(gil_ns=0)])).reason or "")
 
 
 def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:

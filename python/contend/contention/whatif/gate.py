@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from contend.contention.whatif.independence import dependent_time, let_in_by_others
+from contend.contention.whatif.independence import capped, dependent_time, let_in_by_others
 from contend.contention.whatif.regime import Regime
 from contend.contention.whatif.times import Times
 from contend.text.shape import Limits, Shape
@@ -176,6 +176,12 @@ def _given(recorded: Sequence[Mapping[str, Any]]) -> str | None:
     if let_in:
         return (
             f"{let_in:.0%} of the jobs begin when another one has ended: what lets them in is not on record"
+        )
+    most = capped(recorded)
+    if most:
+        return (
+            f"never more than {most} jobs are there at a time, in any storm, and they come in waves: what lets them in is"
+            " not on record"
         )
     time = dependent_time(recorded)
     if time:

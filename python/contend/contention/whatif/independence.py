@@ -34,6 +34,11 @@ RARE_Z = 3.09
 """Standard deviations of the normal distribution beyond which lies `RARE`."""
 ONCE_Z = 2.58
 """Standard deviations beyond which lies a hundredth, on either side together: of one storm."""
+LEAST_CAP = 3
+AT_ONCE = 0.1
+"""Of a job: a job that begins so soon after it came waited for nothing."""
+IRREGULAR = 0.8
+"""Of the mean: deviation of the times between jobs that come in waves."""
 SOON = 0.05
 """Of the mean job, after an end: a begin within it may have been let in by that end."""
 ALIKE = 0.5
@@ -185,6 +190,41 @@ def _ranks(of: Times) -> Times:
     _, row, count = np.unique(of, return_inverse=True, return_counts=True)
     ranks: Times = np.cumsum(count) - (count - 1) / 2.0
     return ranks[row]
+
+
+def capped(recorded: Sequence[Mapping[str, Any]]) -> int:
+    """How many jobs are let in at a time, where that shows in every storm though nothing on record lets them in; else 0."""
+    caps = {
+        _cap(*(np.frombuffer(storm[key], "<u8").astype(float) for key in ("come_ns", "begin_ns", "end_ns")))
+        for storm in recorded
+    }
+    return caps.pop() if len(caps) == 1 else 0
+
+
+def _cap(come: Times, begin: Times, end: Times) -> int:
+    """Count those inside when most are, if jobs come in waves that fill that up; else 0.
+
+    >>> begin = np.repeat(np.arange(4.0), 5) * 100 + np.tile(np.arange(5.0), 4)
+    >>> _cap(begin, begin, begin + 90), _cap(begin, begin, begin + 250)
+    (5, 0)
+    >>> begin = np.arange(40.0) * 30
+    >>> _cap(begin, begin, begin + 100)  # at one pace, three more are always inside
+    0
+    """
+    if len(come) < LEAST or len(come) < len(begin):
+        return 0
+    # Those that are let in by something on record came long before they began.
+    if float((np.sort(begin) - np.sort(come)).mean()) > AT_ONCE * float((end - begin).mean()):
+        return 0
+    left = np.searchsorted(np.sort(end), begin, side="right")
+    inside = np.searchsorted(np.sort(begin), begin, side="right") - left
+    most = int(inside.max())
+    gaps = np.diff(np.sort(begin))
+    if most < LEAST_CAP or len(begin) < 2 * most or gaps.std() < IRREGULAR * gaps.mean():
+        return 0
+    # Each wave fills up what is free: the most of it are inside together, and no one more, ever.
+    waves = int((inside == most).sum())
+    return most if waves >= len(begin) // most - 1 else 0
 
 
 def let_in_by_others(recorded: Sequence[Mapping[str, Any]]) -> float:
