@@ -26,9 +26,9 @@ MEASURED = Campaign(storms=24, cases=8, median=0.036, makespan=0.028, typical=0.
 def words_on_tests() -> str:
     """
     >>> print(words_on_tests())
-    on storms made to test it: at most 3.6 % off (median), 2.8 % (makespan); on others it may be more: docs/results/what-if.md
+    on storms made to test it: at most 3.6 % off (median), 2.8 % (makespan); elsewhere maybe more: docs/results/what-if.md
     """
     return (
         f"on storms made to test it: at most {MEASURED.median * 100:.1f} % off (median),"
-        f" {MEASURED.makespan * 100:.1f} % (makespan); on others it may be more: {RESULTS}"
+        f" {MEASURED.makespan * 100:.1f} % (makespan); elsewhere maybe more: {RESULTS}"
     )
