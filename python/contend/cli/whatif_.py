@@ -88,9 +88,9 @@ def command(
     of requests. Edits may be combined. Without any, the fixes that suggest themselves are tried and ranked.
 
     Several TRACEs, or the trials of a RUN, are storms of one kind: from four on there is a prediction interval for the
-    next storm. The replay of the unedited trace must reproduce it within 3 %, also where it computes (record CPU times),
-    and what is replayed as recorded must not depend on others: else the answer is refused, with the reason (exit code
-    5). Without an interval it is not yet to be trusted.
+    next storm. The replay of the unedited trace must reproduce it within 3 %, and what is replayed as recorded must not
+    depend on others: else the answer is refused, with the reason (exit code 5). What computes needs its CPU times on
+    record (contend trace --cpu-times). Without an interval it is not yet to be trusted.
 
     Of a RUN of `boot-storm`, without traces, `--jobs N` says what N servers would take, by the batch law; refused where
     the hardware was, or would be, at its limit.

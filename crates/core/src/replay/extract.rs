@@ -225,21 +225,7 @@ fn beside(trace: &Trace, record: &Record<'_>, pieces: &mut Pieces) {
                 }
                 What::Free(lock) if open.is_some_and(|(of, _)| of == lock) => {
                     let Some((_, from)) = open.take() else { continue };
-                    let (begin_ns, end_ns) = (events[from as usize].ns, events[at as usize].ns);
-                    let (kind, to) = (Kind::Beside, at + 1);
-                    found.push(Piece {
-                        kind,
-                        track,
-                        from,
-                        to,
-                        begin_ns,
-                        end_ns,
-                        last_ns: end_ns,
-                        until_ns: end_ns,
-                        parent: None,
-                        arrival_ns: None,
-                        entry: None,
-                    });
+                    found.push(Piece::of(Kind::Beside, events, track, (from, at + 1)));
                 }
                 _ => {}
             }

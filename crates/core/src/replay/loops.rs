@@ -149,19 +149,5 @@ fn callbacks(record: &Record<'_>, thread: u32) -> Vec<(u32, u32)> {
 }
 
 fn piece(record: &Record<'_>, track: u32, from: u32, to: u32) -> Piece {
-    let ns = |at: u32| record.tracks[track as usize][at as usize].ns;
-    let (begin_ns, end_ns) = (ns(from), ns(to - 1));
-    Piece {
-        kind: Kind::Beside,
-        track,
-        from,
-        to,
-        begin_ns,
-        end_ns,
-        last_ns: end_ns,
-        until_ns: end_ns,
-        parent: None,
-        arrival_ns: None,
-        entry: None,
-    }
+    Piece::of(Kind::Beside, &record.tracks[track as usize], track, (from, to))
 }

@@ -55,6 +55,24 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// Those events of a track, from the first to before the last, which nothing sent and nothing lets in.
+    pub fn of(kind: Kind, events: &[Raw], track: u32, (from, to): (u32, u32)) -> Self {
+        let (begin_ns, end_ns) = (events[from as usize].ns, events[to as usize - 1].ns);
+        Self {
+            kind,
+            track,
+            from,
+            to,
+            begin_ns,
+            end_ns,
+            last_ns: end_ns,
+            until_ns: end_ns,
+            parent: None,
+            arrival_ns: None,
+            entry: None,
+        }
+    }
+
     /// Queue that a worker got it from, job or not.
     pub fn queue(&self) -> Option<u32> {
         match (self.kind, self.entry) {
@@ -244,20 +262,7 @@ impl Pieces {
 
 /// All that a greenlet or task does.
 fn life(events: &[Raw], track: u32) -> Piece {
-    let (begin_ns, end_ns) = (events[0].ns, events[events.len() - 1].ns);
-    Piece {
-        kind: Kind::Message,
-        track,
-        from: 0,
-        to: events.len() as u32,
-        begin_ns,
-        end_ns,
-        last_ns: end_ns,
-        until_ns: end_ns,
-        parent: None,
-        arrival_ns: None,
-        entry: None,
-    }
+    Piece::of(Kind::Message, events, track, (0, events.len() as u32))
 }
 
 #[derive(Clone, Copy)]

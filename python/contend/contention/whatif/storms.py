@@ -31,12 +31,10 @@ class Edit:
     number: float = 0
 
     def __str__(self) -> str:
-        option = f"--{self.kind.replace('_', '-')}"
-        name = f"'{self.name}'" if any(c in self.name for c in " *?$'\"()") else self.name
-        if not name:
-            return f"{option} {self.number:g}"
-        numbered = self.number or self.kind == "hold"
-        return f"{option} {name}={self.number:g}" if numbered else f"{option} {name}"
+        option, value = self.options
+        if self.name and any(c in self.name for c in " *?$'\"()"):
+            value = value.replace(self.name, f"'{self.name}'", 1)
+        return f"{option} {value}"
 
     @property
     def options(self) -> tuple[str, str]:
@@ -177,11 +175,9 @@ def idle(edits: Iterable[Edit], parts: Sequence[Mapping[str, Any]]) -> Edit | No
     """The first edit of locks or pools that no job of these storms uses; `parts` of each."""
     for edit in edits:
         kind = _NAMES[edit.kind][0] if edit.kind in _NAMES else "spans"
-        rows = (
-            []
-            if kind == "spans"
-            else [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
-        )
+        if kind == "spans":
+            continue
+        rows = [row for of in parts for row in of["pools" if kind == "pools" else "locks"]]
         named = [row for row in rows if row["name"] == edit.name or fnmatchcase(row["name"], edit.name)]
         if named and not any(row["jobs"] for row in named):
             return edit
