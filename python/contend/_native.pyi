@@ -345,10 +345,10 @@ class Storm:
 
     def parts(self) -> dict[str, Any]:
         """What edits can name: locks (name, site, capacity: None unlimited, semaphore, jobs that use it), pools
-        (name, process, workers: None as many as are needed, queues, discipline: fifo, lifo, priority, jobs that use
-        it), servers (names of threads with a loop or hub on which tasks or greenlets take turns) and spans: tuples of
-        name, count, how many hold a call, total ns of delays, how many follow one of their own name.
-        system_calls: names of those that are."""
+        (name, process, workers: None as many as are needed, queues, discipline: fifo, lifo, priority, forked: workers
+        are processes, jobs that use it), servers (names of threads with a loop or hub on which tasks or greenlets
+        take turns) and spans: tuples of name, count, how many hold a call, total ns of delays, how many follow one of
+        their own name. system_calls: names of those that are."""
 
     def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
         """The storm with edits: kind (hold, unlock, remove, coalesce, coalesce_other: the other extreme of a cost

@@ -41,6 +41,7 @@ fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         queues,
         late: vec![],
         processes: vec![],
+        forked: false,
         grows: false,
         discipline: Discipline::Fifo,
         unlimited: false,

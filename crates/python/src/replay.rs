@@ -176,6 +176,7 @@ impl Storm {
                 Discipline::Priority => "priority",
             };
             row.set_item("discipline", discipline)?;
+            row.set_item("forked", pool.forked)?;
             row.set_item("jobs", jobs)?;
             pools.append(row)?;
         }

@@ -231,6 +231,13 @@ def test_jobs_that_a_busy_process_makes_may_come_sooner() -> None:
     assert doubts.arrivals(come(0, 400), [ran(300, 1000)], [ran(100, 1000)]) is None, "never busy"
 
 
+def test_another_number_of_processes_is_refused() -> None:
+    parts = [{"pools": [{"name": "cores", "forked": True}, {"name": "threads", "forked": False}]}]
+    assert "workers of cores are processes" in (doubts.forked([Edit("workers", "c*", 2)], parts) or "")
+    for edit in (Edit("workers", "threads", 2), Edit("hold", "cores", 0.5)):
+        assert doubts.forked([edit], parts) is None
+
+
 def test_an_edit_of_what_no_job_uses_is_found() -> None:
     parts = {
         "locks": [{"name": "L", "jobs": 2}, {"name": "M", "jobs": 0}],
@@ -362,8 +369,9 @@ def test_fixes_that_suggest_themselves() -> None:
                 {"name": "allowed", "semaphore": True, "capacity": 3},
             ],
             "pools": [
-                {"name": "hashed", "workers": 4, "queues": 4},
-                {"name": "calm", "workers": 2, "queues": 1},
+                {"name": "hashed", "workers": 4, "queues": 4, "forked": False},
+                {"name": "calm", "workers": 2, "queues": 1, "forked": False},
+                {"name": "cores", "workers": 2, "queues": 1, "forked": True},
             ],
             "spans": [
                 ("call", 80, 80, 10, 70),
@@ -377,7 +385,7 @@ def test_fixes_that_suggest_themselves() -> None:
             ],
             "system_calls": ["sleep"],
         },
-        {"jobs_ns": 1000, "lock_ns": [500, 1, 20], "pool_ns": [100, 0]},
+        {"jobs_ns": 1000, "lock_ns": [500, 1, 20], "pool_ns": [100, 0, 200]},
         {},
     )
     assert [str(edit) for edit, _ in candidates(storm)] == [

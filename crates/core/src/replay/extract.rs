@@ -302,8 +302,10 @@ impl Extractor<'_> {
             self.storm.model.gates = admission::find(roots);
         }
         for pool in 0..self.storm.model.pools.len() {
+            let of = &mut self.storm.model.pools[pool];
+            of.forked = !of.processes.is_empty();
             if self.computing.interpreters.is_empty() {
-                self.storm.model.pools[pool].processes.clear();
+                of.processes.clear();
             }
             self.storm.model.fit_processes(pool);
         }

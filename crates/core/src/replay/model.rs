@@ -163,6 +163,8 @@ pub struct Pool {
     pub late: Vec<(u32, u64)>,
     /// Where each worker is a process of its own, and who computes is simulated: their interpreters.
     pub processes: Vec<u32>,
+    /// Its workers are processes, each with an interpreter of its own, simulated or not.
+    pub forked: bool,
     /// It started its workers as it needed them, and nobody waited for one: how many it may start is not on record.
     pub grows: bool,
     /// An item never waited for a worker: it has as many as are needed.

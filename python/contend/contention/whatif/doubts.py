@@ -4,12 +4,14 @@ resources that are busy alike."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from contend.contention.whatif.independence import Dependence
 from contend.contention.whatif.regime import BUSY, Regime
+from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import Predicted, Times
 from contend.units import format_duration
 
@@ -50,6 +52,18 @@ def computes_then(share: float) -> str | None:
         f"with the edit one process would compute for {share:.0%} of the storm, and what its threads do at a time would"
         " take longer than recorded, by how much a replay does not know"
     )
+
+
+def forked(edits: Sequence[Edit], parts: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why another number of workers is refused where these are processes; None where they are not. `parts` of
+    each storm.
+    """
+    named = [edit.name for edit in edits if edit.kind == "workers"]
+    pools = {row["name"] for of in parts for row in of["pools"] if row["forked"]}
+    name = next((pool for pool in sorted(pools) if any(fnmatchcase(pool, one) for one in named)), None)
+    if name is None:
+        return None
+    return f"workers of {name} are processes: how many of them the host has processors for is not on record"
 
 
 def drawn(of: Dependence | None) -> str | None:

@@ -114,6 +114,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             reasons.append(
                 f"{unused}: no job on record uses {unused.name}, or it is not on record that they do"
             )
+        reasons.append(doubts.forked(edits, [one.parts for one in replayed]))
         if any(edit.kind == "jobs" for edit in edits):
             reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
@@ -354,7 +355,8 @@ def candidates(storm: Replayed, unneeded: Collection[str] = ()) -> Iterator[tupl
         if ns >= least:
             if queues > 1:
                 yield Edit("global_queue", name), "any worker can serve any item"
-            yield Edit("workers", name, 2 * workers), ""
+            if not doubts.forked([Edit("workers", name)], [storm.parts]):
+                yield Edit("workers", name, 2 * workers), ""
     spans = storm.parts["spans"]
     for name in _longest(storm, unneeded):
         yield Edit("remove", name), f"{name} need not be done, or not by the job"
