@@ -354,14 +354,21 @@ impl Client {
         }
     }
 
-    /// Remove the queue for replies and say goodbye.
+    /// Remove the queue for replies and say goodbye: by a new connection where this one broke, as it does when the service
+    /// that is called ends first, for its exchange goes with it.
     pub fn close(mut self) -> Result<()> {
-        if self.broken.is_none() {
+        let named = Vec::from_iter(self.reply_queue.take().filter(|queue| queue != DIRECT_REPLY));
+        if self.broken.is_some() {
+            if named.is_empty() {
+                return Ok(());
+            }
+            self.session.hang_up();
+            self.session = Session::open_within(&self.url, "contend clean-up", self.host, ATTEMPT)?;
+        } else {
             self.session.end()?;
-            let named = self.reply_queue.take().filter(|queue| queue != DIRECT_REPLY);
-            terms::remove(&mut self.session, &Vec::from_iter(named), &[])?;
-            self.session.close();
         }
+        terms::remove(&mut self.session, &named, &[])?;
+        self.session.close();
         Ok(())
     }
 }

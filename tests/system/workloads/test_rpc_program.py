@@ -153,6 +153,18 @@ def test_it_ends_with_whoever_started_it(rabbit: bed.Bed, tmp_path: Path) -> Non
     assert queues(rabbit) == []
 
 
+def test_a_service_that_ends_first_leaves_no_queue_of_its_driver(rabbit: bed.Bed) -> None:
+    """Its exchange goes with it; the broker closes the connection of who goes on calling."""
+    with calling(rabbit.url(), "first", timeout_s=0.3) as driver:
+        with serving(rabbit.url(), "first") as service:
+            driver.tell(Phase(60.0).to_json())
+            wait_for(lambda: counts(service)["handled"] > 0, "the first call", 20)
+        loaded = driver.hear(30)
+        assert "NOT_FOUND" in loaded["last_error"]
+        assert len(queues(rabbit)) == 1
+    assert queues(rabbit) == []
+
+
 def test_an_error_amid_its_life_is_told_and_ends_it(rabbit: bed.Bed) -> None:
     with calling(rabbit.url(), "wrong") as driver:
         with pytest.raises(BadInput, match="not a load"):

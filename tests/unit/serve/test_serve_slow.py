@@ -73,6 +73,8 @@ def test_two_hundred_that_are_slow_do_not_stop_the_next(
 ) -> None:
     for deadline in ("REQUEST_S", "TAKE_S"):
         monkeypatch.setattr(connections, deadline, 60.0)  # longer than who asks waits
+    # On a busy host all two hundred may still wait to be answered: the next one would be told to come again.
+    monkeypatch.setattr(connections, "MOST_QUEUED", 201)
     with many(server, 200, first):
         assert ask(server, "/").status == 200
 
