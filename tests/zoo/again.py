@@ -2,7 +2,8 @@
 
     PYTHONPATH=tests python -m zoo.again DIR -o OTHER [--left-out stores]
 
-So that no truth is measured twice while contend changes. With `--left-out` a recogniser of the replay is switched off, to
+So that no truth is measured twice while contend changes; of an edit that was refused and is trusted now it is measured if
+it was not. With `--left-out` a recogniser of the replay is switched off, to
 see that programs which need it are then refused: that has no option of the command line, and is asked of the library. Goes
 on where it was stopped, as a campaign does; `python -m zoo.scoring OTHER` makes the tables.
 """
@@ -19,8 +20,9 @@ from typing import Any
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import ContendError
-from zoo import predictions
+from zoo import predictions, truth
 from zoo.campaign import add, rows
+from zoo.draws import generator
 from zoo.predictions import Prediction
 
 
@@ -39,7 +41,11 @@ def row_again(row: dict[str, Any], programs: Path, left_out: Sequence[str] = ())
             predicted = predict_without(traces, options, row["job"], left_out)
         else:
             predicted = predictions.predict(folder, traces, options, row["job"])
-        edits.append({**edit, "predicted": asdict(predicted)})
+        measured = edit["truth"]
+        if measured is None and predicted.trusted and not left_out:
+            rng = generator(row["seed"], row["population"])
+            measured = asdict(truth.measure(folder / "program.py", edit["change"]["switch"], rng))
+        edits.append({**edit, "predicted": asdict(predicted), "truth": measured})
     again = {**row, "edits": edits}
     if not left_out:
         again["hunt"] = asdict(predictions.hunt(folder, traces[0], row["job"]))

@@ -99,9 +99,12 @@ def broker(libraries: Collection[str], folder: Path) -> Iterator[None]:
 
 
 def trial(
-    manifest: Manifest, folder: Path, edits: int, most_pairs: int, *, keep: bool = False
+    manifest: Manifest, folder: Path, edits: int, most_pairs: int, *, refused: float = 1.0, keep: bool = False
 ) -> dict[str, Any]:
-    """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed."""
+    """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed.
+
+    refused: the chance that a refused edit is measured too.
+    """
     begin, load = time.monotonic(), os.getloadavg()[0]
     program = manifest.write(folder)
     for old in folder.glob("storm-*"):
@@ -112,10 +115,11 @@ def trial(
     tried = []
     for change in chosen(manifest, edits):
         predicted = predictions.predict(folder, traces, change.options, manifest.job)
-        measured = truth.measure(
-            program, change.switch, generator(manifest.seed, manifest.population), most=most_pairs
-        )
-        tried.append({"change": asdict(change), "predicted": asdict(predicted), "truth": asdict(measured)})
+        rng = generator(manifest.seed, manifest.population)
+        measured = None
+        if rng.random() < refused or predicted.trusted:
+            measured = asdict(truth.measure(program, change.switch, rng, most=most_pairs))
+        tried.append({"change": asdict(change), "predicted": asdict(predicted), "truth": measured})
     if not keep:
         for old in traces:
             shutil.rmtree(old)
@@ -143,6 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=48, help="most pairs of storms for one truth")
     parser.add_argument("--only", default="", help="mechanisms of every program, with commas")
     parser.add_argument("--without", default="", help="mechanisms of no program, with commas")
+    parser.add_argument(
+        "--refused", type=float, default=1.0, help="part of the refused edits that is measured, by chance"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the traces")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     given = parser.parse_args(arguments)
@@ -161,7 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if absent := missing(manifest.libraries):
                     raise truth.ProgramFailed(f"not installed: {', '.join(absent)}")
                 with broker(manifest.libraries, folder / "rabbit"):
-                    row = trial(manifest, program, given.edits, given.pairs, keep=given.keep)
+                    row = trial(
+                        manifest, program, given.edits, given.pairs, refused=given.refused, keep=given.keep
+                    )
             except (truth.ProgramFailed, predictions.ContendFailed, ContendError) as failed:
                 row = {"seed": seed, "population": given.population, "failed": str(failed)}
                 row["mechanisms"] = manifest.mechanisms

@@ -63,7 +63,8 @@ def group(name: str, of: Sequence[Row]) -> dict[str, Any]:
 def sizes(of: Sequence[Row]) -> dict[str, dict[str, int]]:
     """How trusted answers came out, by the size of the true change."""
     counts: dict[str, Counter[str]] = {name: Counter() for name, _ in SIZES}
-    for edit in (edit for row in of for edit in row["edits"] if edit["predicted"]["trusted"]):
+    trusted = (edit for row in of for edit in row["edits"] if edit["predicted"]["trusted"])
+    for edit in (edit for edit in trusted if edit["truth"] is not None):
         change = max(abs(edit["truth"][key]["value"] - 1) for key in ("median", "makespan"))
         counts[next(name for name, below in SIZES if change < below)][scoring.outcome(edit)] += 1
     return {name: dict(count) for name, count in counts.items()}

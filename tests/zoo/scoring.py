@@ -18,7 +18,14 @@ from zoo.campaign import rows as read_rows
 from zoo.mechanisms import mechanisms
 
 Outcome = Literal[
-    "right", "wrong and trusted", "refused rightly", "refused needlessly", "no number", "truth undecided"
+    "right",
+    "wrong and trusted",
+    "refused rightly",
+    "refused needlessly",
+    "no number",
+    "truth undecided",
+    "refused, not measured",
+    "trusted, not measured",
 ]
 Heard = Literal["first", "named", "missed", "silent", "false alarm", "not judged"]
 Ratios = tuple[float, float]
@@ -48,10 +55,12 @@ def wrong(predicted: Ratios, true: Ratios) -> bool:
 
 
 def wrong_truly(predicted: Ratios, edit: Row) -> bool | None:
-    """True if a prediction of the edit is wrong, None where its truth is too wide to say.
+    """True if a prediction of the edit is wrong, None where its truth is too wide to say, or was not measured.
 
     A truth that was not decided still says so where its intervals' ends and middles all give the same answer.
     """
+    if edit["truth"] is None:
+        return None
     ends = [
         [truth["value"]] if edit["truth"]["decided"] else [truth["low"], truth["value"], truth["high"]]
         for truth in (edit["truth"]["median"], edit["truth"]["makespan"])
@@ -65,6 +74,8 @@ def outcome(edit: Row) -> Outcome:
     predicted = edit["predicted"]
     if predicted["median"] is None or predicted["makespan"] is None:
         return "no number"
+    if edit["truth"] is None:
+        return "trusted, not measured" if predicted["trusted"] else "refused, not measured"
     bad = wrong_truly((predicted["median"], predicted["makespan"]), edit)
     if bad is None:
         return "truth undecided"
@@ -148,7 +159,7 @@ def table(of: Sequence[Row]) -> str:
         "refused needlessly",
         "no number",
     ]
-    heads += ["truth undecided", *(f"wrong: {name}" for name in BASELINES)]
+    heads += ["truth undecided", "refused, not measured", *(f"wrong: {name}" for name in BASELINES)]
     body = []
     for name, group in groups(of).items():
         pairs = [(row, edit) for row in group for edit in row["edits"]]
@@ -160,7 +171,7 @@ def table(of: Sequence[Row]) -> str:
         cells = [name, str(len(pairs)), _bounds(counts["right"], trusted)]
         cells += [_bounds(counts["wrong and trusted"], trusted), _bounds(counts["refused rightly"], refused)]
         cells += [_bounds(counts["refused needlessly"], refused), str(counts["no number"])]
-        cells.append(str(counts["truth undecided"]))
+        cells += [str(counts["truth undecided"]), str(counts["refused, not measured"])]
         for naive in BASELINES.values():
             answers = [wrong_truly(naive(row, edit), edit) for row, edit in pairs]
             cells.append(_bounds(answers.count(True), len(answers) - answers.count(None)))

@@ -32,7 +32,7 @@ def test_counts_and_page() -> None:
     assert data["sizes"]["above 30 %"] == {"right": 1, "wrong and trusted": 1}
     assert data["left_out"] == [{"name": "stores", "answers": {"refused rightly": 1}}]
     page = what_if_programs.body(data)
-    assert "2 of 4 [6.8, 93.2 %] were trusted and right" in page
+    assert "Answers that are trusted: 3 of 4 [19.4, 99.4 %]" in page
     assert "1 of 3 [0.8, 90.6 %]" in page and "1 at abc, 1 at def" in page
     assert "| stores | 0 | 0 | 1 | 0 |" in page
     assert "median predicted ×0.90, true ×0.50" in page

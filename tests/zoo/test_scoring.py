@@ -71,6 +71,8 @@ def row(
         (edit((0.51, 0.6), (0.5, 0.6), decided=False), "right"),
         (edit((0.54, 0.6), (0.5, 0.6), decided=False), "truth undecided"),
         (edit((0.5, 0.6), (0.5, 0.6), decided=False, width=0.2), "truth undecided"),
+        ({**edit((0.5, 0.6), (0.5, 0.6), trusted=False), "truth": None}, "refused, not measured"),
+        ({**edit((0.5, 0.6), (0.5, 0.6)), "truth": None}, "trusted, not measured"),
     ],
 )
 def test_an_outcome(given: dict[str, Any], expected: str) -> None:

@@ -14,7 +14,8 @@ def body(d: Data) -> str:
     everything = d["groups"][0]
     answers = everything["answers"]
     right, wrong = answers.get("right", 0), answers.get("wrong and trusted", 0)
-    decided = right + wrong + answers.get("refused rightly", 0) + answers.get("refused needlessly", 0)
+    of_trusted = sum(answers.get(key, 0) for key in ("right", "wrong and trusted", "truth undecided"))
+    unmeasured = answers.get("refused, not measured", 0)
     recorded = ", ".join(f"{count} at {commit or 'no commit'}" for commit, count in d["recorded_at"].items())
     parts = [
         f"""\
@@ -23,8 +24,8 @@ edits of them. Each edit was done for real, in randomised turns and without the 
 95 % intervals lie within 3.3 %, or all they hold gives one verdict. Wrong is more than 10 % off the median or the makespan, or
 the other sign of a change of 5 % or more. Load of the host before a program: {_load(d["load"])}. Recorded: {recorded}.
 
-Of edits whose truth is decided, {_of(right, decided)} were trusted and right. Of what was trusted, {_of(wrong, right + wrong)}
-was wrong.""",
+Answers that are trusted: {_of(of_trusted, everything["edits"])}. Of those whose truth is decided, {_of(wrong, right + wrong)}
+were wrong. What is trusted is always measured; of what is refused, as much as was drawn by chance ({unmeasured} were not).""",
         table(
             [
                 "mechanism",
@@ -34,11 +35,12 @@ was wrong.""",
                 "refused rightly",
                 "needlessly",
                 "undecided",
+                "not measured",
                 "no number",
                 *(f"wrong: {name}" for name in everything["naive"]),
             ],
             [_answers(group) for group in d["groups"]],
-            "lrrrrrrrrr",
+            "lrrrrrrrrrr",
         ),
         "How what was trusted came out, by the size of the true change:",
         table(
@@ -97,6 +99,7 @@ def _answers(group: Mapping[str, dict[str, int]]) -> list[object]:
         "refused rightly",
         "refused needlessly",
         "truth undecided",
+        "refused, not measured",
         "no number",
     )
     naive = [f"{wrong} of {of}" for wrong, of in group["naive"].values()]
