@@ -339,9 +339,9 @@ class Storm:
         What may make a replay wrong: unseen_ns (of threads with what they compute, of tasks and greenlets that do not
         run: no sleep, system call or call out of the process); calls_known (system calls are on record); unhosted
         (jobs on tasks or greenlets, of which it is not on record when they ran); come_ns (u64 of each job that comes
-        as recorded: when); doubts: a dict of kind (gave up, polls, chained, batched), name, jobs, count and ns each;
-        delays: stretches of the jobs' own time, as u64 of kind (a place in kinds, which are texts), root (a number a
-        job, in the order in which they came), begin_ns, ns."""
+        as recorded: when); doubts: a dict of kind (gave up, polls, chained, batched, condition), name, jobs, count and
+        ns each; delays: stretches of the jobs' own time, as u64 of kind (a place in kinds, which are texts), root (a
+        number a job, in the order in which they came), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
         """What edits can name: locks (name, site, capacity: None unlimited, semaphore, jobs that use it), pools
@@ -486,6 +486,9 @@ class Waits:
 
     def limit(self, limit: int) -> None:
         """So many may hold it at a time, or take items from it."""
+
+    def guarded_by(self, lock: Waits | None) -> None:
+        """It is a condition, and that the lock held to notify it. On record where the program made the condition itself."""
 
     def wait(self) -> int:
         """A wait begins; a token for its end."""

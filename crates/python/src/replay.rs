@@ -95,6 +95,7 @@ impl Storm {
                 DoubtKind::Polls => "polls",
                 DoubtKind::Chained => "chained",
                 DoubtKind::Batched => "batched",
+                DoubtKind::Condition => "condition",
             };
             row.set_item("kind", kind)?;
             row.set_item("name", storm.model.text(doubt.name))?;

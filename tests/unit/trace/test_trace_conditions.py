@@ -10,7 +10,15 @@ import pytest
 
 from contend import trace
 from contend.trace.locks import unrecorded_condition
-from support.ctrace_events import LOCK_ACQUIRED, LOCK_WAIT, QUEUE_GOT, QUEUE_PUT, every_wait_ends, record
+from support.ctrace_events import (
+    CONDITION_LOCK,
+    LOCK_ACQUIRED,
+    LOCK_WAIT,
+    QUEUE_GOT,
+    QUEUE_PUT,
+    every_wait_ends,
+    record,
+)
 
 
 @pytest.mark.parametrize("kind", ["Queue", "LifoQueue", "PriorityQueue"])
@@ -70,6 +78,30 @@ def test_a_queue_over_what_has_no_length_goes_on_as_without_us(tmp_path: Path) -
     )
     assert not told.of(QUEUE_PUT, QUEUE_GOT)
     assert {event.name for event in told.of(LOCK_ACQUIRED)} == {"Bags.mutex", "Failings.mutex"}
+
+
+def test_a_condition_of_the_programs_own_is_told_of_once_though_nobody_waits(tmp_path: Path) -> None:
+    told = record(
+        """
+        import threading
+        from concurrent.futures import Future
+        threading.Condition = trace.Condition
+        own, given = trace.Condition(name="own"), trace.Condition(trace.Lock(name="mine"), name="given")
+        event, silent = threading.Event(), trace.Condition(name="silent")
+        trace.start(DIRECTORY)
+        for _ in range(2):
+            with own: own.notify_all()
+            with given: given.notify()
+            with silent: pass
+            future = Future()
+            event.set(), future.set_result(1)
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    names = {event.id: event.name for event in told.of(LOCK_ACQUIRED)}
+    found = [(event.name, names[event.value]) for event in told.of(CONDITION_LOCK)]
+    assert found == [("own", "own.lock"), ("given", "mine")]
 
 
 class _Steps(trace.Condition):

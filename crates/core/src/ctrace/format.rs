@@ -44,6 +44,7 @@ pub mod event {
     pub const QUEUE_GOT: u8 = 21;
     pub const LOCK_PASSED: u8 = 22;
     pub const LOCK_LIMIT: u8 = 23;
+    pub const CONDITION_LOCK: u8 = 24;
     pub const ARG: u8 = 32;
     pub const INT: u8 = 33;
     pub const FLOAT: u8 = 34;

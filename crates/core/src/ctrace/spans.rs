@@ -112,6 +112,10 @@ pub trait Sink {
     fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
         Ok(())
     }
+    /// To notify that condition, or to wait for it, this lock is held.
+    fn guarded(&mut self, condition: u32, lock: u32) -> Result<()> {
+        Ok(())
+    }
     /// A lock is held from now on. Lanes from 0, more than one for what several may hold.
     fn hold_begin(&mut self, at: At, lock: u32, lane: u32, holder: u32) -> Result<()> {
         Ok(())
@@ -245,7 +249,7 @@ impl<S: Sink> Teller<'_, S> {
                 self.sink.flow(at, track, name, id, event.kind() == event::FLOW_IN)
             }
             event::JOB_BEGIN | event::JOB_END => self.job(at, track, event, details),
-            event::LOCK_WAIT..=event::LOCK_LIMIT => {
+            event::LOCK_WAIT..=event::CONDITION_LOCK => {
                 match self.trace.files[file as usize].locks.get(event.id()) {
                     Some(lock) => self.lock(at, track, lock, event, details),
                     None => {
@@ -332,6 +336,13 @@ impl<S: Sink> Teller<'_, S> {
                 }
             },
             event::LOCK_LIMIT => self.sink.limit(lock, event.value()),
+            event::CONDITION_LOCK => match self.trace.files[at.file as usize].locks.get(event.value()) {
+                Some(guard) => self.sink.guarded(lock, guard),
+                None => {
+                    self.unbalanced.unknown_locks += 1;
+                    Ok(())
+                }
+            },
             event::LOCK_GIVEN_UP => {
                 let found = self.end(at, track, what, Ending::Raised, details)?;
                 self.unbalanced.ends_alone += u64::from(!found);

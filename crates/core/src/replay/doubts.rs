@@ -24,6 +24,8 @@ pub enum Kind {
     Chained,
     /// What was given to a worker was done together with what it took next: how much at a time is by how much waits.
     Batched,
+    /// Jobs held the lock of a condition, and when one of them waits for it is not known.
+    Condition,
 }
 
 /// What was seen of one kind.

@@ -414,6 +414,19 @@ impl Extractor<'_> {
             self.doubts.add(DoubtKind::Batched, queue, 1, 0);
         }
         self.doubts.gave_up(self.record, piece.track, from, to, of);
+        // What is left of it in the record was not learnt.
+        let mut conditions: Vec<u32> = self.record.tracks[piece.track as usize][from as usize..to as usize]
+            .iter()
+            .filter_map(|raw| match raw.what {
+                What::Hold(lock) if locks.contains_key(&lock) => self.record.conditions.get(&lock).copied(),
+                _ => None,
+            })
+            .collect();
+        conditions.sort_unstable();
+        conditions.dedup();
+        for condition in conditions {
+            self.doubts.add(DoubtKind::Condition, self.trace.locks[condition as usize].name, 1, 0);
+        }
         self.doubts.sleeps(name, ops, &self.record.sleeps, &self.record.system_calls);
         if let Some((queue, true)) = piece.entry.and_then(|entry| Some((entry.queue?, entry.by_others))) {
             self.doubts.add(DoubtKind::Chained, self.trace.locks[queue as usize].name, 1, 0);

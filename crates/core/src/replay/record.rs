@@ -145,6 +145,8 @@ pub struct Record<'t> {
     pub stores: HashMap<u32, u32>,
     /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
     pub limits: HashMap<u32, u32>,
+    /// Conditions that the program made itself, by the lock that is held to notify them.
+    pub conditions: HashMap<u32, u32>,
     count: usize,
 }
 
@@ -183,6 +185,7 @@ impl<'t> Record<'t> {
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
             limits: HashMap::new(),
+            conditions: HashMap::new(),
             count: 0,
         }
     }
@@ -429,6 +432,11 @@ impl Sink for Record<'_> {
 
     fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
         self.limits.insert(lock, most);
+        Ok(())
+    }
+
+    fn guarded(&mut self, condition: u32, lock: u32) -> Result<()> {
+        self.conditions.insert(lock, condition);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use contend_core::ctrace::ring::current;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -23,19 +24,29 @@ static OWN: [AtomicPtr<PyObject>; 3] = [const { AtomicPtr::new(ptr::null_mut()) 
 const FEW: usize = 3;
 
 /// Interned names, kept for good.
-struct Names([usize; 5]);
+struct Names([usize; 7]);
 const LOCK: usize = 0;
 const WAITERS: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
 const WAITS: usize = 4;
+const BLOCK: usize = 5;
+const RECORDER: usize = 6;
 
 /// A name; null, with an error set, while there is no memory for it.
 unsafe fn name(which: usize) -> *mut PyObject {
     static NAMES: PyOnceLock<Names> = PyOnceLock::new();
     // SAFETY: with the interpreter's lock held, as the caller says.
     let names = NAMES.get_or_init(unsafe { Python::assume_attached() }, || {
-        let texts = [c"_lock", c"_waiters", c"__enter__", c"__exit__", c"_waits"];
+        let texts = [
+            c"_lock",
+            c"_waiters",
+            c"__enter__",
+            c"__exit__",
+            c"_waits",
+            c"_block",
+            c"_contend_waits",
+        ];
         Names(texts.map(|text| unsafe { ffi::PyUnicode_InternFromString(text.as_ptr()) } as usize))
     });
     names.0[which] as *mut PyObject
@@ -88,6 +99,37 @@ unsafe extern "C-unwind" fn exit(
     }
 }
 
+/// Put on record which lock is held to notify it. No error is set.
+unsafe fn tell(this: *mut PyObject, lock: *mut PyObject) {
+    unsafe {
+        let held = ffi::PyObject_GetAttr(this, name(WAITS));
+        if let Some(waits) = (!held.is_null()).then(|| Waits::of(held)).flatten() {
+            match locks::futex_of(lock) {
+                Some(futex) => waits.guarded_by(futex),
+                None => tell_green(waits, lock),
+            }
+        }
+        ffi::Py_XDECREF(held);
+        ffi::PyErr_Clear(); // what has no such attribute is none of ours
+    }
+}
+
+/// The lock is one of eventlet's or gevent's, or a re-entrant one over it, which has what records it.
+#[cold]
+unsafe fn tell_green(waits: &Waits, lock: *mut PyObject) {
+    unsafe {
+        let block = ffi::PyObject_GetAttr(lock, name(BLOCK));
+        ffi::PyErr_Clear();
+        let of = if block.is_null() { lock } else { block };
+        let recorder = ffi::PyObject_GetAttr(of, name(RECORDER));
+        if let Some(of) = (!recorder.is_null()).then(|| Waits::of(recorder)).flatten() {
+            waits.guarded_by(of.futex());
+        }
+        ffi::Py_XDECREF(recorder);
+        ffi::Py_XDECREF(block);
+    }
+}
+
 /// Nobody waits, and it may be notified.
 unsafe fn is_for_nobody(this: *mut PyObject) -> bool {
     unsafe {
@@ -102,6 +144,9 @@ unsafe fn is_for_nobody(this: *mut PyObject) -> bool {
         if lock.is_null() {
             ffi::PyErr_Clear(); // who is asked next says so
             return false;
+        }
+        if current() != 0 {
+            tell(this, lock);
         }
         let held = locks::is_reentrant(lock).is_some_and(|again| locks::is_held(lock, again));
         ffi::Py_DECREF(lock);

@@ -29,6 +29,19 @@ pub struct Origin {
     pub known: Option<(u32, u32)>,
     /// The place is that of a caller of library code.
     through: bool,
+    /// Of other library code than our own.
+    pub by_library: bool,
+}
+
+/// Whose code makes a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    /// The program's, or of a library that makes it for itself.
+    Caller = 0,
+    /// Ours, for its caller.
+    Us = 1,
+    /// Of a library, for its caller: of an event, a future, a queue.
+    Library = 2,
 }
 
 /// Frames of these files make locks for others: who called them is meant.
@@ -75,6 +88,7 @@ impl Origin {
             at: -1,
             known: None,
             through: false,
+            by_library: false,
         }
     }
 
@@ -103,14 +117,16 @@ impl Origin {
                 at: -1,
                 known: None,
                 through: false,
+                by_library: false,
             };
             let mut frame: *mut PyObject = ffi::PyEval_GetFrame().cast(); // borrowed
             ffi::Py_XINCREF(frame);
             while !frame.is_null() {
                 let code: *mut PyObject = ffi::PyFrame_GetCode(frame.cast()).cast();
-                let back = match passes_through(code) {
-                    true => PyFrame_GetBack(frame),
-                    false => ptr::null_mut(),
+                let maker = maker_of(code);
+                let back = match maker {
+                    Maker::Caller => ptr::null_mut(),
+                    Maker::Us | Maker::Library => PyFrame_GetBack(frame),
                 };
                 if back.is_null() {
                     origin.at = PyFrame_GetLasti(frame) as isize;
@@ -119,6 +135,7 @@ impl Origin {
                     break;
                 }
                 origin.through = true;
+                origin.by_library |= maker == Maker::Library;
                 ffi::Py_DECREF(code);
                 ffi::Py_DECREF(frame);
                 frame = back;
@@ -198,8 +215,10 @@ static FAST_PLACES: [Place; FAST] = [const {
         site: AtomicU32::new(0),
     }
 }; FAST];
-/// Codes that stay, with a bit that says whether one makes locks for its caller.
-static FAST_THROUGH: [AtomicUsize; FAST] = [const { AtomicUsize::new(0) }; FAST];
+/// Codes that stay, with the bits of whose locks one makes.
+static FAST_MAKERS: [AtomicUsize; FAST] = [const { AtomicUsize::new(0) }; FAST];
+
+const MAKER_BITS: usize = 3;
 
 /// Objects are 16 bytes apart at least.
 fn fast(code: *mut PyObject, at: isize) -> usize {
@@ -242,47 +261,62 @@ const MOST_PLACES: usize = 4096;
 
 type Places = HashMap<(usize, isize), (u32, u32)>;
 static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
-static THROUGH_CODE: LazyLock<Mutex<HashMap<usize, bool>>> = LazyLock::new(Mutex::default);
+static MAKERS: LazyLock<Mutex<HashMap<usize, Maker>>> = LazyLock::new(Mutex::default);
 
 fn of_places() -> MutexGuard<'static, Places> {
     PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether that code makes locks for whoever called it; what a module makes when it is imported is its own.
-unsafe fn passes_through(code: *mut PyObject) -> bool {
-    let place = &FAST_THROUGH[fast(code, 0)];
+/// Whose lock that code makes; what a module makes when it is imported is its own.
+unsafe fn maker_of(code: *mut PyObject) -> Maker {
+    let place = &FAST_MAKERS[fast(code, 0)];
     let held = place.load(Ordering::Relaxed);
-    if held & !1 == code as usize {
-        return held & 1 != 0;
+    if held & !MAKER_BITS == code as usize {
+        return match held & MAKER_BITS {
+            0 => Maker::Caller,
+            1 => Maker::Us,
+            _ => Maker::Library,
+        };
     }
-    unsafe { learn_through(code, place) }
+    unsafe { learn_maker(code, place) }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn learn_through(code: *mut PyObject, place: &AtomicUsize) -> bool {
-    let known = || THROUGH_CODE.lock().unwrap_or_else(PoisonError::into_inner);
+unsafe fn learn_maker(code: *mut PyObject, place: &AtomicUsize) -> Maker {
+    let known = || MAKERS.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known().get(&(code as usize)).copied();
-    let through = found.unwrap_or_else(|| unsafe { is_through(code) });
+    let maker = found.unwrap_or_else(|| unsafe { read_maker(code) });
     let mut all = known();
-    if found.is_none() && all.len() < MOST_PLACES && all.insert(code as usize, through).is_none() {
+    if found.is_none() && all.len() < MOST_PLACES && all.insert(code as usize, maker).is_none() {
         unsafe { ffi::Py_INCREF(code) }; // no other code may come to be in its place
     }
     if all.contains_key(&(code as usize)) {
-        place.store(code as usize | usize::from(through), Ordering::Relaxed);
+        place.store(code as usize | maker as usize, Ordering::Relaxed);
     }
-    through
+    maker
 }
 
-unsafe fn is_through(code: *mut PyObject) -> bool {
+unsafe fn read_maker(code: *mut PyObject) -> Maker {
     unsafe {
-        let own = text_of(code, c"co_name", |name| name == b"<module>");
-        !own && text_of(code, c"co_filename", |file| {
-            THROUGH.iter().any(|part| match part.ends_with('/') {
+        let mut maker = Maker::Caller;
+        if text_of(code, c"co_name", |name| name == b"<module>") {
+            return maker;
+        }
+        text_of(code, c"co_filename", |file| {
+            let through = THROUGH.iter().find(|part| match part.ends_with('/') {
                 true => text_contains(file, part.as_bytes()),
                 false => file.ends_with(part.as_bytes()),
-            })
-        })
+            });
+            if let Some(part) = through {
+                maker = match part.starts_with("/contend/") {
+                    true => Maker::Us,
+                    false => Maker::Library,
+                };
+            }
+            true
+        });
+        maker
     }
 }
 

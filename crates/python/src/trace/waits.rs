@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use contend_core::ctrace::clock::ticks;
-use contend_core::ctrace::format::{Event, event};
+use contend_core::ctrace::format::{Event, event, lock as kind};
 use contend_core::ctrace::ring::{current, local};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
@@ -29,6 +29,8 @@ pub struct Waits {
     shared: bool,
     /// So many may hold it at a time, or take items from it; 0 unknown.
     limit: AtomicU32,
+    /// The session in which a condition's lock is on record.
+    guarded: AtomicU32,
     /// For its definition only.
     futex: Futex,
 }
@@ -72,6 +74,25 @@ impl Waits {
         let session = current();
         if session != 0 && self.futex.defined.load(Ordering::Acquire) == session {
             self.tell_limit(session);
+        }
+    }
+
+    /// As which it is on record.
+    pub fn futex(&self) -> &Futex {
+        &self.futex
+    }
+
+    /// It is a condition that the program made itself, and this the lock that is held to notify it. On record once, so that
+    /// it is known of also while nobody waits for it.
+    pub fn guarded_by(&self, lock: &Futex) {
+        if self.futex.kind != kind::CONDITION || self.futex.origin.by_library || current() == 0 {
+            return;
+        }
+        let session = self.session();
+        let is_known = lock.defined.load(Ordering::Acquire) == session;
+        if is_known && self.guarded.swap(session, Ordering::Relaxed) != session {
+            let id = lock.id.load(Ordering::Relaxed);
+            self.open(session, event::CONDITION_LOCK, id);
         }
     }
 
@@ -267,6 +288,16 @@ macro_rules! of_optional {
     };
 }
 
+unsafe extern "C-unwind" fn guarded_by(this: *mut PyObject, other: *mut PyObject) -> *mut PyObject {
+    // SAFETY: CPython's own arguments, of a method of this type.
+    unsafe {
+        if let Some(other) = Waits::of(other) {
+            waits(this).guarded_by(&other.futex);
+        }
+        none()
+    }
+}
+
 of_number!(hold, Waits::hold);
 of_number!(limit, Waits::limit);
 of_number!(gave_up, Waits::gave_up);
@@ -388,9 +419,10 @@ unsafe extern "C-unwind" fn free(this: *mut PyObject) {
 
 /// Make the type.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let plain: [(&CStr, *const c_void, c_int); 11] = [
+    let plain: [(&CStr, *const c_void, c_int); 12] = [
         (c"on", on as *const c_void, ffi::METH_NOARGS),
         (c"hold", hold as *const c_void, ffi::METH_O),
+        (c"guarded_by", guarded_by as *const c_void, ffi::METH_O),
         (c"limit", limit as *const c_void, ffi::METH_O),
         (c"wait", wait as *const c_void, ffi::METH_NOARGS),
         (c"gave_up", gave_up as *const c_void, ffi::METH_O),

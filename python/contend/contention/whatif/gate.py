@@ -153,6 +153,11 @@ def _decisions(storm: Replayed) -> str | None:
                     f"workers of {name} do several items together: how many at a time depends on how many wait, and what"
                     " each of them costs is not on record"
                 )
+            case "condition":
+                return (
+                    f"{count} of {jobs} jobs take the lock of the condition {name}: for what they would wait there is not on"
+                    " record"
+                )
             case "chained":
                 return f"jobs are put into the queue {name} by other jobs, and begin when those let them"
     return None

@@ -32,8 +32,19 @@ def patch_locks(module: ModuleType) -> None:
     for held in (module.Lock, module.Semaphore):
         _awaits(held, "acquire", lambda waits: waits.acquired)
         method(held, "release")(releases)
+    method(module.Condition, "notify")(_tells_its_lock)
     for passed in (module.Condition, module.Event):
         _awaits(passed, "wait", lambda waits: waits.passed)
+
+
+def _tells_its_lock(original: Callable[..., None]) -> Callable[..., None]:
+    def notify(self: Any, /, *args: Any, **options: Any) -> None:
+        waits = waits_of(self)
+        if waits is not None:
+            waits.guarded_by(getattr(self._lock, "_contend_waits", None))
+        original(self, *args, **options)
+
+    return notify
 
 
 def patch_sleep(module: ModuleType) -> None:

@@ -1,4 +1,5 @@
 //! Conditions that let in so many at a time, and others.
+use contend_core::replay::doubts::Kind;
 use contend_core::replay::reading::Recogniser;
 
 use super::*;
@@ -104,6 +105,25 @@ fn a_condition_that_is_given_up_is_none() {
     ];
     events.extend(job(A, 9, 400, 420, &[&given_up[..], &under(A, 410, 412, &[])].concat()));
     assert!(is_not_known(&events));
+}
+
+#[test]
+fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
+    let told = (5, A, event::CONDITION_LOCK, K, L);
+    let doubts = |events: &[Told]| -> Vec<(Kind, u32)> {
+        let storm = storm_of(events, &[]).unwrap();
+        storm.doubts.iter().map(|doubt| (doubt.kind, doubt.jobs)).collect()
+    };
+    let unwaited: Vec<Told> = [(A, 1, 110), (B, 2, 210)]
+        .into_iter()
+        .flat_map(|(thread, number, at)| {
+            let ways = [under(thread, at, at + 2, &[]), under(thread, at + 50, at + 52, &[])].concat();
+            job(thread, number, at - 5, at + 60, &ways)
+        })
+        .collect();
+    assert_eq!(doubts(&unwaited), []);
+    assert_eq!(doubts(&[vec![told], unwaited].concat()), [(Kind::Condition, 2)]);
+    assert_eq!(doubts(&[vec![told], in_turn()].concat()), [], "it is a lock");
 }
 
 #[test]
