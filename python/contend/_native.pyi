@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 def spawn(
     argv: Sequence[str],
@@ -308,12 +308,14 @@ def ctrace_windows(paths: Sequence[str], windows: Sequence[tuple[int, int]]) -> 
     Raises BadInput where there is no trace, HostFailed where a file cannot be read, KeyboardInterrupt.
     """
 
+InterpreterWaits = Literal["recorded", "simulated", "left out"]
+
 class Storm:
     """A storm, read from a trace, that can be run again as a simulation.
 
     `jobs` are patterns (* and ?) of spans and marks that are jobs; without one what is marked, else what
-    contend.contention.events.read chooses. With `computes`, waits for the interpreter's lock are simulated where they
-    and CPU times are on record; else they are replayed as recorded. `without`: what is not to be recognised, to see
+    contend.contention.events.read chooses. Waits for the interpreter's lock are replayed as recorded, simulated
+    (where they and CPU times are on record), or left out. `without`: what is not to be recognised, to see
     that the gate notices: stores, gates, doors, orders, stacks, pools, answers, turns, ways, semaphores. Raises
     BadInput where there is no trace or no job in it, HostFailed where a file cannot be read, KeyboardInterrupt.
     """
@@ -323,7 +325,7 @@ class Storm:
         paths: Sequence[str],
         jobs: Sequence[str],
         *,
-        computes: bool = False,
+        interpreter: InterpreterWaits = "recorded",
         without: Sequence[str] = (),
     ) -> None: ...
     def recorded(self) -> dict[str, Any]:

@@ -134,7 +134,7 @@ fn a_loop_runs_one_after_the_other_until_they_wait() {
     let run = |ns| Op::Run { on: 0, ns, computes: false };
     let task = |begin| root(begin, vec![run(10), run(5), Op::Delay(100), run(10)], vec![]);
     let mut model = model(vec![task(0), task(1), task(2)], vec![]);
-    model.servers = vec![Server { name: 0, interpreter: None, switch_ns: 0 }];
+    model.servers = vec![Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: 0, wake_ns: 0 }];
     // It is not given away between two steps; while they sleep the others run.
     let out = simulate(&model);
     assert_eq!(ends(&model), [125, 140, 155]);
@@ -213,7 +213,7 @@ fn interpreters_share_the_processors_and_loops_compute_in_one() {
     let run = |computes| Op::Run { on: 0, ns: 4 * MS, computes };
     let thread = root(0, vec![compute(0, 3)], vec![]);
     let mut model = computing(vec![thread, root(0, vec![run(true), run(false)], vec![])], 1, 0);
-    model.servers = vec![Server { name: 0, interpreter: Some(0), switch_ns: 0 }];
+    model.servers = vec![Server { name: 0, interpreter: Some(0), switch_ns: 0, tick_ns: 0, wake_ns: 0 }];
     assert_eq!(ends_ms(&model), [3, 11]);
     model.roots[1].program = vec![run(false), run(true)];
     assert_eq!(ends_ms(&model), [3, 8]);

@@ -33,12 +33,12 @@ type Asked = (String, String, f64);
 #[pymethods]
 impl Storm {
     #[new]
-    #[pyo3(signature = (paths, jobs, *, computes = false, without = Vec::new()))]
+    #[pyo3(signature = (paths, jobs, *, interpreter = "recorded", without = Vec::new()))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         jobs: Vec<String>,
-        computes: bool,
+        interpreter: &str,
         without: Vec<String>,
     ) -> PyResult<Self> {
         let without = without
@@ -46,7 +46,7 @@ impl Storm {
             .map(|name| name.parse())
             .collect::<Result<_, Error>>();
         let reading = Reading {
-            computes,
+            interpreter: interpreter.parse().map_err(|error| raise(py, &error))?,
             without: without.map_err(|error| raise(py, &error))?,
         };
         let storm = interruptible(py, |go_on| {
@@ -375,12 +375,11 @@ fn spans_of(model: &Model) -> Vec<(u32, Row)> {
                         last.1 = true;
                     }
                 }
-                Op::Delay(ns) | Op::Run { ns, .. } | Op::Compute { ns, .. } => {
+                _ => {
                     for (name, ..) in &open {
-                        found.entry(*name).or_default().total_ns += ns;
+                        found.entry(*name).or_default().total_ns += op.time_ns();
                     }
                 }
-                _ => {}
             }
         }
     }

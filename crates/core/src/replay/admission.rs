@@ -34,7 +34,7 @@ pub fn find(roots: &mut [Root]) -> Vec<Gate> {
 /// What comes before the job is not on record: of a greenlet or task at most its waiting for its loop.
 fn comes_by_itself(root: &Root) -> bool {
     let mut before = root.program.iter().take_while(|op| !matches!(op, Op::Start));
-    root.job_ns.is_none() || before.all(|op| matches!(op, Op::Delay(_) | Op::Run { .. }))
+    root.job_ns.is_none() || before.all(|op| matches!(op, Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. }))
 }
 
 /// True where the jobs at these places, which are by their begins, were let in one by one.

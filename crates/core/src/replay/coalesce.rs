@@ -116,7 +116,9 @@ fn calls(program: &[Op], names: &[bool]) -> Vec<Call> {
                 None => run += 1,
             },
             Op::Acquire { .. } | Op::Release(_) | Op::Await { .. } if open.is_none() => run += 1,
-            Op::Delay(ns) | Op::Run { ns, .. } | Op::Compute { ns, .. } if open.is_none() => gap_ns += ns,
+            Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. } if open.is_none() => {
+                gap_ns += op.time_ns();
+            }
             _ => {}
         }
     }

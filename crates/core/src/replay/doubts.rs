@@ -198,10 +198,10 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                     });
                 }
             }
-            Op::Delay(ns) | Op::Run { ns, .. } | Op::Compute { ns, .. } => {
+            Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. } => {
                 match (&mut slept, open.last_mut()) {
-                    (Some(sum), _) => *sum += ns,
-                    (None, Some(of)) => of.since += ns,
+                    (Some(sum), _) => *sum += op.time_ns(),
+                    (None, Some(of)) => of.since += op.time_ns(),
                     (None, None) => {}
                 }
             }
@@ -238,7 +238,7 @@ impl Unseen {
             match *op {
                 Op::Enter { name, .. } => open.push(open.last() == Some(&true) || calls.contains(&name)),
                 Op::Leave => drop(open.pop()),
-                Op::Delay(ns) if open.last() != Some(&true) => match takes_turns {
+                Op::Delay(ns) | Op::Sleep { ns, .. } if open.last() != Some(&true) => match takes_turns {
                     true => self.suspended_ns += ns,
                     false => self.threads_ns += ns,
                 },
@@ -290,7 +290,7 @@ fn step(op: Option<&Op>) -> Step {
         Some(Op::Start) => (8, 0),
         Some(Op::Stop) => (9, 0),
         Some(Op::Spawn(_)) => (11, 0),
-        Some(Op::Delay(_) | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
+        Some(Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }
 

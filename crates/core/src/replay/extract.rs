@@ -15,7 +15,7 @@ use super::model::{Item, Lock, Model, Op, Order, Root, made};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
-use super::reading::{Reading, Recogniser};
+use super::reading::{InterpreterWaits, Reading, Recogniser};
 use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
@@ -84,7 +84,10 @@ pub fn extract(
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
-    let computing = if reading.computes { Computing::find(trace, &record) } else { Computing::default() };
+    let computing = match reading.interpreter {
+        InterpreterWaits::Simulated => Computing::find(trace, &record),
+        InterpreterWaits::Recorded | InterpreterWaits::LeftOut => Computing::default(),
+    };
     let beside_jobs = Beside::find(trace, &record, &pieces, &outs);
     let running = Running::find(trace, &record, &pieces, &beside_jobs, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
@@ -401,7 +404,7 @@ impl Extractor<'_> {
     }
 
     /// What a piece of a job did that a replay cannot do again.
-    fn doubt(&mut self, number: u32, name: u32, ops: &[Op]) {
+    fn doubt(&mut self, number: u32, name: u32, ops: &[Op], is_awaited: bool) {
         let piece = &self.pieces.all[number as usize];
         let (from, to) = piece.entry.map_or((piece.from, piece.to), |entry| (entry.starts, entry.stops + 1));
         let locks = &self.locks;
@@ -409,7 +412,7 @@ impl Extractor<'_> {
             let told = &self.trace.locks[lock as usize];
             (locks.contains_key(&lock) || !self.record.is_lock(lock)).then_some(told.name)
         };
-        if self.pieces.is_taken_with_the_next(number) {
+        if is_awaited && self.pieces.is_taken_with_the_next(self.record, number) {
             let queue = piece.queue().map_or(name, |queue| self.trace.locks[queue as usize].name);
             self.doubts.add(DoubtKind::Batched, queue, 1, 0);
         }
@@ -506,7 +509,10 @@ impl Extractor<'_> {
             let made = program(&parts, &self.storm.model);
             latency += made.latency_ns;
             if job {
-                self.doubt(number, name, &made.ops);
+                // Where nobody waits for what becomes of it, it does not matter what it is done with.
+                let awaits = |parent| found.awaits.get(&parent).map_or(&[][..], Vec::as_slice);
+                let is_awaited = |(parent, event)| awaits(parent).iter().any(|next| next.from >= event);
+                self.doubt(number, name, &made.ops, piece.parent.is_none_or(is_awaited));
                 self.storm.unseen.add(&made.ops, &self.calls);
                 let waited = |from, to| self.computing.waited_ns(piece.track, from, to);
                 self.storm.delays.add(

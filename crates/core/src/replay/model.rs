@@ -21,6 +21,17 @@ pub enum Op {
     Leave,
     /// So long, whatever else happens.
     Delay(u64),
+    /// Sleeps so long, by a timer of a server: it is ready when the server looks at its timers after that.
+    Sleep {
+        /// Place in [`Model::servers`].
+        on: u32,
+        /// How long it was to sleep.
+        ns: u64,
+        /// How much later the server looked, and how long before it had had nothing to do; [`UNKNOWN`] where it had.
+        late_ns: u64,
+        /// See `late_ns`.
+        idle_ns: u64,
+    },
     /// Runs so long on a server, which does nothing else meanwhile. It keeps the server until it waits for something.
     Run {
         /// Place in [`Model::servers`].
@@ -70,14 +81,16 @@ impl Op {
     /// What it takes by itself.
     pub fn time_ns(&self) -> u64 {
         match *self {
-            Self::Delay(ns) | Self::Run { ns, .. } | Self::Compute { ns, .. } => ns,
+            Self::Delay(ns) | Self::Sleep { ns, .. } | Self::Run { ns, .. } | Self::Compute { ns, .. } => ns,
             _ => 0,
         }
     }
 
     /// That takes this part of its time.
     pub fn stretch(&mut self, factor: f64) {
-        if let Self::Delay(ns) | Self::Run { ns, .. } | Self::Compute { ns, .. } = self {
+        if let Self::Delay(ns) | Self::Sleep { ns, .. } | Self::Run { ns, .. } | Self::Compute { ns, .. } =
+            self
+        {
             *ns = (*ns as f64 * factor) as u64;
         }
     }
@@ -119,7 +132,29 @@ pub struct Server {
     pub interpreter: Option<u32>,
     /// What it does itself between one that ran and the next that was ready.
     pub switch_ns: u64,
+    /// Its timers end in whole periods of this from when it began to do nothing; 0: when they are due.
+    pub tick_ns: u64,
+    /// How much later than that it runs what slept: median.
+    pub wake_ns: u64,
 }
+
+impl Server {
+    /// When it runs what is to sleep until `due`, where it does nothing from `since` on.
+    ///
+    /// ```
+    /// use contend_core::replay::model::{Server, TICK_NS};
+    /// let server = Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: TICK_NS, wake_ns: 7 };
+    /// assert_eq!((server.wakes(500, 1_000_600), server.wakes(500, 400)), (2_000_507, 507));
+    /// ```
+    pub fn wakes(&self, since: u64, due: u64) -> u64 {
+        let ns = due.saturating_sub(since);
+        since + if self.tick_ns > 0 { ns.next_multiple_of(self.tick_ns) } else { ns } + self.wake_ns
+    }
+}
+
+/// Most loops wait for their next timer in whole milliseconds, rounded up, as epoll_wait(2) takes them: asyncio's and
+/// gevent's do, and eventlet's goes on looking until it is due.
+pub const TICK_NS: u64 = 1_000_000;
 
 /// The interpreter of a process: one of its threads computes at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -192,6 +192,7 @@ impl Builder<'_> {
                                 true => 0,
                                 false => self.parts.running.resumed_ns(piece.track, ns),
                             };
+                            handover -= self.parts.running.left_out_ns(piece.track, ns - handover, ns);
                             handover += resumed;
                             self.now += resumed;
                             self.done.latency_ns += if self.begun { handover } else { 0 };

@@ -57,11 +57,39 @@ impl std::str::FromStr for Recogniser {
     }
 }
 
+/// What becomes of waits for the interpreter's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InterpreterWaits {
+    /// They are replayed as recorded.
+    #[default]
+    Recorded,
+    /// They are simulated, where they and CPU times are on record; elsewhere replayed as recorded.
+    Simulated,
+    /// There are none: to see what depends on them.
+    LeftOut,
+}
+
+impl std::str::FromStr for InterpreterWaits {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "recorded" => Ok(Self::Recorded),
+            "simulated" => Ok(Self::Simulated),
+            "left out" => Ok(Self::LeftOut),
+            _ => Err(Error::invalid(
+                format!("waits for the interpreter's lock cannot be '{name}'"),
+                "recorded, simulated or left out",
+            )),
+        }
+    }
+}
+
 /// How a storm is read.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// Waits for the interpreter are simulated, where they and CPU times are on record, and else replayed as recorded.
-    pub computes: bool,
+    /// What becomes of waits for the interpreter's lock.
+    pub interpreter: InterpreterWaits,
     /// What is not recognised: to see that without it an answer is refused, and not wrong.
     pub without: Vec<Recogniser>,
 }

@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use super::computing::Computing;
 use super::loops::Beside;
-use super::model::{Op, Server};
+use super::model::{Op, Server, TICK_NS, UNKNOWN};
 use super::periods::Periods;
 use super::pieces::Pieces;
 use super::pools::median;
-use super::reading::Recogniser;
+use super::reading::{InterpreterWaits, Recogniser};
 use super::record::Record;
+use crate::ctrace::format::track as kind;
 use crate::ctrace::reader::Trace;
 
 /// A loop that does nothing for less than this was busy: it looks for what is ready.
@@ -17,8 +18,10 @@ const BETWEEN_NS: u64 = 30_000;
 /// Who has waited for a lock and has it asks for the interpreter at once.
 const AT_ONCE_NS: u64 = 50_000;
 
-/// A loop that does nothing for less than this, while somebody is ready, looks for who that is.
-const IDLE_NS: u64 = 200_000;
+/// Who was due after somebody else whose timer the loop looked at is not to come before him, however times vary.
+const BEHIND_NS: u64 = 100_000;
+/// Fewest sleeps from which it is learnt how exact timers are.
+const LEAST_WOKEN: usize = 5;
 /// Of a greenlet or task that was ready: so much later than it could it runs, for what a loop does itself.
 const LATE_NS: u64 = 2_000_000;
 
@@ -33,10 +36,10 @@ pub struct Running {
     busy: Vec<Periods>,
     /// Threads that have a server, in order.
     loops: Vec<u32>,
-    /// The same, each run apart.
-    stints: Vec<Periods>,
     /// By thread: when it waited for the interpreter's lock.
     waits: HashMap<u32, Periods>,
+    /// These waits are no time of what ran.
+    left_out: bool,
 }
 
 impl Running {
@@ -53,7 +56,8 @@ impl Running {
             waits.entry(on).or_default().push((begin, end));
         }
         let waits = waits.into_iter().map(|(on, of)| (on, Periods::new(of, 0))).collect();
-        let mut found = Self { waits, ..Self::default() };
+        let left_out = record.reading.interpreter == InterpreterWaits::LeftOut;
+        let mut found = Self { waits, left_out, ..Self::default() };
         if record.reading.knows(Recogniser::Turns) {
             found.loops(trace, record, pieces, beside, computing);
         }
@@ -94,13 +98,17 @@ impl Running {
             let mut ran = busy.remove(&thread).unwrap_or_default();
             let switch_ns = switch_ns(&mut ran);
             let name = trace.tracks[thread as usize].name;
-            self.servers.push(Server { name, interpreter, switch_ns });
-            self.stints.push(Periods::new(ran.clone(), 0));
+            self.servers.push(Server { name, interpreter, switch_ns, tick_ns: 0, wake_ns: 0 });
             self.busy.push(Periods::new(ran, BETWEEN_NS));
         }
         for (on, ran) in own {
             let server = threads.partition_point(|thread| *thread < servers[&on]) as u32;
             self.tracks.insert(on, (server, Periods::new(ran, 0)));
+        }
+        for (server, at) in self.servers.iter_mut().zip(0..) {
+            let own = self.tracks.iter().filter(|(_, of)| of.0 == at).map(|(&on, of)| (on, &of.1));
+            let is_of_tasks = own.clone().any(|(on, _)| trace.tracks[on as usize].kind == kind::TASK);
+            learn_timers(server, &woken(record, own, &self.busy[at as usize]), is_of_tasks);
         }
         self.loops = threads;
     }
@@ -152,23 +160,36 @@ impl Running {
     /// How much later who has got a lock at that moment, after it waited, could go on: the one who released it had the
     /// interpreter still. Part of what a lock costs that is waited for, and of no other.
     pub fn resumed_ns(&self, on: u32, ns: u64) -> u64 {
-        let wait = self.waits.get(&on).and_then(|waits| waits.within(ns, ns + AT_ONCE_NS).next());
+        let wait = self.waits.get(&on).filter(|_| !self.left_out).and_then(|waits| waits.within(ns, ns + AT_ONCE_NS).next());
         wait.filter(|wait| wait.0 >= ns).map_or(0, |wait| wait.1 - ns)
+    }
+
+    /// How long the thread waited for the interpreter's lock in this time, where that is to be no part of it.
+    pub fn left_out_ns(&self, thread: u32, from: u64, to: u64) -> u64 {
+        let waits = self.waits.get(&thread).filter(|_| self.left_out);
+        waits.map_or(0, |waits| waits.overlap(from, to))
     }
 
     /// A program with its delays told apart; `at` has when each step began, `sleeps` which of them begin a sleep, and
     /// until when that was to last. Of the delays of `ops` what is replayed as recorded stays.
     pub fn split(&self, on: u32, ops: &mut [Op], at: &[u64], sleeps: &[(usize, u64)]) -> Vec<Op> {
-        let Some((server, own)) = self.tracks.get(&on) else { return ops.to_vec() };
-        let place = *server as usize;
-        let loop_ = Loop { server: *server, own, busy: &self.busy[place], stints: &self.stints[place] };
+        let Some((server, own)) = self.tracks.get(&on) else {
+            let without = |(op, &from): (&Op, &u64)| match *op {
+                Op::Delay(ns) => Op::Delay(ns - self.left_out_ns(on, from, from + ns)),
+                other => other,
+            };
+            return ops.iter().zip(at).map(without).collect();
+        };
+        let (place, thread) = (*server as usize, self.loops[*server as usize]);
+        let loop_ = Loop { server: *server, own, busy: &self.busy[place] };
         let mut made = Vec::with_capacity(ops.len() * 2);
         let mut sleeps = sleeps.iter().peekable();
         let mut until = None;
         for (place, (op, &from)) in ops.iter_mut().zip(at).enumerate() {
             if let Op::Delay(ns) = op {
                 let before = made.len();
-                loop_.by_stints((from, from + *ns), until, &mut made);
+                let left_out = |begin, end| self.left_out_ns(thread, begin, end);
+                loop_.by_stints((from, from + *ns), until, left_out, &mut made);
                 *ns = made[before..].iter().map(Op::time_ns).sum();
             } else {
                 until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
@@ -184,58 +205,103 @@ struct Loop<'a> {
     server: u32,
     own: &'a Periods,
     busy: &'a Periods,
-    stints: &'a Periods,
 }
 
 impl Loop<'_> {
     /// Running and not running. `asleep`: until when it was to sleep.
-    fn by_stints(&self, (from, to): (u64, u64), asleep: Option<u64>, made: &mut Vec<Op>) {
+    fn by_stints(
+        &self,
+        (from, to): (u64, u64),
+        asleep: Option<u64>,
+        left_out_ns: impl Fn(u64, u64) -> u64,
+        made: &mut Vec<Op>,
+    ) {
         let mut now = from;
         for (begin, end) in self.own.within(from, to) {
             let (begin, end) = (begin.max(from), end.min(to));
             self.suspended((now, begin), from, asleep, made);
             if end > begin {
-                made.push(Op::Run { on: self.server, ns: end - begin, computes: false });
+                let ns = end - begin - left_out_ns(begin, end);
+                made.push(Op::Run { on: self.server, ns, computes: false });
             }
             now = end;
         }
         self.suspended((now, to), from, asleep, made);
     }
 
-    /// Not running. Where the loop was busy when it went on, it was ready at some moment since that began; from when it
-    /// was to sleep no longer, it was ready whenever the loop was busy.
+    /// Not running. Where the loop was busy when it went on, it was ready at some moment since that began. Who sleeps is ready
+    /// when the loop looks at its timers, which is the simulation's to say.
     fn suspended(&self, (since, until): (u64, u64), from: u64, asleep: Option<u64>, made: &mut Vec<Op>) {
         if until <= since {
             return;
         }
-        let ready = match asleep.filter(|&asleep| asleep < until) {
-            Some(asleep) => self.awake(asleep.max(since), until),
-            // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
-            None => ready_at(self.busy, since, until),
-        };
         // At least a moment: others may run.
         let least = u64::from(since > from);
-        made.push(Op::Delay((ready - since).max(least)));
+        let op = match asleep.filter(|&asleep| asleep < until) {
+            Some(asleep) => {
+                let asleep = asleep.max(since);
+                let late_ns = match self.busy.within(asleep, until).next() {
+                    Some((began, _)) if began <= asleep => UNKNOWN,
+                    // Somebody else was due at the same look, and before it.
+                    Some((began, _)) => began - asleep + BEHIND_NS,
+                    None => until - asleep,
+                };
+                let before = self.busy.all[..self.busy.all.partition_point(|of| of.1 <= asleep)].last();
+                let idle_ns = before.map_or(UNKNOWN, |before| asleep - before.1);
+                Op::Sleep { on: self.server, ns: (asleep - since).max(least), late_ns, idle_ns }
+            }
+            // What runs next lies in the same period: it is its begin that counts, or the end of the own stint before.
+            None => Op::Delay((ready_at(self.busy, since, until) - since).max(least)),
+        };
+        made.push(op);
     }
 }
 
-impl Loop<'_> {
-    /// When it was ready that was to sleep until `asleep` and ran at `until`.
-    fn awake(&self, asleep: u64, until: u64) -> u64 {
-        match self.busy.within(asleep, until).next() {
-            // The loop was at something.
-            Some((began, _)) if began <= asleep => {
-                let idle = (until - asleep) - self.busy.overlap(asleep, until);
-                asleep + if idle > IDLE_NS { idle } else { 0 }
+/// How a loop that had nothing to do ran what slept: since when it had, when that was due, and when it ran. `own`: when each
+/// track of the loop ran, `busy`: when any of them did.
+fn woken<'a>(
+    record: &Record<'_>,
+    own: impl Iterator<Item = (u32, &'a Periods)>,
+    busy: &Periods,
+) -> Vec<(u64, u64, u64)> {
+    let mut found = Vec::new();
+    for (track, ran) in own {
+        for (at, raw) in (0..).zip(&record.tracks[track as usize]) {
+            let Some(asked) = record.asked.get(&(track, at)) else { continue };
+            let due = raw.ns + asked;
+            let again = ran.all.get(ran.all.partition_point(|stint| stint.0 < due));
+            let next = busy.all.partition_point(|period| period.1 <= due);
+            let since = next.checked_sub(1).map(|last| busy.all[last].1);
+            let first = busy.all.get(next);
+            if let (Some(since), Some(&(again, _)), Some(&(first, _))) = (since, again, first) {
+                if first == again {
+                    found.push((since, due, again));
+                }
             }
-            // It was not ready yet when the loop chose who runs first: it became so while that one ran.
-            Some((began, _)) => {
-                let first = self.stints.within(began, until).next().map_or(began, |first| first.1);
-                (began + first.min(until)) / 2
-            }
-            None => until,
         }
     }
+    found
+}
+
+/// Learns how exact the timers of a loop are. `is_of_tasks`: they are asyncio's.
+fn learn_timers(server: &mut Server, woken: &[(u64, u64, u64)], is_of_tasks: bool) {
+    let late = |server: &Server| -> Vec<u64> {
+        woken.iter().map(|&(since, due, again)| again.saturating_sub(server.wakes(since, due))).collect()
+    };
+    // How far all of them are from their median, in whichever way.
+    let spread = |server: &Server| -> u64 {
+        let usual = median(&mut late(server));
+        let off = |&(since, due, again): &(u64, u64, u64)| again.abs_diff(server.wakes(since, due) + usual);
+        woken.iter().map(off).sum()
+    };
+    let exact = server.clone();
+    server.tick_ns = TICK_NS;
+    let rounds = match woken.len() {
+        0..LEAST_WOKEN => is_of_tasks,
+        _ => spread(server) < spread(&exact),
+    };
+    server.tick_ns = if rounds { TICK_NS } else { 0 };
+    server.wake_ns = median(&mut late(server));
 }
 
 /// What lies between one that ran and the next, where the loop waited for nothing: the median.

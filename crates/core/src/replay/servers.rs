@@ -1,7 +1,15 @@
 //! Servers in a simulation: who is ready, and who runs.
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
+use super::model::UNKNOWN;
 use super::simulate::{Do, Simulation};
+
+/// How much later the server looked than somebody was due, and how long before it had had nothing to do.
+type Late = (u64, u64);
+
+/// Within so much of each other two times in which a server had nothing to do are the same: its timers end alike.
+const ALIKE_NS: u64 = 100_000;
 
 /// One of them. Actors are numbers of the simulation's.
 #[derive(Default)]
@@ -10,6 +18,14 @@ pub(super) struct ServerState {
     taken: bool,
     /// Who is ready, what it will do, and since when it waits.
     waiting: VecDeque<(u32, Turn, u64)>,
+    /// Who sleeps: until when, in which order they began to, who, and how late that was in the recording.
+    asleep: BinaryHeap<Reverse<(u64, u64, u32, Late)>>,
+    /// How many began to sleep.
+    timers: u64,
+    /// Since when nobody has it.
+    idle_since: u64,
+    /// Of the look at the timers that is planned: one that was planned before is none.
+    rings: u32,
 }
 
 /// Running so long.
@@ -27,8 +43,9 @@ impl Simulation<'_> {
             return self.go(actor, on, turn);
         }
         self.give_back(actor);
+        let since = self.actors[actor as usize].due.take().unwrap_or(self.now);
         let server = &mut self.servers[on as usize];
-        server.waiting.push_back((actor, turn, self.now));
+        server.waiting.push_back((actor, turn, since));
         if !server.taken {
             self.next(on, 0);
         }
@@ -44,15 +61,68 @@ impl Simulation<'_> {
 
     /// `after_ns`: what the server does itself before.
     fn next(&mut self, on: u32, after_ns: u64) {
+        self.servers[on as usize].taken = true; // whoever comes meanwhile waits
+        self.wake(on);
         let server = &mut self.servers[on as usize];
-        let next = server.waiting.pop_front();
-        server.taken = next.is_some();
-        let Some((actor, turn, since)) = next else { return };
+        let Some((actor, turn, since)) = server.waiting.pop_front() else {
+            server.taken = false;
+            server.idle_since = self.now;
+            return self.plan_ring(on);
+        };
         self.actors[actor as usize].server = Some(on);
         if self.counts[self.actors[actor as usize].root as usize] {
             self.out.ready_ns[on as usize] += self.now - since;
         }
         self.go(actor, on, Turn { ns: after_ns + turn.ns, ..turn });
+    }
+
+    /// Sleeps so long.
+    pub(super) fn sleep(&mut self, actor: u32, on: u32, ns: u64, late: Late) {
+        let server = &mut self.servers[on as usize];
+        server.timers += 1;
+        server.asleep.push(Reverse((self.now + ns, server.timers, actor, late)));
+        let is_idle = !server.taken;
+        self.give_back(actor);
+        if is_idle {
+            self.servers[on as usize].idle_since = self.now; // the loop ran who began to sleep
+            self.plan_ring(on);
+        }
+    }
+
+    /// Who was to sleep until now is ready.
+    fn wake(&mut self, on: u32) {
+        loop {
+            let server = &mut self.servers[on as usize];
+            let Some(&Reverse((due, _, actor, _))) = server.asleep.peek() else { return };
+            if due > self.now {
+                return;
+            }
+            server.asleep.pop();
+            self.actors[actor as usize].due = Some(due);
+            self.step(actor);
+        }
+    }
+
+    /// A server that does nothing waits for its next timer.
+    fn plan_ring(&mut self, on: u32) {
+        let server = &mut self.servers[on as usize];
+        let Some(&Reverse((due, _, _, (late_ns, idle_ns)))) = server.asleep.peek() else { return };
+        server.rings += 1;
+        let number = server.rings;
+        let is_as_recorded = (due - server.idle_since).abs_diff(idle_ns) <= ALIKE_NS;
+        let at = match is_as_recorded && late_ns != UNKNOWN {
+            true => due + late_ns,
+            false => self.model.servers[on as usize].wakes(server.idle_since, due),
+        };
+        self.plan(at, Do::Ring(on, number));
+    }
+
+    /// A server looks at its timers.
+    pub(super) fn ring(&mut self, on: u32, number: u32) {
+        let server = &self.servers[on as usize];
+        if server.rings == number && !server.taken {
+            self.next(on, 0);
+        }
     }
 
     fn go(&mut self, actor: u32, on: u32, Turn { ns, computes }: Turn) {

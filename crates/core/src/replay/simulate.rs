@@ -54,6 +54,8 @@ pub(super) enum Do {
     Woken(u32),
     Computed(u32, u32),
     Switch(u32, u32),
+    /// A server looks at its timers, unless it has run something since that was planned.
+    Ring(u32, u32),
     /// A worker comes: of that pool, to that queue.
     Comes(u32, u32),
 }
@@ -66,6 +68,8 @@ pub(super) struct Actor {
     began: u64,
     /// When it began to wait for a lock.
     since: u64,
+    /// When it was to sleep no longer: it is ready since then.
+    pub due: Option<u64>,
     /// The server that it has.
     pub server: Option<u32>,
     /// The interpreter that it has.
@@ -219,6 +223,7 @@ impl Simulation<'_> {
                 Do::Woken(lock) => self.woken(lock),
                 Do::Computed(on, plan) => self.computed(on, plan),
                 Do::Switch(on, turn) => self.switch(on, turn),
+                Do::Ring(on, number) => self.ring(on, number),
                 Do::Comes(pool, queue) => self.serve(pool, queue),
             }
         }
@@ -232,6 +237,7 @@ impl Simulation<'_> {
             at: 0,
             began,
             since,
+            due: None,
             server: None,
             interpreter: None,
             own: None,
@@ -259,7 +265,7 @@ impl Simulation<'_> {
             self.actors[actor as usize].at += 1;
             let root = self.actors[actor as usize].root;
             match op {
-                Op::Delay(0) | Op::Run { ns: 0, .. } | Op::Compute { ns: 0, .. } => {}
+                Op::Delay(0) | Op::Sleep { ns: 0, .. } | Op::Run { ns: 0, .. } | Op::Compute { ns: 0, .. } => {}
                 Op::Enter { name, .. } => self.enter(actor, name),
                 Op::Leave => self.leave(actor),
                 Op::Start => {
@@ -273,6 +279,9 @@ impl Simulation<'_> {
                 Op::Delay(ns) => {
                     self.give_back(actor);
                     return self.plan(self.now + ns, Do::Step(actor));
+                }
+                Op::Sleep { on, ns, late_ns, idle_ns } => {
+                    return self.sleep(actor, on, ns, (late_ns, idle_ns));
                 }
                 Op::Run { on, ns, computes } => return self.ready(actor, on, Turn { ns, computes }),
                 Op::Compute { on, ns } => return self.compute(actor, on, ns),

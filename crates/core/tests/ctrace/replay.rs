@@ -177,6 +177,7 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Enter { name, items } => format!("<{} of {items}", model.text(name)),
         Op::Leave => ">".to_owned(),
         Op::Delay(ns) => ns.to_string(),
+        Op::Sleep { ns, .. } => format!("sleep {ns}"),
         Op::Run { ns, .. } => format!("run {ns}"),
         Op::Compute { ns, .. } => format!("compute {ns}"),
         Op::Acquire { lock, handover_ns: UNKNOWN } => {

@@ -21,6 +21,7 @@ SURE = 0.02  # of the median: a change that is smaller has no sign
 OUTSIDE = 0.05  # of the jobs' time: calls to somebody whose work is not on record
 SPREAD = 0.2  # of the storm: jobs come over so much of it
 FURTHER = 0.25  # more of them at a time than ever before
+INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
 WIDE = 0.1  # of a predicted change: half of its interval
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
@@ -51,6 +52,18 @@ def computes_then(share: float) -> str | None:
     return (
         f"with the edit one process would compute for {share:.0%} of the storm, and what its threads do at a time would"
         " take longer than recorded, by how much a replay does not know"
+    )
+
+
+def on_interpreter(waits: float) -> str | None:
+    """The reason why an edit is refused where that much of the median or the makespan goes with the waits for the
+    interpreter's lock, which are replayed as recorded; None where it is little.
+    """
+    if waits < INTERPRETER:
+        return None
+    return (
+        f"without waits for the interpreter's lock the storm would be {waits:.0%} shorter: how long they are with an edit is"
+        " by who computes then, which could not be replayed"
     )
 
 
@@ -209,6 +222,10 @@ def unlearnt(
     changes = [of["median_ns"].value / max(1.0, baseline.median_ns) - 1 for of in (one, other)]
     if min(changes) < -SURE and max(changes) > SURE:
         return note, f"{note}; it may be better or worse"
+    for key in _NAMES:
+        values = [of[key].value for of in (one, other)]
+        if max(values) - min(values) > WIDE * sum(values):
+            return note, f"{note}; that is too wide to be of use"
     return note, None
 
 

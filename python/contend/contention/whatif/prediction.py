@@ -98,9 +98,11 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     check(edits, sources)
     replay = _Replay.of(sources)
     if replay.judged.refused and replay.judged.by_itself:
-        replay = _Replay.of([source.computing() for source in sources])
+        replay = replay.simulated()
+    elif doubts.on_interpreter(replay.waits):
+        replay = replay.computing() or replay
     predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
-    if edits and (again := _computing(replay, outcomes)):
+    if edits and replay.gate.passed and replay.computes_then(outcomes) and (again := replay.computing()):
         replay = again
         predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
     judged, replayed, passed = replay.judged, replay.storms, replay.gate
@@ -109,7 +111,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     notes.extend(_cost_note(cost) for cost in costs)
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
-        reasons = [_refusal(judged, replayed, outcomes)]
+        reasons = [replay.refusal(outcomes)]
         if unused := idle(edits, [one.parts for one in replayed]):
             reasons.append(
                 f"{unused}: no job on record uses {unused.name}, or it is not on record that they do"
@@ -131,7 +133,9 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             passed = replace(passed, passed=False, reason=reason)
     fixes: tuple[Fix, ...] = ()
     if passed.passed and (rank if rank is not None else not edits):
-        fixes = rank_fixes(replay.sources, replayed, judged)
+        fixes = rank_fixes(replay)
+        if why := doubts.on_interpreter(replay.waits):
+            notes.append(why)
     return Whatif(
         tuple(source.path for source in sources),
         tuple(edits),
@@ -153,6 +157,9 @@ class _Replay:
     storms: Sequence[Replayed]
     judged: Regime
     gate: Gate
+    waits: float
+    """Part of the median or of the makespan that goes with the waits for the interpreter's lock; 0 where these are
+    simulated."""
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> _Replay:
@@ -163,39 +170,53 @@ class _Replay:
             for source, was in zip(sources, recorded, strict=True)
         ]
         judged = regime(recorded, _alibis(sources, recorded), _loops(storms))
-        return cls(sources, storms, judged, gate(storms, judged))
+        passed = gate(storms, judged)
+        waits = _interpreter_waits(sources, storms) if passed.passed and not judged.replayed else 0.0
+        return cls(sources, storms, judged, passed, waits)
+
+    def simulated(self) -> _Replay:
+        """The storms with their interpreters simulated."""
+        return _Replay.of([source.read_again("simulated") for source in self.sources])
+
+    def computing(self) -> _Replay | None:
+        """The storms with their interpreters simulated, where that reproduces them; None elsewhere."""
+        again = self.simulated()
+        return again if again.judged.tested and again.gate.passed else None
+
+    def computes_then(self, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """The reason why the storms would compute too much with the edits; None where they would not."""
+        before, after = [one.outcome for one in self.storms], [storm[0] for storm in outcomes]
+        return doubts.computes_then(doubts.computing_after(self.judged, before, after))
+
+    def refusal(self, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """The reason why an edit makes the replay wrong, though it is right without; None where there is none."""
+        before, after = [one.outcome for one in self.storms], [storm[0] for storm in outcomes]
+        recorded = [one.recorded for one in self.storms]
+        jobs_ns = float(sum(row["jobs_ns"] for row in recorded))
+        return (
+            (None if self.judged.replayed else self.computes_then(outcomes))
+            or doubts.on_interpreter(self.waits)
+            or (None if self.judged.tested else doubts.more_computing(jobs_ns, after))
+            or doubts.more_workers(jobs_ns, after)
+            or doubts.arrivals(recorded, before, after)
+            or doubts.more_outside(jobs_ns, before, after)
+            or doubts.too_wide(_changes(recorded, outcomes))
+        )
 
 
-def _computing(replay: _Replay, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> _Replay | None:
-    """The storms with their interpreters simulated, where they would compute with the edits and where that reproduces
-    them; None elsewhere."""
-    if not replay.gate.passed or not _computes_then(replay.judged, replay.storms, outcomes):
-        return None
-    again = _Replay.of([source.computing() for source in replay.sources])
-    return again if again.judged.tested and again.gate.passed else None
-
-
-def _computes_then(
-    judged: Regime, replayed: Sequence[Replayed], outcomes: Sequence[Sequence[Mapping[str, Any]]]
-) -> str | None:
-    before, after = [one.outcome for one in replayed], [storm[0] for storm in outcomes]
-    return doubts.computes_then(doubts.computing_after(judged, before, after))
-
-
-def _refusal(
-    judged: Regime, replayed: Sequence[Replayed], outcomes: Sequence[Sequence[Mapping[str, Any]]]
-) -> str | None:
-    """The reason why an edit makes the replay wrong, though it is right without; None where there is none."""
-    before, after = [one.outcome for one in replayed], [storm[0] for storm in outcomes]
-    jobs_ns = float(sum(one.recorded["jobs_ns"] for one in replayed))
-    return (
-        (None if judged.replayed else _computes_then(judged, replayed, outcomes))
-        or (None if judged.tested else doubts.more_computing(jobs_ns, after))
-        or doubts.more_workers(jobs_ns, after)
-        or doubts.arrivals([one.recorded for one in replayed], before, after)
-        or doubts.more_outside(jobs_ns, before, after)
-        or doubts.too_wide(_changes([one.recorded for one in replayed], outcomes))
-    )
+def _interpreter_waits(sources: Sequence[Source], storms: Sequence[Replayed]) -> float:
+    """Estimate which part of the median or of the makespan goes with the waits for the interpreter's lock."""
+    pairs = []
+    for source, storm in zip(sources, storms, strict=True):
+        with_them = Times.of(storm.outcome)
+        waited = storm.recorded["regime"]["gil_ns"] or 0
+        if waited < doubts.INTERPRETER * with_them.median_ns:
+            without = with_them
+        else:
+            without = Times.of(source.read_again("left out").storm.run([], 0))
+        pairs.append(without.part_of(with_them))
+    parts = Times.mean(pairs)
+    return 1 - min(parts.median_ns, parts.makespan_ns)
 
 
 def _alibis(sources: Sequence[Source], recorded: Sequence[Mapping[str, Any]]) -> list[Alibi]:
@@ -287,13 +308,14 @@ def _cost_note(cost: Mapping[str, Any]) -> str:
     return learnt + how[cost["source"]]
 
 
-def rank_fixes(sources: Sequence[Source], replayed: Sequence[Replayed], judged: Regime) -> tuple[Fix, ...]:
+def rank_fixes(replay: _Replay) -> tuple[Fix, ...]:
     """Rank the candidates that gain most, and the best three of them together; none of which the prediction is refused."""
+    sources, replayed = replay.sources, replay.storms
     before, _, _ = _run(sources, (), RANKING_DRAWS)
 
     def tried(edits: tuple[Edit, ...], assumes: str) -> Fix | None:
         predicted, costs, outcomes = _run(sources, edits, RANKING_DRAWS)
-        if _refusal(judged, replayed, outcomes):
+        if replay.refusal(outcomes):
             return None
         unknown = dict.fromkeys(_cost_note(cost) for cost in costs if cost["source"] in UNLEARNT)
         gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)

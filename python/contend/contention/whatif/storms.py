@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from contend._native import Storm
 from contend.errors import BadInput, suggest
@@ -60,6 +60,10 @@ class Edit:
         return self.kind, self.name, self.number
 
 
+InterpreterWaits = Literal["recorded", "simulated", "left out"]
+"""What a replay makes of waits for the interpreter's lock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A trace and the storm that it holds."""
@@ -69,9 +73,10 @@ class Source:
     jobs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
-    def computing(self) -> Source:
-        """The same storm, whose waits for the interpreter's lock are simulated. Raises as `open_storms`."""
-        return replace(self, storm=Storm([self.path], self.jobs, computes=True, without=self.without))
+    def read_again(self, interpreter: InterpreterWaits) -> Source:
+        """The same storm, with this made of its waits for the interpreter's lock. Raises as `open_storms`."""
+        storm = Storm([self.path], self.jobs, interpreter=interpreter, without=self.without)
+        return replace(self, storm=storm)
 
 
 def open_storms(

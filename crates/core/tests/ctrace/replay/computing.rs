@@ -1,4 +1,6 @@
 //! Threads that compute: what was CPU time, what was waiting for the interpreter, and what was neither.
+use contend_core::replay::reading::InterpreterWaits;
+
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -14,7 +16,9 @@ fn storm(cpu_ns: u64, waits: &[(u64, u64)], computes: bool) -> Storm {
     events.extend(reading(11 * MS, event::END, 7 + cpu_ns));
     events.push((11 * MS, A, event::JOB_END, BOOT, 1));
     let (trace, _place) = trace_of(&events);
-    extract(&trace, &[], &Reading { computes, ..Reading::default() }, || Ok(())).unwrap()
+    let interpreter =
+        if computes { InterpreterWaits::Simulated } else { InterpreterWaits::Recorded };
+    extract(&trace, &[], &Reading { interpreter, ..Reading::default() }, || Ok(())).unwrap()
 }
 
 fn inside(storm: &Storm) -> Vec<Op> {

@@ -200,11 +200,16 @@ fn a_queue_from_which_each_taker_puts_back_lends() {
 fn items_that_a_worker_takes_at_once_are_done_together() {
     let put = |thread, ns| (ns, thread, event::QUEUE_PUT, Q, 0);
     let got = |ns| (ns, W1, event::QUEUE_GOT, Q, 0);
-    let events = |second: u64| -> Vec<Told> {
+    let answered = |thread, awaits: bool| {
+        let wait = [(115, thread, event::LOCK_WAIT, K, 0), (999_000, thread, event::LOCK_ACQUIRED, K, 1)];
+        wait.into_iter().filter(|_| awaits).collect::<Vec<Told>>()
+    };
+    let events = |second: u64, awaits: bool| -> Vec<Told> {
         [
-            job(A, 1, 100, 1_000_000, &[put(A, 110)]),
-            job(B, 2, 105, 1_000_010, &[put(B, 112)]),
-            vec![got(120)],
+            job(A, 1, 100, 1_000_000, &[vec![put(A, 110)], answered(A, awaits)].concat()),
+            job(B, 2, 105, 1_000_010, &[vec![put(B, 112)], answered(B, awaits)].concat()),
+            // It asks whether there is more, under a lock.
+            vec![got(120), (120, W1, event::LOCK_ACQUIRED, L, 0), (120, W1, event::LOCK_RELEASED, L, 0)],
             if second > 1000 { span(W1, WORK, 121, 900, &[]) } else { Vec::new() },
             vec![got(second)],
             span(W1, WORK, second + 1, second + 500, &[]),
@@ -212,9 +217,11 @@ fn items_that_a_worker_takes_at_once_are_done_together() {
         ]
         .concat()
     };
-    let kinds = |second| {
-        storm_of(&events(second), &[]).unwrap().doubts.iter().map(|one| one.kind).collect::<Vec<_>>()
+    let kinds = |second, awaits| {
+        let storm = storm_of(&events(second, awaits), &[]).unwrap();
+        storm.doubts.iter().map(|one| one.kind).collect::<Vec<_>>()
     };
-    assert_eq!(kinds(121), [Kind::Batched]);
-    assert_eq!(kinds(2000), []);
+    assert_eq!(kinds(121, true), [Kind::Batched]);
+    assert_eq!(kinds(2000, true), []);
+    assert_eq!(kinds(121, false), [], "nobody waits for what comes of it");
 }

@@ -206,7 +206,7 @@ fn a_greenlet_is_ready_when_it_is_to_sleep_no_longer() {
         &[
             "server A",
             "job boot 100-410000",
-            "  run 19900 <work 50000 > run 10000",
+            "  run 19900 <work sleep 50000 > run 10000",
             "job boot 20000-400000",
             "  run 380000",
             "jobs 789900 locks [] pools [] latency 0 unexplained 0",
@@ -216,8 +216,7 @@ fn a_greenlet_is_ready_when_it_is_to_sleep_no_longer() {
 
 #[test]
 fn a_loop_takes_its_time_from_one_to_the_next() {
-    // From 100000 to 110000 the loop looks for who is next. To sleep until 89100, the second was not ready when the
-    // loop chose the first at 90000: it became so while that one ran.
+    // From 100000 to 110000 the loop looks for who is next. Both were due when it looked at 90000, the first since longer.
     let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
     let sleep = |ns, asked| {
         [(ns, A, event::BEGIN, WORK, 0), (0, A, event::ARG, KIND, SLEEP), (asked, A, event::INT, ASKED_NS, 0)]
@@ -245,9 +244,9 @@ fn a_loop_takes_its_time_from_one_to_the_next() {
         [
             "server A",
             "job boot 100-100000",
-            "  run 9900 <work 80000 > run 10000",
+            "  run 9900 <work sleep 70000 > run 10000",
             "job boot 10100-130000",
-            "  run 10000 <work 74900 > run 20000",
+            "  run 10000 <work sleep 69000 > run 20000",
             "jobs 219800 locks [] pools [] latency 0 unexplained 0",
         ]
     );
@@ -289,7 +288,7 @@ fn jobs_come_when_their_maker_has_slept_and_its_turn_has_come() {
             "job boot 1000-902000",
             "  run 500 start run 899500 stop",
             "beside green 1 1000-903000",
-            "  spawn 0 run 1000 <work 300000 > run 1000 spawn 2",
+            "  spawn 0 run 1000 <work sleep 300000 > run 1000 spawn 2",
             "job boot 903000-1004000",
             "  run 500 start run 99500 stop",
             "jobs 999000 locks [] pools [] latency 0 unexplained 0",
@@ -346,15 +345,16 @@ fn a_callback_of_a_loop_of_tasks_is_run_beside_the_tasks() {
         [
             "server A",
             "job boot 100-530000",
-            "  run 100 start run 9700 <work 50000 > run 10000 stop",
+            "  run 100 start run 9700 <work sleep 50000 > run 10000 stop",
             "beside A 50000-520000",
             "  <serve run 470000 >",
             "jobs 529700 locks [] pools [] latency 0 unexplained 0",
         ]
     );
     assert_eq!(simulate(&storm.model).roots[0], (100, 529_900));
+    // A loop that does nothing looks at its timers after whole milliseconds.
     let (model, _) = apply(&storm.model, &[Edit::Remove("serve".to_owned())], 1);
-    assert_eq!(simulate(&model).roots[0], (100, 69_800));
+    assert_eq!(simulate(&model).roots[0], (100, 1_019_800));
 }
 
 #[test]

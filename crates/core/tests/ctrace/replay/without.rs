@@ -5,7 +5,7 @@ use super::*;
 
 fn read(events: &[Told], without: &[Recogniser]) -> Vec<String> {
     let (trace, _place) = trace_of(events);
-    let reading = Reading { computes: false, without: without.to_vec() };
+    let reading = Reading { without: without.to_vec(), ..Reading::default() };
     lines(&extract(&trace, &[], &reading, || Ok(())).unwrap())
 }
 
