@@ -146,6 +146,35 @@ fn a_loop_runs_one_after_the_other_until_they_wait() {
     assert_eq!(ends(&model), [52, 104, 21], "the second has the lock at 51, and the loop at 52");
 }
 
+#[test]
+fn a_loop_that_does_nothing_looks_at_its_timers_by_the_millisecond() {
+    let run = |ns| Op::Run { on: 0, ns, computes: false };
+    let sleep = |ns, late_ns, idle_ns| Op::Sleep { on: 0, ns, late_ns, idle_ns };
+    let late = 400_000;
+    let mut model =
+        model(vec![root(0, vec![run(10), sleep(2_500_000, UNKNOWN, 0), run(10)], vec![])], vec![]);
+    let server = Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: MS, wake_ns: 1000 };
+    model.servers = vec![server];
+    assert_eq!(ends(&model), [3 * MS + 1000 + 20]);
+    // As late as in the recording, where it had been idle as long before.
+    model.roots[0].program[1] = sleep(2_500_000, late, 2_450_000);
+    assert_eq!(ends(&model), [2_500_000 + late + 20]);
+    model.roots[0].program[1] = sleep(2_500_000, late, 1_500_000);
+    assert_eq!(ends(&model), [3 * MS + 1000 + 20], "and else by the clock");
+    // Somebody else's look at 2.2 ms is none at who is due at 2.5; that at 2.8 ms is.
+    model.roots.push(root(2_200_000, vec![run(10)], vec![]));
+    assert_eq!(ends(&model)[0], 2_200_010 + MS + 1000 + 10, "from when it has nothing to do again");
+    model.roots[1].begin_ns = 2_800_000;
+    assert_eq!(ends(&model), [2_800_010 + 10, 2_800_010]);
+    // Who is busy looks when it has done.
+    model.roots[1] = root(2_400_000, vec![run(200_000)], vec![]);
+    assert_eq!(ends(&model), [2_600_010, 2_600_000]);
+    // Timers that are exact end when they are due.
+    model.roots.pop();
+    model.servers[0].tick_ns = 0;
+    assert_eq!(ends(&model), [2_500_000 + 1000 + 20]);
+}
+
 const MS: u64 = 1_000_000;
 
 /// Threads that share interpreters, so many of them on so many processors.

@@ -465,6 +465,11 @@ def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
     assert doubts.computing_after(regime([seen()]), [before], [looped]) == pytest.approx(0.9)
 
 
+def test_a_storm_that_is_its_waits_for_the_interpreter_is_no_answer() -> None:
+    assert doubts.on_interpreter(0.049) is None
+    assert "would be 31% shorter" in str(doubts.on_interpreter(0.31))
+
+
 def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sign_is_unknown() -> None:
     def of(value: float) -> dict[str, Predicted]:
         return dict.fromkeys(
@@ -472,8 +477,10 @@ def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sig
         )
 
     before = Times(100 * MS, 100 * MS, 100 * MS, 100 * MS)
-    note, reason = doubts.unlearnt(["call", "call"], before, of(80 * MS), of(60 * MS))
-    assert reason is None and "what of call is paid" in note and "median 60 ms to 80 ms" in note
+    note, reason = doubts.unlearnt(["call", "call"], before, of(80 * MS), of(70 * MS))
+    assert reason is None and "what of call is paid" in note and "median 70 ms to 80 ms" in note
+    _, reason = doubts.unlearnt(["call"], before, of(80 * MS), of(60 * MS))
+    assert reason is not None and "too wide to be of use" in reason
     wide = doubts.between(of(80 * MS), of(60 * MS))["median_ns"]
     assert (wide.value, wide.low, wide.high) == (80 * MS, 59 * MS, 81 * MS)
     _, reason = doubts.unlearnt(["call"], before, of(97 * MS), of(110 * MS))

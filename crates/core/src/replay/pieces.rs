@@ -201,7 +201,10 @@ impl Pieces {
         let next = self.at((track, to)).map(|next| &self.all[next as usize]);
         let between = &record.tracks[track as usize][from as usize + 1..to as usize];
         let is_of_locks = |raw: &Raw| {
-            matches!(raw.what, What::Hold(_) | What::Free(_) | What::Wait(_) | What::Waited { .. } | What::Aside)
+            matches!(
+                raw.what,
+                What::Hold(_) | What::Free(_) | What::Wait(_) | What::Waited { .. } | What::Aside
+            )
         };
         between.iter().all(is_of_locks)
             && end_ns - begin_ns < AT_ONCE_NS

@@ -160,7 +160,11 @@ impl Running {
     /// How much later who has got a lock at that moment, after it waited, could go on: the one who released it had the
     /// interpreter still. Part of what a lock costs that is waited for, and of no other.
     pub fn resumed_ns(&self, on: u32, ns: u64) -> u64 {
-        let wait = self.waits.get(&on).filter(|_| !self.left_out).and_then(|waits| waits.within(ns, ns + AT_ONCE_NS).next());
+        let wait = self
+            .waits
+            .get(&on)
+            .filter(|_| !self.left_out)
+            .and_then(|waits| waits.within(ns, ns + AT_ONCE_NS).next());
         wait.filter(|wait| wait.0 >= ns).map_or(0, |wait| wait.1 - ns)
     }
 

@@ -265,7 +265,10 @@ impl Simulation<'_> {
             self.actors[actor as usize].at += 1;
             let root = self.actors[actor as usize].root;
             match op {
-                Op::Delay(0) | Op::Sleep { ns: 0, .. } | Op::Run { ns: 0, .. } | Op::Compute { ns: 0, .. } => {}
+                Op::Delay(0)
+                | Op::Sleep { ns: 0, .. }
+                | Op::Run { ns: 0, .. }
+                | Op::Compute { ns: 0, .. } => {}
                 Op::Enter { name, .. } => self.enter(actor, name),
                 Op::Leave => self.leave(actor),
                 Op::Start => {
