@@ -3,15 +3,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::admission;
 use super::awaits::{self, Links};
+use super::beside;
 use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
-use super::entries::Entry;
 use super::guards;
 use super::jobs;
 use super::learnt;
 use super::links::{out_of, put_of};
-use super::loops::{self, Beside};
-use super::model::{Item, Lock, Model, Op, Order, Root, made};
+use super::loops::Beside;
+use super::made;
+use super::model::{Item, Lock, Model, Op, Order, Root};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
@@ -91,9 +92,9 @@ pub fn extract(
     let beside_jobs = Beside::find(trace, &record, &pieces, &outs);
     let running = Running::find(trace, &record, &pieces, &beside_jobs, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
-    let made = spawned(&record, &outs, &running, &mut pieces);
+    let made = made::spawned(&record, &outs, &running, &mut pieces);
     let spawns = beside_jobs.add(&record, &made, &running, &mut pieces);
-    beside(trace, &record, &mut pieces);
+    beside::add(trace, &record, &mut pieces);
     let mut extractor = Extractor {
         trace,
         record: &record,
@@ -155,86 +156,6 @@ fn prefixes(trace: &Trace, names: &mut Vec<String>) -> Vec<u32> {
         found.push(place);
     }
     found
-}
-
-/// Jobs of greenlets and tasks that were made and then waited for their loop only came when they were made; returned is
-/// where that was.
-fn spawned(
-    record: &Record<'_>,
-    outs: &HashMap<Place, Place>,
-    running: &Running,
-    pieces: &mut Pieces,
-) -> HashMap<u32, Place> {
-    let mut made = HashMap::new();
-    for at in 0..pieces.all.len() {
-        let piece = &pieces.all[at];
-        let &Piece { kind: Kind::Job(_), track, from, to, begin_ns, entry, arrival_ns: None, .. } = piece
-        else {
-            continue;
-        };
-        let Some(sent) = loops::made_at(record, pieces, piece, outs) else { continue };
-        let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
-        if !running.waits_for_its_loop(track, sent_ns, begin_ns) {
-            continue;
-        }
-        let events = &record.tracks[track as usize];
-        let received = events.iter().position(|event| matches!(event.what, What::In(_)));
-        let first = received.map_or(from, |first| first as u32);
-        let piece = &mut pieces.all[at];
-        piece.entry = entry.or(Some(Entry { queue: None, by_others: false, starts: from, stops: to - 1 }));
-        (piece.from, piece.begin_ns) = (first, events[first as usize].ns);
-        piece.arrival_ns = Some(sent_ns.min(piece.begin_ns));
-        made.insert(at as u32, sent);
-    }
-    made
-}
-
-/// Jobs that are made one after the other stay in that order; those that are let in by others come when these let them.
-fn keep_order_of_made(roots: &mut [Root]) {
-    let has_gate: Vec<bool> = roots.iter().map(|root| root.gate.is_some()).collect();
-    for root in roots.iter_mut().filter(|root| !root.job) {
-        root.program.retain(|op| !matches!(op, Op::Spawn(other) if has_gate[*other as usize]));
-    }
-    let made = made(roots);
-    for (root, made) in roots.iter_mut().zip(made) {
-        root.in_order |= made;
-    }
-}
-
-/// Adds the holds that threads without jobs and items have of locks that those use.
-fn beside(trace: &Trace, record: &Record<'_>, pieces: &mut Pieces) {
-    let mut used = vec![false; trace.locks.len()];
-    let mut works = vec![false; trace.tracks.len()];
-    for piece in &pieces.all {
-        works[piece.track as usize] |= !matches!(piece.kind, Kind::Job(_));
-        for at in piece.from..piece.to {
-            if let What::Hold(lock) = record.tracks[piece.track as usize][at as usize].what {
-                used[lock as usize] = true;
-            }
-        }
-    }
-    let mut found: Vec<Piece> = Vec::new();
-    for track in (0..record.tracks.len() as u32).filter(|&track| !works[track as usize]) {
-        let events = &record.tracks[track as usize];
-        let mut open: Option<(u32, u32)> = None;
-        let mut asked: Option<u32> = None;
-        for at in 0..events.len() as u32 {
-            match events[at as usize].what {
-                What::Wait(lock) if used[lock as usize] => asked = Some(at),
-                What::Hold(lock)
-                    if used[lock as usize] && open.is_none() && pieces.at((track, at)).is_none() =>
-                {
-                    open = Some((lock, asked.filter(|&wait| wait + 2 == at).unwrap_or(at)));
-                }
-                What::Free(lock) if open.is_some_and(|(of, _)| of == lock) => {
-                    let Some((_, from)) = open.take() else { continue };
-                    found.push(Piece::of(Kind::Beside, events, track, (from, at + 1)));
-                }
-                _ => {}
-            }
-        }
-    }
-    pieces.all.extend(found);
 }
 
 struct Extractor<'a> {
@@ -312,7 +233,7 @@ impl Extractor<'_> {
             }
             self.storm.model.fit_processes(pool);
         }
-        keep_order_of_made(&mut self.storm.model.roots);
+        made::keep_order(&mut self.storm.model.roots);
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];

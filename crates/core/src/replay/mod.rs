@@ -1,12 +1,14 @@
 //! What would change if: a storm is read from a trace, edited, and run again as a simulation of discrete events.
 //!
 //! [`record`] keeps what happened by track, as [`reading`] asks; [`jobs`] says which spans are jobs, [`pieces`] finds them and
-//! the items that are done for them, [`entries`] what lets them in, [`links`] who sent them; [`awaits`] what ended their
+//! the items that are done for them, [`entries`] what lets them in, `made` who made them,
+//! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their
 //! waits, [`pools`] who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes
 //! of them a [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes,
 //! and [`doubts`] what a replay cannot do again.
 pub mod admission;
 pub mod awaits;
+mod beside;
 pub mod coalesce;
 pub mod comers;
 pub mod computing;
@@ -20,6 +22,7 @@ pub mod jobs;
 mod learnt;
 pub mod links;
 mod loops;
+mod made;
 pub mod model;
 pub mod pattern;
 pub mod periods;
@@ -33,3 +36,4 @@ pub mod running;
 mod servers;
 pub mod simulate;
 pub mod ways;
+mod workers;

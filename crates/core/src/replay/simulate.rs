@@ -3,8 +3,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::interpreters::InterpreterState;
-use super::model::{Discipline, Model, Op, Order, UNKNOWN, made};
+use super::model::{Model, Op, Order, UNKNOWN, made};
 use super::servers::{ServerState, Turn};
+use super::workers::QueueState;
 
 /// What came out. Times are ns since the first root's begin in the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,13 +91,6 @@ struct LockState {
     since: u64,
 }
 
-#[derive(Default)]
-struct QueueState {
-    idle: u32,
-    /// Root, item, since when.
-    waiting: VecDeque<(u32, u32, u64)>,
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum Signal {
     Unset,
@@ -117,12 +111,12 @@ pub(super) struct Simulation<'m> {
     pub servers: Vec<ServerState>,
     pub interpreters: Vec<InterpreterState>,
     /// By pool: interpreters of idle workers that are processes.
-    processes: Vec<Vec<u32>>,
+    pub processes: Vec<Vec<u32>>,
     /// How many of them compute.
     pub computing: u32,
-    queues: Vec<Vec<QueueState>>,
+    pub queues: Vec<Vec<QueueState>>,
     /// By pool: idle workers and items that wait, over all queues.
-    sums: Vec<(u32, u32, u64)>,
+    pub sums: Vec<(u32, u32, u64)>,
     signals: Vec<Vec<Signal>>,
     followers: Vec<Vec<u32>>,
     /// By gate: who is to be let in.
@@ -229,7 +223,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn actor(&mut self, root: u32, item: u32) -> u32 {
+    pub fn actor(&mut self, root: u32, item: u32) -> u32 {
         let (began, since) = (self.now, self.now);
         let actor = Actor {
             root,
@@ -439,73 +433,6 @@ impl Simulation<'_> {
             self.plan(self.now + self.handover(other, lock), Do::Woken(lock));
         }
         self.step(next);
-    }
-
-    fn arrive(&mut self, root: u32, item: u32) {
-        let of = &self.model.roots[root as usize].items[item as usize];
-        let pool = &self.model.pools[of.pool as usize];
-        if pool.unlimited {
-            let pickup = if of.waited { pool.idle_ns } else { of.pickup_ns };
-            return self.start(root, item, pickup);
-        }
-        self.account(of.pool);
-        let queue = &mut self.queues[of.pool as usize][of.queue as usize];
-        if queue.idle > 0 {
-            queue.idle -= 1;
-            self.sums[of.pool as usize].0 -= 1;
-            let pickup = if of.waited { pool.idle_ns } else { of.pickup_ns };
-            self.start(root, item, pickup);
-        } else {
-            queue.waiting.push_back((root, item, self.now));
-            self.sums[of.pool as usize].1 += 1;
-        }
-    }
-
-    fn start(&mut self, root: u32, item: u32, pickup: u64) {
-        let actor = self.actor(root, item);
-        let pool = self.model.roots[root as usize].items[item as usize].pool;
-        self.actors[actor as usize].own = self.processes[pool as usize].pop();
-        self.plan(self.now + pickup, Do::Step(actor));
-    }
-
-    /// Up to now.
-    fn account(&mut self, pool: u32) {
-        let (idle, waiting, since) = &mut self.sums[pool as usize];
-        self.out.wasted_ns[pool as usize] += u64::from((*idle).min(*waiting)) * (self.now - *since);
-        *since = self.now;
-    }
-
-    fn worker_free(&mut self, root: u32, item: u32, began: u64) {
-        let of = &self.model.roots[root as usize].items[item as usize];
-        let pool = &self.model.pools[of.pool as usize];
-        self.out.busy_ns[of.pool as usize] += self.now - began;
-        if !pool.unlimited {
-            self.serve(of.pool, of.queue);
-        }
-    }
-
-    /// A worker has nothing to do.
-    fn serve(&mut self, at: u32, queue: u32) {
-        let pool = &self.model.pools[at as usize];
-        self.account(at);
-        let queue = &mut self.queues[at as usize][queue as usize];
-        let next = match pool.discipline {
-            Discipline::Lifo => queue.waiting.pop_back(),
-            // Of priorities nothing is on record: the gate refuses them where items wait.
-            Discipline::Fifo | Discipline::Priority => queue.waiting.pop_front(),
-        };
-        let Some((root, item, since)) = next else {
-            queue.idle += 1;
-            self.sums[at as usize].0 += 1;
-            return;
-        };
-        self.sums[at as usize].1 -= 1;
-        if self.counts[root as usize] {
-            self.out.pool_ns[at as usize] += self.now - since;
-        }
-        let next = &self.model.roots[root as usize].items[item as usize];
-        let pickup = if next.waited { next.pickup_ns } else { pool.busy_ns };
-        self.start(root, item, pickup);
     }
 }
 
