@@ -358,7 +358,8 @@ class Storm:
 
         Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns
         begin_ns, end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool:
-        lock_ns, held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle); work_ns (of all steps
+        lock_ns, held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle), overdue (how
+        often a lock was waited for longer than it would be: a try, a time-out); work_ns (of all steps
         together), by server: ran_ns, ready_ns (waited for it); by interpreter: computed_ns, interpreter_ns (waited
         for it); of_workers: places of the interpreters in which nothing is done but a pool's items; outside: name,
         most at a time and time of the calls to somebody whose work is not on record; grown: name, workers and waits
@@ -496,7 +497,9 @@ class Waits:
         """A wait begins; a token for its end."""
 
     def gave_up(self, token: int) -> None: ...
-    def acquired(self, token: int = 0) -> None: ...
+    def acquired(self, token: int = 0, within: float | None = None) -> None:
+        """It is held. within: for how long it would have been waited for at most, seconds; None: for ever."""
+
     def released(self, times: int = 1) -> None: ...
     def passed(self, token: int) -> None:
         """The wait ended and nothing is held by it: a notification, an item."""

@@ -7,7 +7,7 @@ use contend_core::replay::model::{
 };
 use contend_core::replay::simulate::simulate;
 
-const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN };
+const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns: UNKNOWN };
 
 fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
     let signals = items.len() as u32;
@@ -144,6 +144,18 @@ fn a_loop_runs_one_after_the_other_until_they_wait() {
     model.roots =
         vec![root(0, holds.clone(), vec![]), root(0, holds, vec![]), root(0, vec![run(20)], vec![])];
     assert_eq!(ends(&model), [52, 104, 21], "the second has the lock at 51, and the loop at 52");
+}
+
+#[test]
+fn who_waits_for_longer_than_it_would_is_counted() {
+    let takes = |patience_ns| {
+        vec![Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns }, Op::Delay(10), Op::Release(0)]
+    };
+    let overdue = |patience_ns| {
+        let roots = vec![root(0, takes(0), vec![]), root(1, takes(patience_ns), vec![])];
+        simulate(&model(roots, vec![])).overdue[0]
+    };
+    assert_eq!((overdue(UNKNOWN), overdue(9), overdue(8), overdue(0)), (0, 0, 1, 1));
 }
 
 #[test]

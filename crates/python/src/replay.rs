@@ -238,6 +238,7 @@ impl Storm {
         let Outcome {
             lock_ns,
             pool_ns,
+            overdue,
             held_ns,
             busy_ns,
             wasted_ns,
@@ -252,6 +253,7 @@ impl Storm {
             .iter()
             .map(|(&name, of)| (model.text(name).to_owned(), of.most, of.ns));
         dict.set_item("outside", outside.collect::<Vec<_>>())?;
+        dict.set_item("overdue", overdue)?;
         let grown = model
             .pools
             .iter()

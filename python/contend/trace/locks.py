@@ -83,8 +83,9 @@ class Semaphore(threading.Semaphore):
             return _Semaphore.acquire(self, blocking, timeout)
         if not blocking and timeout is not None:
             raise ValueError("can't specify timeout for non-blocking acquire")
+        within = timeout if blocking else 0.0
         if _Semaphore.acquire(self, False):
-            waits.acquired()
+            waits.acquired(0, within)
             return True
         token, taken = waits.wait(), False
         if not blocking or (timeout is not None and timeout <= 0):
@@ -94,7 +95,7 @@ class Semaphore(threading.Semaphore):
             taken = _Semaphore.acquire(self, True, timeout)
         finally:
             if taken:
-                waits.acquired(token)
+                waits.acquired(token, within)
             else:
                 waits.gave_up(token)
         return taken

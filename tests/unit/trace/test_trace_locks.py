@@ -264,6 +264,25 @@ def test_a_try_of_what_another_thread_has_is_a_wait_without_a_length(tmp_path: P
     assert waits[0].ticks == gave_up[0].ticks and waits[1].ticks == gave_up[1].ticks
 
 
+def test_a_hold_tells_for_how_long_it_would_have_been_waited_for(tmp_path: Path) -> None:
+    told = record(
+        """
+        lock, slots = trace.Lock(name="lock"), trace.Semaphore(3, name="slots")
+        trace.start(DIRECTORY)
+        for ways in ({}, {"blocking": False}, {"timeout": 2.5}):
+            for each in (lock, slots):
+                assert each.acquire(**ways)
+                each.release()
+        trace.stop()
+        """,
+        tmp_path,
+    )
+    for name in ("lock", "slots"):
+        values = [event.value for event in told.of(LOCK_ACQUIRED) if event.name == name]
+        assert values[:2] == [0, 2]
+        assert 2_499_000 <= (values[2] >> 1) - 1 <= 2_500_000
+
+
 def test_an_rlock_is_recorded_once_however_deep(tmp_path: Path) -> None:
     told = record(
         """

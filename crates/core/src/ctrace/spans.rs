@@ -112,6 +112,10 @@ pub trait Sink {
     fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
         Ok(())
     }
+    /// The lock that the track has next would have been waited for so long at most, ns.
+    fn patience(&mut self, track: u32, most_ns: u64) -> Result<()> {
+        Ok(())
+    }
     /// To notify that condition, or to wait for it, this lock is held.
     fn guarded(&mut self, condition: u32, lock: u32) -> Result<()> {
         Ok(())
@@ -350,6 +354,9 @@ impl<S: Sink> Teller<'_, S> {
             }
             event::LOCK_ACQUIRED => {
                 self.end(at, track, what, Ending::Returned, details)?;
+                if let Some(most_us) = (event.value() >> 1).checked_sub(1) {
+                    self.sink.patience(track, u64::from(most_us) * 1000)?;
+                }
                 let taken = self.locks.acquire(lock, track, at.ring);
                 if let Some(hold) = taken.overtaken {
                     self.unbalanced.overtaken += 1;

@@ -425,6 +425,7 @@ impl Extractor<'_> {
                 running: self.running,
                 computing: self.computing,
                 asked: &self.record.asked,
+                patience: &self.record.patience,
                 spawns: self.spawned_by(piece),
             };
             let made = program(&parts, &self.storm.model);

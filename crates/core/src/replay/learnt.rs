@@ -12,7 +12,7 @@ pub fn handovers(model: &mut Model) {
     let mut of = vec![(0u64, 0u64); model.locks.len()];
     for op in model.roots.iter().flat_map(Root::programs).flatten() {
         match *op {
-            Op::Acquire { lock, handover_ns } if handover_ns != UNKNOWN => {
+            Op::Acquire { lock, handover_ns, .. } if handover_ns != UNKNOWN => {
                 let (count, sum) = &mut of[lock as usize];
                 (*count, *sum) = (*count + 1, *sum + handover_ns);
             }

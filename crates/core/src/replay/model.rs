@@ -55,6 +55,8 @@ pub enum Op {
         lock: u32,
         /// From its release until who waited had it; [`UNKNOWN`] where it did not wait.
         handover_ns: u64,
+        /// So long it would have waited at most; [`UNKNOWN`]: for ever.
+        patience_ns: u64,
     },
     /// Gives it back.
     Release(u32),

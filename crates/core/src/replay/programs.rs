@@ -57,6 +57,8 @@ pub struct Parts<'a> {
     pub computing: &'a Computing,
     /// How long sleeps were to last, by the event that begins each.
     pub asked: &'a HashMap<Place, u64>,
+    /// For how long a lock would have been waited for at most, ns, by the event that holds it.
+    pub patience: &'a HashMap<Place, u64>,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -197,7 +199,9 @@ impl Builder<'_> {
                             self.now += resumed;
                             self.done.latency_ns += if self.begun { handover } else { 0 };
                         }
-                        self.push(ns, Op::Acquire { lock, handover_ns: handover });
+                        let patience = self.parts.patience.get(&(piece.track, at));
+                        let patience_ns = patience.copied().unwrap_or(UNKNOWN);
+                        self.push(ns, Op::Acquire { lock, handover_ns: handover, patience_ns });
                         handover = UNKNOWN;
                     }
                 }

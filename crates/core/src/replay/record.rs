@@ -145,6 +145,9 @@ pub struct Record<'t> {
     pub stores: HashMap<u32, u32>,
     /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
     pub limits: HashMap<u32, u32>,
+    /// For how long a lock would have been waited for at most, ns, by the event that holds it.
+    pub patience: HashMap<Place, u64>,
+    patience_ns: Option<u64>,
     /// Conditions that the program made itself, by the lock that is held to notify them.
     pub conditions: HashMap<u32, u32>,
     count: usize,
@@ -185,6 +188,8 @@ impl<'t> Record<'t> {
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
             limits: HashMap::new(),
+            patience: HashMap::new(),
+            patience_ns: None,
             conditions: HashMap::new(),
             count: 0,
         }
@@ -390,6 +395,7 @@ impl Sink for Record<'_> {
     }
 
     fn hold_begin(&mut self, at: At, lock: u32, _: u32, holder: u32) -> Result<()> {
+        let patience_ns = self.patience_ns.take();
         let waited = std::mem::replace(&mut self.waited[holder as usize], false);
         if !self.is_held(lock) {
             return Ok(());
@@ -398,7 +404,9 @@ impl Sink for Record<'_> {
         passing.holders += 1;
         passing.most = passing.most.max(passing.holders);
         passing.overtook += u64::from(!waited && passing.waiting > 0);
-        self.add(at.ns, holder, What::Hold(lock)).map(|_| ())
+        let place = self.add(at.ns, holder, What::Hold(lock))?;
+        self.patience.extend(patience_ns.map(|ns| (place, ns)));
+        Ok(())
     }
 
     fn hold_end(&mut self, at: At, lock: u32, _: u32, holder: u32, how: Ending) -> Result<()> {
@@ -432,6 +440,11 @@ impl Sink for Record<'_> {
 
     fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
         self.limits.insert(lock, most);
+        Ok(())
+    }
+
+    fn patience(&mut self, _: u32, most_ns: u64) -> Result<()> {
+        self.patience_ns = Some(most_ns);
         Ok(())
     }
 

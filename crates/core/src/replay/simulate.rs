@@ -16,6 +16,8 @@ pub struct Outcome {
     pub lock_ns: Vec<u64>,
     /// By pool: how long their items waited for a worker.
     pub pool_ns: Vec<u64>,
+    /// By lock: how often jobs, and what is done for them, waited for longer than they would have.
+    pub overdue: Vec<u32>,
     /// By lock: how long it was held.
     pub held_ns: Vec<u64>,
     /// By pool: how long workers had items.
@@ -162,6 +164,7 @@ pub fn simulate(model: &Model) -> Outcome {
         out: Outcome {
             roots: vec![(0, UNKNOWN); model.roots.len()],
             lock_ns: vec![0; model.locks.len()],
+            overdue: vec![0; model.locks.len()],
             held_ns: vec![0; model.locks.len()],
             pool_ns: vec![0; model.pools.len()],
             busy_ns: vec![0; model.pools.len()],
@@ -400,12 +403,18 @@ impl Simulation<'_> {
 
     /// As recorded where it waited there, else as is usual for this lock.
     fn handover(&self, actor: u32, lock: u32) -> u64 {
+        let recorded = self.acquire(actor).map(|(handover_ns, _)| handover_ns);
+        recorded.filter(|&ns| ns != UNKNOWN).unwrap_or(self.model.locks[lock as usize].handover_ns)
+    }
+
+    /// Of the lock that it waits for: the recorded handover, and how long it would have waited at most.
+    fn acquire(&self, actor: u32) -> Option<(u64, u64)> {
         let Actor { root, item, at, .. } = self.actors[actor as usize];
         let root = &self.model.roots[root as usize];
         let program = if item == OWN { &root.program } else { &root.items[item as usize].program };
         match program.get(at.wrapping_sub(1)) {
-            Some(&Op::Acquire { handover_ns, .. }) if handover_ns != UNKNOWN => handover_ns,
-            _ => self.model.locks[lock as usize].handover_ns,
+            Some(&Op::Acquire { handover_ns, patience_ns, .. }) => Some((handover_ns, patience_ns)),
+            _ => None,
         }
     }
 
@@ -415,6 +424,8 @@ impl Simulation<'_> {
         let Actor { root, since, .. } = self.actors[actor as usize];
         if self.counts[root as usize] {
             self.out.lock_ns[lock as usize] += self.now - since;
+            let patience_ns = self.acquire(actor).map_or(UNKNOWN, |(_, patience_ns)| patience_ns);
+            self.out.overdue[lock as usize] += u32::from(self.now - since > patience_ns);
         }
     }
 

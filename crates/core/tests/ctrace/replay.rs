@@ -180,10 +180,10 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Sleep { ns, .. } => format!("sleep {ns}"),
         Op::Run { ns, .. } => format!("run {ns}"),
         Op::Compute { ns, .. } => format!("compute {ns}"),
-        Op::Acquire { lock, handover_ns: UNKNOWN } => {
+        Op::Acquire { lock, handover_ns: UNKNOWN, .. } => {
             format!("+{}", model.text(model.locks[lock as usize].name))
         }
-        Op::Acquire { lock, handover_ns } => {
+        Op::Acquire { lock, handover_ns, .. } => {
             format!("+{} handed in {handover_ns}", model.text(model.locks[lock as usize].name))
         }
         Op::Release(lock) => format!("-{}", model.text(model.locks[lock as usize].name)),

@@ -98,7 +98,7 @@ impl Futex {
             .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
         {
             Ok(_) => {
-                self.took(local, session);
+                self.took(local, session, patience);
                 Taken::Yes
             }
             Err(found) if matches!(patience, Patience::Try) => {
@@ -110,7 +110,7 @@ impl Futex {
     }
 
     #[inline(always)]
-    fn took(&self, local: &Local, session: u32) {
+    fn took(&self, local: &Local, session: u32, patience: Patience) {
         // Whoever had it before has let the interpreter's lock go since its release, and this thread has taken that: far
         // more lies between the two readings than a processor reads ahead.
         let now = match cfg!(Py_GIL_DISABLED) {
@@ -118,8 +118,11 @@ impl Futex {
             false => ticks,
         };
         let id = self.id.load(Ordering::Relaxed);
-        let recorded =
-            session != 0 && local.open(session, Event::new(now(), event::LOCK_ACQUIRED, id, 0));
+        let recorded = session != 0
+            && local.open(
+                session,
+                Event::new(now(), event::LOCK_ACQUIRED, id, patience.limit()),
+            );
         self.recorded
             .store(if recorded { session } else { 0 }, Ordering::Relaxed);
     }
@@ -154,6 +157,7 @@ impl Futex {
                 session,
                 Event::new(ticks(), event::LOCK_WAIT, id, found & !WAITED_FOR),
             );
+        let limit = patience.limit();
         let deadline = match patience {
             Patience::Until(deadline) => Some(deadline),
             _ => None,
@@ -165,8 +169,11 @@ impl Futex {
                 Blocked::TimedOut | Blocked::Failed => event::LOCK_GIVEN_UP,
             };
             if told {
-                let taken = u32::from(result == Blocked::Taken);
-                local.close(session, Event::new(ticks_after(), kind, id, taken));
+                let value = match result {
+                    Blocked::Taken => 1 | limit,
+                    _ => 0,
+                };
+                local.close(session, Event::new(ticks_after(), kind, id, value));
             }
         };
         loop {

@@ -13,6 +13,23 @@ pub enum Patience {
     Forever,
 }
 
+/// How long it would have waited at most, as a LOCK_ACQUIRED has it: microseconds and one in the bits from 1 on; 0 for ever.
+pub fn limit(seconds: f64) -> u32 {
+    let most = u32::MAX >> 1;
+    (((seconds.max(0.0) * 1e6) as u64).min(u64::from(most) - 1) as u32 + 1) << 1
+}
+
+impl Patience {
+    /// From now on, as [`limit`].
+    pub fn limit(self) -> u32 {
+        match self {
+            Self::Forever => 0,
+            Self::Try => limit(0.0),
+            Self::Until(deadline) => limit(deadline.saturating_sub(monotonic_ns()) as f64 * 1e-9),
+        }
+    }
+}
+
 /// `blocking` and `timeout` as threading.Lock.acquire takes them; None with an error set.
 ///
 /// # Safety

@@ -13,6 +13,7 @@ use super::api::{self, slot};
 use super::lock::Futex;
 use super::locks::{futex_of, none};
 use super::naming::Origin;
+use super::patience::limit as limit_of;
 
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 
@@ -122,15 +123,16 @@ impl Waits {
         }
     }
 
-    fn acquired(&self, token: u32) {
+    /// `limit`: as of [`limit_of`].
+    fn acquired(&self, token: u32, limit: u32) {
         if !self.shared {
             self.holder.store(local().track(), Ordering::Relaxed);
         }
         let session = if token != 0 { token } else { self.session() };
         let recorded = match token {
-            0 => self.open(session, event::LOCK_ACQUIRED, 0),
+            0 => self.open(session, event::LOCK_ACQUIRED, limit),
             _ => {
-                self.close(token, event::LOCK_ACQUIRED, 1);
+                self.close(token, event::LOCK_ACQUIRED, 1 | limit);
                 true
             }
         };
@@ -304,7 +306,39 @@ of_number!(gave_up, Waits::gave_up);
 of_number!(passed, Waits::passed);
 of_length!(put, Waits::put);
 of_length!(got, Waits::got);
-of_optional!(acquired, 0, Waits::acquired);
+
+unsafe extern "C-unwind" fn acquired(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+) -> *mut PyObject {
+    // SAFETY: CPython's own arguments, of a method of this type.
+    unsafe {
+        let mut within = 0;
+        if count > 1 && *args.add(1) != ffi::Py_None() {
+            let seconds = ffi::PyFloat_AsDouble(*args.add(1));
+            if seconds == -1.0 && !ffi::PyErr_Occurred().is_null() {
+                return ptr::null_mut();
+            }
+            within = limit_of(seconds);
+        }
+        let token = match count {
+            0 => Some(0),
+            1 | 2 => number(*args),
+            _ => {
+                let why = c"takes at most 2 arguments";
+                ffi::PyErr_SetString(ffi::PyExc_TypeError, why.as_ptr());
+                None
+            }
+        };
+        let Some(token) = token else {
+            return ptr::null_mut();
+        };
+        waits(this).acquired(token, within);
+        none()
+    }
+}
+
 of_optional!(released, 1, Waits::released);
 
 unsafe extern "C-unwind" fn on(_this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {

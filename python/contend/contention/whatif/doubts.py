@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from contend.contention.whatif.gate import GAVE_UP
 from contend.contention.whatif.independence import Dependence
 from contend.contention.whatif.regime import BUSY, Regime
 from contend.contention.whatif.storms import Edit
@@ -65,6 +66,21 @@ def on_interpreter(waits: float) -> str | None:
         f"without waits for the interpreter's lock the storm would be {waits:.0%} shorter: how long they are with an edit is"
         " by who computes then, which could not be replayed"
     )
+
+
+def overdue(
+    jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> str | None:
+    """The reason why jobs that would wait for a lock for longer than they are ready to make the replay wrong; None if there
+    are few. `before` and `after`: replays of one storm, without and with the edits.
+    """
+    for row, was, now in zip(parts["locks"], before["overdue"], after["overdue"], strict=True):
+        if now - was >= GAVE_UP * jobs:
+            return (
+                f"jobs would find {row['name']} taken {now - was} times, by a try or for longer than their time-out: what"
+                " they do then is not on record"
+            )
+    return None
 
 
 def forked(edits: Sequence[Edit], parts: Sequence[Mapping[str, Any]]) -> str | None:

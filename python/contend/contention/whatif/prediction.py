@@ -197,11 +197,19 @@ class _Replay:
             (None if self.judged.replayed else self.computes_then(outcomes))
             or doubts.on_interpreter(self.waits)
             or (None if self.judged.tested else doubts.more_computing(jobs_ns, after))
+            or self._overdue(after)
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
             or doubts.too_wide(_changes(recorded, outcomes))
         )
+
+    def _overdue(self, after: Sequence[Mapping[str, Any]]) -> str | None:
+        reasons = (
+            doubts.overdue(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
+            for one, now in zip(self.storms, after, strict=True)
+        )
+        return next((reason for reason in reasons if reason), None)
 
 
 def _interpreter_waits(sources: Sequence[Source], storms: Sequence[Replayed]) -> float:

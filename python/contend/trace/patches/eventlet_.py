@@ -24,6 +24,7 @@ from contend.trace.patches.waiting import (
     queue_waits,
     releases,
     waits_of,
+    within,
 )
 
 # Parts of something else, by the function that makes them: their own uses say nothing.
@@ -99,7 +100,7 @@ def record(owner: Any, free: Callable[[Any], bool]) -> None:
                 taken = original(self, blocking, timeout)
             finally:
                 if taken:
-                    waits.acquired(token)
+                    waits.acquired(token, within(blocking, timeout))
                 else:
                     waits.gave_up(token)
             return taken

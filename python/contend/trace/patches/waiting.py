@@ -28,6 +28,17 @@ def waits_of(thing: Any) -> Waits | None:
     return waits if isinstance(waits, Waits) and waits.on() else None
 
 
+def within(blocking: bool, timeout: float | None) -> float | None:
+    """How long acquire waits at most with these arguments of threading's, seconds; None: for ever.
+
+    >>> within(False, -1), within(True, 0.5), within(True, None), within(True, -1)
+    (0.0, 0.5, None, None)
+    """
+    if not blocking:
+        return 0.0
+    return timeout if timeout is not None and timeout >= 0 else None
+
+
 def let_go(thing: Any, times: int = 1) -> None:
     """Note that an object is about to be released, also while nothing is recorded: nobody holds it after that."""
     waits = getattr(thing, ATTRIBUTE, None)
