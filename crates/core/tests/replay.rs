@@ -532,3 +532,19 @@ fn a_barging_semaphore_wakes_as_many_as_it_has_room_for() {
     // Both are released at 10; the third wakes at 13 and the fourth 3 later, for there is room for it.
     assert_eq!(ends(&model), [10, 10, 23, 26]);
 }
+
+#[test]
+fn a_worker_of_a_loop_takes_the_next_item_before_others_run() {
+    let run = |ns| Op::Run { on: 0, ns, computes: false };
+    // Each job computes 30 once its item is done; the worker, a task of the same loop, sleeps 50 for each.
+    let of = |at| {
+        let mut done = item(0, vec![run(5), Op::Delay(50), run(5), Op::Signal(0)]);
+        done.waited = true;
+        let program = vec![run(1), Op::Send(0), Op::Await { signal: 0, latency_ns: 0 }, run(30)];
+        root(at, program, vec![done])
+    };
+    let mut model = model(vec![of(0), of(0)], vec![1]);
+    model.servers = vec![Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: 0, wake_ns: 0 }];
+    // The second item begins when the first is done, at 62, and not when the first job has computed.
+    assert_eq!(ends(&model), [97, 152]);
+}

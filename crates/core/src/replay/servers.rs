@@ -55,8 +55,13 @@ impl Simulation<'_> {
     pub fn give_back(&mut self, actor: u32) {
         self.leave_interpreter(actor);
         if let Some(on) = self.actors[actor as usize].server.take() {
-            self.next(on, self.model.servers[on as usize].switch_ns);
+            self.leave_server(on);
         }
+    }
+
+    /// Nobody has it any more: the next one that is ready runs.
+    pub(super) fn leave_server(&mut self, on: u32) {
+        self.next(on, self.model.servers[on as usize].switch_ns);
     }
 
     /// `after_ns`: what the server does itself before.

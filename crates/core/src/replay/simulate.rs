@@ -221,7 +221,7 @@ impl Simulation<'_> {
                 Do::Computed(on, plan) => self.computed(on, plan),
                 Do::Switch(on, turn) => self.switch(on, turn),
                 Do::Ring(on, number) => self.ring(on, number),
-                Do::Comes(pool, queue) => self.serve(pool, queue),
+                Do::Comes(pool, queue) => drop(self.serve(pool, queue)),
             }
         }
     }
@@ -348,7 +348,8 @@ impl Simulation<'_> {
 
     fn end(&mut self, actor: u32) {
         let Actor { root, item, began, .. } = self.actors[actor as usize];
-        self.give_back(actor);
+        self.leave_interpreter(actor);
+        let server = self.actors[actor as usize].server.take();
         self.free.push(actor);
         let of = &self.model.roots[root as usize];
         if of.until_ns.is_some() || (item == OWN && of.job_ns.is_none()) {
@@ -358,8 +359,9 @@ impl Simulation<'_> {
             if let Some(own) = self.actors[actor as usize].own.take() {
                 self.processes[of.items[item as usize].pool as usize].push(own);
             }
-            return self.worker_free(root, item, began);
+            return self.worker_free((root, item), began, server);
         }
+        server.into_iter().for_each(|on| self.leave_server(on));
         let recorded = &self.model.roots;
         if let Some(next) = of.gate.and_then(|(gate, _)| self.outside[gate as usize].pop_front()) {
             let gap = recorded[next as usize].gate.map_or(0, |(_, gap)| gap);

@@ -17,7 +17,8 @@ impl Simulation<'_> {
         let pool = &self.model.pools[of.pool as usize];
         if pool.unlimited {
             let pickup = if of.waited { pool.idle_ns } else { of.pickup_ns };
-            return self.start(root, item, pickup);
+            self.start(root, item, pickup);
+            return;
         }
         self.account(of.pool);
         let queue = &mut self.queues[of.pool as usize][of.queue as usize];
@@ -32,11 +33,12 @@ impl Simulation<'_> {
         }
     }
 
-    fn start(&mut self, root: u32, item: u32, pickup: u64) {
+    fn start(&mut self, root: u32, item: u32, pickup: u64) -> u32 {
         let actor = self.actor(root, item);
         let pool = self.model.roots[root as usize].items[item as usize].pool;
         self.actors[actor as usize].own = self.processes[pool as usize].pop();
         self.plan(self.now + pickup, Do::Step(actor));
+        actor
     }
 
     /// Up to now.
@@ -46,17 +48,21 @@ impl Simulation<'_> {
         *since = self.now;
     }
 
-    pub fn worker_free(&mut self, root: u32, item: u32, began: u64) {
+    /// The item is done. `server`: where its worker runs, a task or greenlet, which goes on there with an item that waits.
+    pub fn worker_free(&mut self, (root, item): (u32, u32), began: u64, server: Option<u32>) {
         let of = &self.model.roots[root as usize].items[item as usize];
         let pool = &self.model.pools[of.pool as usize];
         self.out.busy_ns[of.pool as usize] += self.now - began;
-        if !pool.unlimited {
-            self.serve(of.pool, of.queue);
+        let next = if pool.unlimited { None } else { self.serve(of.pool, of.queue) };
+        match (next, server) {
+            (Some(next), Some(_)) => self.actors[next as usize].server = server,
+            (None, Some(on)) => self.leave_server(on),
+            (_, None) => {}
         }
     }
 
-    /// A worker has nothing to do.
-    pub fn serve(&mut self, at: u32, queue: u32) {
+    /// A worker has nothing to do: who does the next item.
+    pub fn serve(&mut self, at: u32, queue: u32) -> Option<u32> {
         let pool = &self.model.pools[at as usize];
         self.account(at);
         let queue = &mut self.queues[at as usize][queue as usize];
@@ -68,7 +74,7 @@ impl Simulation<'_> {
         let Some((root, item, since)) = next else {
             queue.idle += 1;
             self.sums[at as usize].0 += 1;
-            return;
+            return None;
         };
         self.sums[at as usize].1 -= 1;
         if self.counts[root as usize] {
@@ -76,6 +82,6 @@ impl Simulation<'_> {
         }
         let next = &self.model.roots[root as usize].items[item as usize];
         let pickup = if next.waited { next.pickup_ns } else { pool.busy_ns };
-        self.start(root, item, pickup);
+        Some(self.start(root, item, pickup))
     }
 }
