@@ -316,7 +316,8 @@ class Storm:
     `jobs` are patterns (* and ?) of spans and marks that are jobs; without one what is marked, else what
     contend.contention.events.read chooses. Waits for the interpreter's lock are replayed as recorded, simulated
     (where they and CPU times are on record), or left out. `without`: what is not to be recognised, to see
-    that the gate notices: stores, gates, doors, orders, stacks, pools, answers, turns, ways, semaphores. Raises
+    that the gate notices: stores, gates, doors, orders, stacks, pools, answers, turns, ways, semaphores. `guards`: what
+    `guards` says of other storms of the same program, where here fewer waits need to say so. Raises
     BadInput where there is no trace or no job in it, HostFailed where a file cannot be read, KeyboardInterrupt.
     """
 
@@ -327,7 +328,11 @@ class Storm:
         *,
         interpreter: InterpreterWaits = "recorded",
         without: Sequence[str] = (),
+        guards: Sequence[tuple[str, str, int]] = (),
     ) -> None: ...
+    def guards(self) -> list[tuple[str, str, int]]:
+        """Conditions that let in so many at a time: name, site, how many."""
+
     def recorded(self) -> dict[str, Any]:
         """What is on record: begin_ns and end_ns (little-endian u64 of each job, CLOCK_MONOTONIC); lock_ns and
         pool_ns (lists, a number a lock and pool of `parts`: how long jobs and what is done for them waited); jobs_ns

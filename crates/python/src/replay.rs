@@ -9,7 +9,7 @@ use contend_core::replay::doubts::Kind as DoubtKind;
 use contend_core::replay::edits::{Edit, apply, reorder};
 use contend_core::replay::extract::{self, extract};
 use contend_core::replay::model::{Discipline, Model, Op, Root, UNKNOWN, made};
-use contend_core::replay::reading::Reading;
+use contend_core::replay::reading::{Guard, Reading};
 use contend_core::replay::simulate::{Outcome, simulate};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -33,13 +33,14 @@ type Asked = (String, String, f64);
 #[pymethods]
 impl Storm {
     #[new]
-    #[pyo3(signature = (paths, jobs, *, interpreter = "recorded", without = Vec::new()))]
+    #[pyo3(signature = (paths, jobs, *, interpreter = "recorded", without = Vec::new(), guards = Vec::new()))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         jobs: Vec<String>,
         interpreter: &str,
         without: Vec<String>,
+        guards: Vec<(String, String, u32)>,
     ) -> PyResult<Self> {
         let without = without
             .iter()
@@ -48,6 +49,10 @@ impl Storm {
         let reading = Reading {
             interpreter: interpreter.parse().map_err(|error| raise(py, &error))?,
             without: without.map_err(|error| raise(py, &error))?,
+            guards: guards
+                .into_iter()
+                .map(|(name, site, most)| Guard { name, site, most })
+                .collect(),
         };
         let storm = interruptible(py, |go_on| {
             let trace = open_masked(&paths, 0)?;
@@ -56,6 +61,12 @@ impl Storm {
             Ok(storm)
         })?;
         Ok(Self { storm })
+    }
+
+    /// Name, site and how many each lets in, of conditions that let in so many at a time.
+    fn guards(&self) -> Vec<(String, String, u32)> {
+        let of = |guard: &Guard| (guard.name.clone(), guard.site.clone(), guard.most);
+        self.storm.guards.iter().map(of).collect()
     }
 
     /// Begin and end of each job as recorded, and what the recording says of it.

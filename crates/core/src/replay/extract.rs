@@ -16,7 +16,7 @@ use super::model::{Item, Lock, Model, Op, Order, Root};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
-use super::reading::{InterpreterWaits, Reading, Recogniser};
+use super::reading::{Guard, InterpreterWaits, Reading, Recogniser};
 use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
@@ -43,6 +43,8 @@ pub struct Storm {
     pub latency_ns: u64,
     /// Of it: waits of which it is not known what ended them, replayed as recorded.
     pub unexplained_ns: u64,
+    /// Conditions that let in so many at a time.
+    pub guards: Vec<Guard>,
     /// What the storm did that a replay cannot do again.
     pub doubts: Vec<Doubt>,
     /// System calls are on record.
@@ -77,7 +79,7 @@ pub fn extract(
     let mut record = Record::new(trace, reading.clone());
     tell(trace, &mut record, go_on)?;
     record.find_stores();
-    guards::find(&mut record);
+    let guards = guards::find(&mut record);
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
@@ -110,6 +112,7 @@ pub fn extract(
         doubts: Doubts::default(),
         calls: record.system_calls.union(&record.remote).copied().collect(),
         storm: Storm {
+            guards,
             doubts: Vec::new(),
             unseen: Unseen::default(),
             unhosted: 0,

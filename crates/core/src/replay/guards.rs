@@ -6,7 +6,7 @@
 //! inside, and goes on only after somebody has left.
 use std::collections::HashMap;
 
-use super::reading::Recogniser;
+use super::reading::{Guard, Recogniser};
 use super::record::{Place, Raw, Record, What};
 use crate::ctrace::format::lock as kind;
 
@@ -22,22 +22,28 @@ struct Section {
     waits: Vec<(u32, u32)>,
 }
 
-/// Makes holds of what is done between going in and coming out. After all has been told.
-pub fn find(record: &mut Record<'_>) {
+/// Makes holds of what is done between going in and coming out, and says of which conditions. After all has been told.
+pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
+    let mut found = Vec::new();
     if !record.reading.knows(Recogniser::Guards) {
-        return;
+        return found;
     }
     let pairs = conditions(record);
     for ((condition, lock), places) in pairs.iter().copied().zip(uses(record, &pairs)) {
+        let (name, site) = record.called(condition);
+        let is_it = |guard: &&Guard| (guard.name.as_str(), guard.site.as_str()) == (name, site);
+        let known = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
         let Some(sections) = sections(record, condition, lock, &places) else { continue };
-        if let Some(most) = inside_at_most(record, &sections) {
+        if let Some(most) = inside_at_most(record, &sections, known) {
+            found.push(Guard { name: name.to_owned(), site: site.to_owned(), most });
             hold(record, condition, lock, &sections);
             record.stores.insert(condition, most);
         }
     }
+    found
 }
 
-/// Conditions that were waited for, with the lock of each: the one that is let go while it is waited for.
+/// Conditions, with the lock of each: the one that is let go while it is waited for, and held to notify it.
 fn conditions(record: &Record<'_>) -> Vec<(u32, u32)> {
     let mut found: HashMap<u32, Option<u32>> = HashMap::new();
     for events in &record.tracks {
@@ -56,6 +62,9 @@ fn conditions(record: &Record<'_>) -> Vec<(u32, u32)> {
                 _ => {}
             }
         }
+    }
+    for (&lock, &condition) in &record.conditions {
+        learn(&mut found, condition, lock);
     }
     let mut known: Vec<_> =
         found.into_iter().filter_map(|(condition, lock)| Some((condition, lock?))).collect();
@@ -132,8 +141,8 @@ fn sections(record: &Record<'_>, condition: u32, lock: u32, places: &[Place]) ->
     Some(found)
 }
 
-/// How many are inside at most, where the sections are ways in and out.
-fn inside_at_most(record: &Record<'_>, sections: &[Section]) -> Option<u32> {
+/// How many are inside at most, where the sections are ways in and out. `known`: from other storms.
+fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>) -> Option<u32> {
     let ns = |section: &Section, at: u32| record.tracks[section.track as usize][at as usize].ns;
     let mut steps: Vec<(u64, i64)> = Vec::new();
     for pair in sections.chunks(2) {
@@ -157,7 +166,11 @@ fn inside_at_most(record: &Record<'_>, sections: &[Section]) -> Option<u32> {
             now
         })
         .collect();
-    let most = *inside.iter().max()?;
+    let seen = *inside.iter().max()?;
+    let most = known.map_or(seen, i64::from);
+    if seen > most {
+        return None;
+    }
     let gone: Vec<u64> = steps.iter().filter(|step| step.1 < 0).map(|step| step.0).collect();
     let mut count = 0;
     for section in sections {
@@ -171,7 +184,7 @@ fn inside_at_most(record: &Record<'_>, sections: &[Section]) -> Option<u32> {
             count += 1;
         }
     }
-    (count >= LEAST_WAITS).then_some(most as u32)
+    (count >= LEAST_WAITS || known.is_some()).then_some(most as u32)
 }
 
 /// How many of these are up to then.

@@ -85,6 +85,17 @@ impl std::str::FromStr for InterpreterWaits {
     }
 }
 
+/// A condition that lets in so many at a time, as it was learnt from a storm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// Of the condition.
+    pub name: String,
+    /// `file:line`.
+    pub site: String,
+    /// At a time.
+    pub most: u32,
+}
+
 /// How a storm is read.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
@@ -92,6 +103,8 @@ pub struct Reading {
     pub interpreter: InterpreterWaits,
     /// What is not recognised: to see that without it an answer is refused, and not wrong.
     pub without: Vec<Recogniser>,
+    /// Learnt from other storms of the same program: here fewer waits need to say so.
+    pub guards: Vec<Guard>,
 }
 
 impl Reading {

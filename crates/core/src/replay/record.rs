@@ -213,6 +213,12 @@ impl<'t> Record<'t> {
         self.trace.locks[lock as usize].kind
     }
 
+    /// Its name, and `file:line`.
+    pub fn called(&self, lock: u32) -> (&'t str, &'t str) {
+        let of = &self.trace.locks[lock as usize];
+        (self.trace.names.text(of.name), self.trace.names.text(of.site))
+    }
+
     /// A wait for it is for a lock, and ends with having it.
     pub fn is_lock(&self, lock: u32) -> bool {
         self.trace.locks[lock as usize].is_held() || self.stores.contains_key(&lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -72,10 +73,21 @@ class Source:
     storm: Storm
     jobs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    guards: tuple[tuple[str, str, int], ...] = ()
+    """Conditions that let in so many at a time, by other storms of the program: name, site, how many."""
+
+    def taught(self, guards: tuple[tuple[str, str, int], ...]) -> Source:
+        """The same storm, read with what others of its program say of conditions. Raises as `open_storms`."""
+        taught = replace(self, guards=guards)
+        if set(guards) <= set(self.storm.guards()):
+            return taught
+        return taught.read_again("recorded")
 
     def read_again(self, interpreter: InterpreterWaits) -> Source:
         """The same storm, with this made of its waits for the interpreter's lock. Raises as `open_storms`."""
-        storm = Storm([self.path], self.jobs, interpreter=interpreter, without=self.without)
+        storm = Storm(
+            [self.path], self.jobs, interpreter=interpreter, without=self.without, guards=self.guards
+        )
         return replace(self, storm=storm)
 
 
@@ -93,10 +105,15 @@ def open_storms(
     Raises BadInput where there is none, where no job is in one, or where a run has several cells and none is chosen.
     """
     traces = [trace for path in paths for trace in _trace_paths(Path(path), cell)]
-    return [
+    sources = [
         Source(str(trace), Storm([str(trace)], jobs, without=without), tuple(jobs), tuple(without))
         for trace in traces
     ]
+    learnt = {guard for source in sources for guard in source.storm.guards()}
+    # Of what one storm says otherwise than another nothing is known.
+    limits = Counter((name, site) for name, site, _ in learnt)
+    known = tuple(sorted(guard for guard in learnt if limits[guard[:2]] == 1))
+    return [source.taught(known) for source in sources]
 
 
 def cells_of(path: str | Path) -> list[str]:

@@ -1,6 +1,6 @@
 //! Conditions that let in so many at a time, and others.
 use contend_core::replay::doubts::Kind;
-use contend_core::replay::reading::Recogniser;
+use contend_core::replay::reading::{Guard, Recogniser};
 
 use super::*;
 
@@ -122,7 +122,19 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
         })
         .collect();
     assert_eq!(doubts(&unwaited), []);
-    assert_eq!(doubts(&[vec![told], unwaited].concat()), [(Kind::Condition, 2)]);
+    let unwaited = [vec![told], unwaited].concat();
+    assert_eq!(doubts(&unwaited), [(Kind::Condition, 2)]);
+    // Another storm of the program says how many it lets in; more than these were never inside.
+    let guards = storm_of(&[vec![told], in_turn()].concat(), &[]).unwrap().guards;
+    assert_eq!((guards.len(), guards[0].most), (1, 1));
+    let (trace, _place) = trace_of(&unwaited);
+    let taught = |most| {
+        let guards = vec![Guard { most, ..guards[0].clone() }];
+        extract(&trace, &[], &Reading { guards, ..Reading::default() }, || Ok(())).unwrap()
+    };
+    let (of_one, of_none) = (taught(1), taught(0));
+    assert!(of_one.doubts.is_empty() && of_one.model.locks[0].capacity == 1);
+    assert!(!of_none.doubts.is_empty());
     assert_eq!(doubts(&[vec![told], in_turn()].concat()), [], "it is a lock");
 }
 
