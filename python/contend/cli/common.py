@@ -22,7 +22,7 @@ from contend.text.safe import safe_console, write_json
 if TYPE_CHECKING:
     from contend.document import Analysis
     from contend.document.context import Context
-    from contend.engine.run import Outcome
+    from contend.engine.execution import Outcome
     from contend.report.model import ReportInput
     from contend.report.progress import Progress
     from contend.sample.summary import Summary

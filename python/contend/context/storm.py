@@ -17,7 +17,8 @@ from contend.errors import BadInput
 from contend.store.cells import by_id
 from contend.store.directory import RunDirectory
 from contend.store.documents import documents as documents_of
-from contend.store.rows import latest, wrong_storm
+from contend.store.file_shapes import wrong_storm
+from contend.store.rows import latest
 from contend.studies.scenarios import of_run
 from contend.studies.storm.model import Storm
 from contend.studies.storm.result import FILE, Document

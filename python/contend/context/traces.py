@@ -22,7 +22,7 @@ from contend.contention.events import read
 from contend.context.storm import Boots, window
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.store.directory import RunDirectory
-from contend.store.rows import InTracesFile
+from contend.store.file_shapes import InTracesFile
 from contend.store.trace_summary import summarise
 from contend.studies.storm.beside import BOOTS
 

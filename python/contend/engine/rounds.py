@@ -1,7 +1,7 @@
 """The course of a run: the pilot, then block after block with looks between them.
 
 Rows of finished trials are on disk before the next trial begins. Where trials run, and what is made for them, is
-`contend.engine.run`'s.
+`contend.engine.execution`'s.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from typing import Any
 from contend.clock import SystemClock
 from contend.engine import duration
 from contend.engine.deadline import Deadline
+from contend.engine.execution import Outcome
 from contend.engine.plan import make_plan
 from contend.engine.rounds import BUDGET_SPENT
-from contend.engine.run import Outcome
 from contend.environment import fingerprint
 from contend.errors import BadInput, ContendError, HostFailed, TrialFailed
 from contend.fleet import up

@@ -22,8 +22,8 @@ from contend.scenario.yaml_file import read_yaml
 from contend.serve.files import fingerprint, is_plain, members, opened, read_file, size_of
 from contend.store.damage import document, showable
 from contend.store.directory import PLAN_FILE, SAMPLE_FILE, SCHEMA_VERSION, WATCH_FILE
+from contend.store.file_shapes import sound_environment
 from contend.store.ledger import is_locked
-from contend.store.rows import sound_environment
 from contend.store.state import ledger_of
 from contend.text.masking import mask, mask_value
 

@@ -214,14 +214,14 @@ class RunDirectory:
 
     def sample(self) -> dict[str, Any]:
         """Read sample.json of a recording. Raises BadInput naming it."""
-        from contend.store.rows import SampleFile
+        from contend.store.file_shapes import SampleFile
 
         # What an earlier contend did not write yet, and nobody can tell apart from a file without it.
         return {"line": "", "sched": "", "notes": []} | self.shaped(SAMPLE_FILE, SampleFile)
 
     def watch(self) -> dict[str, Any]:
         """Read recording.json of a watch. Raises BadInput naming it."""
-        from contend.store.rows import WatchFile
+        from contend.store.file_shapes import WatchFile
 
         return self.shaped(WATCH_FILE, WatchFile)
 
@@ -236,7 +236,7 @@ class RunDirectory:
 
     def environment(self) -> dict[str, Any]:
         """Read environment.json, or what of it can be read: nothing depends on the rest."""
-        from contend.store.rows import sound_environment
+        from contend.store.file_shapes import sound_environment
 
         path = self.path / ENVIRONMENT_FILE
         try:

@@ -10,8 +10,9 @@ from typing import Any
 from contend.errors import BadInput
 from contend.store.damage import json_object, note
 from contend.store.directory import PLAN_FILE, Row, RunDirectory
+from contend.store.file_shapes import HostsFile
 from contend.store.host_record import Done
-from contend.store.rows import HostsFile, wrong
+from contend.store.rows import wrong
 
 HOSTS_FILE = "hosts.json"
 ENDED = "ended"

@@ -25,7 +25,8 @@ from contend.stats.scaling import Line, line
 from contend.store.cells import by_id
 from contend.store.directory import RunDirectory
 from contend.store.documents import documents
-from contend.store.rows import latest, wrong_storm
+from contend.store.file_shapes import wrong_storm
+from contend.store.rows import latest
 
 FILE = "storm.json"
 LAW = "batch law"

@@ -19,7 +19,7 @@ from contend.stats.estimate import Estimate
 from contend.stats.trend import PER, SHAPES, Trend, Visit, trend
 from contend.store.directory import Row
 from contend.store.documents import documents
-from contend.store.rows import wrong_growth
+from contend.store.file_shapes import wrong_growth
 from contend.text.shape import HIDDEN, Count, Limits, Named, Shape, Through, computed
 from contend.units import format_duration
 

@@ -23,7 +23,7 @@ from contend.stats.scaling import StormTimes, load_of
 from contend.store.cells import PlannedCell
 from contend.store.directory import Row, RunDirectory
 from contend.store.documents import documents
-from contend.store.rows import wrong_storm
+from contend.store.file_shapes import wrong_storm
 from contend.studies.storm.beside import (
     Serving,
     Stamps,
