@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 def spawn(
@@ -244,6 +244,9 @@ def trace_thread(name: str, thread: int) -> None:
 
 def trace_collections(follow: bool) -> None:
     """Record pauses for garbage collection, or no more: a callback in gc.callbacks."""
+
+def trace_frame(thread: int) -> FrameType | None:
+    """The frame that the thread of that ident is in, as sys._current_frames has it, while no garbage is collected."""
 
 def trace_blocked(
     limit_ns: int,

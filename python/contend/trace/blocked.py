@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from contend._native import trace_blocked, trace_wrap
+from contend._native import trace_blocked, trace_frame, trace_wrap
 from contend.trace.imports import when_imported
 
 LOOP, HUB = "event loop", "hub"
@@ -75,7 +75,7 @@ def look(thread: int) -> tuple[str, str] | None:
     The innermost function of the program, else of a library. Is called by a thread of our own, also while a monkey patch
     is in force: it waits for nothing.
     """
-    frames = [f for f in _frames(sys._current_frames().get(thread)) if not _passes_through(f.f_code)]
+    frames = [f for f in _frames(trace_frame(thread)) if not _passes_through(f.f_code)]
     own = [frame for frame in frames if not _of_library(frame.f_code)]
     for frame in own or frames:
         return frame.f_code.co_qualname, f"{frame.f_code.co_filename}:{frame.f_lineno}"

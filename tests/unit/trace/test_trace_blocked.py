@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from queue import Queue
@@ -37,6 +39,29 @@ def test_the_innermost_function_of_the_program_is_named_and_not_what_a_library_d
     # `waits` waits in threading.py, which is a library.
     assert function == "seen_in.<locals>.waits"
     assert line.startswith(f"{__file__}:")
+
+
+def test_a_look_meets_no_collection_of_garbage() -> None:
+    """A local of a thread that is taken apart amid sys._current_frames would wait for its lock for ever."""
+    program = """
+import gc, threading
+from contend.trace.blocked import look
+
+class Own(threading.local):
+    pass
+
+gc.set_threshold(1, 1, 1)
+for _ in range(3000):
+    own = Own()
+    own.itself = own
+    del own
+    look(threading.get_ident())
+assert gc.isenabled()
+gc.disable()
+look(threading.get_ident())
+assert not gc.isenabled()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_a_thread_that_is_gone_is_in_no_function() -> None:

@@ -12,7 +12,7 @@ use contend_core::ctrace::format::{Event, event, lock};
 use contend_core::ctrace::lane::Lane;
 use contend_core::ctrace::ring::current;
 use contend_core::ctrace::session;
-use pyo3::ffi::PyObject;
+use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
 use super::watch;
@@ -154,6 +154,24 @@ fn define(of: &str) -> u32 {
         shared: 0,
     });
     id.into_inner()
+}
+
+/// See `_native.pyi`.
+///
+/// Before Python 3.12 a collection of garbage that begins in the midst of `sys._current_frames` may take a `threading.local`
+/// apart, which wants the very lock that is held there: the process stands still for good
+/// (<https://github.com/python/cpython/issues/106883>). So there is none meanwhile.
+#[pyfunction]
+pub fn trace_frame(py: Python<'_>, thread: u64) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let current = py.import("sys")?.getattr("_current_frames")?;
+    // SAFETY: with the interpreter's lock held, which the call in between does not let go.
+    let collects = unsafe { ffi::PyGC_Disable() };
+    let frames = current.call0();
+    if collects == 1 {
+        unsafe { ffi::PyGC_Enable() };
+    }
+    let frame = frames?.call_method1("get", (thread,))?;
+    Ok((!frame.is_none()).then_some(frame))
 }
 
 /// See `_native.pyi`.

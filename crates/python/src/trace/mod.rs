@@ -192,6 +192,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_io, module)?)?;
     module.add_function(wrap_pyfunction!(trace_thread, module)?)?;
     module.add_function(wrap_pyfunction!(blocked::trace_blocked, module)?)?;
+    module.add_function(wrap_pyfunction!(blocked::trace_frame, module)?)?;
     module.add_function(wrap_pyfunction!(digest::trace_digest, module)?)?;
     module.add_function(wrap_pyfunction!(digest::trace_digest_key, module)?)?;
     waits::register(module)?;
