@@ -1,16 +1,18 @@
 """Has this tree predict the edits of a campaign once more, on its kept traces and with its measured truths.
 
-    PYTHONPATH=tests python -m zoo.again DIR -o OTHER [--left-out stores]
+    PYTHONPATH=tests python -m zoo.again DIR -o OTHER [--left-out stores] [--retrace]
 
 So that no truth is measured twice while contend changes; of an edit that was refused and is trusted now it is measured if
-it was not. With `--left-out` a recogniser of the replay is switched off, to
-see that programs which need it are then refused: that has no option of the command line, and is asked of the library. Goes
-on where it was stopped, as a campaign does; `python -m zoo.scoring OTHER` makes the tables.
+it was not. With `--retrace` programs whose traces were not kept are made again by their seed and traced anew. With
+`--left-out` a recogniser of the replay is switched off, to see that programs which need it are then refused: that has no
+option of the command line, and is asked of the library. Goes on where it was stopped, as a campaign does;
+`python -m zoo.scoring OTHER` makes the tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,19 +23,30 @@ from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import ContendError
 from zoo import predictions, truth
-from zoo.campaign import add, rows
-from zoo.draws import generator
+from zoo.campaign import STORMS, add, awake, begin, broker, commit, how_drawn, rows
+from zoo.draws import draw, generator
 from zoo.predictions import Prediction
 
 
-def row_again(row: dict[str, Any], programs: Path, left_out: Sequence[str] = ()) -> dict[str, Any]:
+def row_again(
+    row: dict[str, Any],
+    programs: Path,
+    left_out: Sequence[str] = (),
+    *,
+    retrace: dict[str, list[str]] | None = None,
+) -> dict[str, Any]:
     """The row of one program with what this tree predicts, and hunts where nothing is left out. `programs`: folder of all
-    programs, a folder each with its traces. Raises ContendFailed.
+    programs, a folder each with its traces. `retrace`: how programs are drawn whose traces are not there. Raises
+    ContendFailed, ProgramFailed.
     """
     folder = programs / f"{row['population']}-{row['seed']}"
     traces = sorted(folder.glob("storm-*"))
     if not traces:
-        raise predictions.ContendFailed(f"{folder.name}: its traces were not kept")
+        if retrace is None:
+            raise predictions.ContendFailed(f"{folder.name}: its traces were not kept")
+        draw(row["seed"], row["population"], **retrace).write(folder)
+        traces, _ = predictions.trace(folder, STORMS)
+        row = {**row, "commit": commit()}
     edits = []
     for edit in row["edits"]:
         options = edit["change"]["options"]
@@ -96,16 +109,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--retrace", action="store_true", help="trace programs whose traces were not kept")
     parser.add_argument("--left-out", default="", help="recognisers, with commas", metavar="NAMES")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OTHER")
     given = parser.parse_args(arguments)
     given.output.mkdir(parents=True, exist_ok=True)
     done = {(row["population"], row["seed"]) for row in rows(given.output)}
     left_out = [name for name in given.left_out.split(",") if name]
-    for row in rows(given.folder):
-        if "failed" in row or (row["population"], row["seed"]) in done:
-            continue
-        add(given.output, row_again(row, given.folder / "programs", left_out))
+    retrace = None
+    if given.retrace:
+        retrace = how_drawn(given.folder)
+        begin(given.output, retrace)
+    with awake() if retrace else contextlib.nullcontext():
+        for row in rows(given.folder):
+            if "failed" in row or (row["population"], row["seed"]) in done:
+                continue
+            libraries = draw(row["seed"], row["population"], **retrace).libraries if retrace else ()
+            with broker(libraries, given.output):
+                again = row_again(row, given.folder / "programs", left_out, retrace=retrace)
+            add(given.output, again)
     return 0
 
 

@@ -29,7 +29,7 @@ from zoo.manifest import Manifest
 from zoo.parts import BROKER, Change
 
 ROWS = "rows.ndjson"
-_STORMS = 6
+STORMS = 6
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -109,8 +109,8 @@ def trial(
     program = manifest.write(folder)
     for old in folder.glob("storm-*"):
         shutil.rmtree(old)
-    traces, traced = predictions.trace(folder, _STORMS)
-    untraced = truth.storms(program, ["plain"] * (_STORMS + 1))[1:]
+    traces, traced = predictions.trace(folder, STORMS)
+    untraced = truth.storms(program, ["plain"] * (STORMS + 1))[1:]
     hunted = predictions.hunt(folder, traces[0], manifest.job)
     tried = []
     for change in chosen(manifest, edits):
@@ -157,33 +157,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     done = {(row["population"], row["seed"]) for row in rows(folder)}
     only, without = ([name for name in text.split(",") if name] for text in (given.only, given.without))
-    os.environ["ZOO_LOOPS_PER_S"] = _begin(folder, {"only": only, "without": without})
+    begin(folder, {"only": only, "without": without})
     try:
-        for seed in seeds(folder, given.population, given.first, given.count):
-            if (given.population, seed) in done:
-                continue
-            manifest = draw(seed, given.population, only=only, without=without)
-            program = folder / "programs" / manifest.key
-            try:
-                if absent := missing(manifest.libraries):
-                    raise truth.ProgramFailed(f"not installed: {', '.join(absent)}")
-                with broker(manifest.libraries, folder / "rabbit"):
-                    row = trial(
-                        manifest, program, given.edits, given.pairs, refused=given.refused, keep=given.keep
-                    )
-            except (truth.ProgramFailed, predictions.ContendFailed, ContendError) as failed:
-                row = {"seed": seed, "population": given.population, "failed": str(failed)}
-                row["mechanisms"] = manifest.mechanisms
-            add(folder, row)
-            print(seed, *manifest.mechanisms, row.get("failed", f"{row.get('took_s')} s"), flush=True)
+        with awake():
+            for seed in seeds(folder, given.population, given.first, given.count):
+                if (given.population, seed) in done:
+                    continue
+                manifest = draw(seed, given.population, only=only, without=without)
+                program = folder / "programs" / manifest.key
+                try:
+                    if absent := missing(manifest.libraries):
+                        raise truth.ProgramFailed(f"not installed: {', '.join(absent)}")
+                    with broker(manifest.libraries, folder / "rabbit"):
+                        row = trial(
+                            manifest,
+                            program,
+                            given.edits,
+                            given.pairs,
+                            refused=given.refused,
+                            keep=given.keep,
+                        )
+                except (truth.ProgramFailed, predictions.ContendFailed, ContendError) as failed:
+                    row = {"seed": seed, "population": given.population, "failed": str(failed)}
+                    row["mechanisms"] = manifest.mechanisms
+                add(folder, row)
+                print(seed, *manifest.mechanisms, row.get("failed", f"{row.get('took_s')} s"), flush=True)
     except KeyboardInterrupt:
         print(f"stopped; the same command goes on after {len(rows(folder))} programs", file=sys.stderr)
         return 130
     return 0
 
 
-def _begin(folder: Path, drawn: dict[str, list[str]]) -> str:
-    """The speed of `burn` on this machine, measured when a campaign begins and kept with how its programs are drawn.
+def how_drawn(folder: Path) -> dict[str, list[str]]:
+    """How the programs of a campaign are drawn: `only` and `without` of `draw`."""
+    begun = json.loads((folder / "campaign.json").read_text(encoding="utf-8"))
+    return {name: begun[name] for name in ("only", "without")}
+
+
+def begin(folder: Path, drawn: dict[str, list[str]]) -> None:
+    """Tell programs the speed of `burn` on this machine, measured when a campaign begins and kept with how its programs are
+    drawn.
 
     Raises SystemExit if a campaign that goes on would draw others.
     """
@@ -193,10 +206,34 @@ def _begin(folder: Path, drawn: dict[str, list[str]]) -> str:
             json.dumps({**drawn, "loops_per_s": f"{harness.loops_per_s():.0f}"}) + "\n", encoding="utf-8"
         )
     begun = json.loads(kept.read_text(encoding="utf-8"))
-    loops: str = begun.pop("loops_per_s")
+    os.environ["ZOO_LOOPS_PER_S"] = begun.pop("loops_per_s")
     if begun != drawn:
         raise SystemExit(f"{folder} was begun with {begun}, and goes on only so")
-    return loops
+
+
+_WAKE = """
+import os
+parent = os.getppid()
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while os.getppid() == parent:
+    pass
+"""
+
+
+@contextlib.contextmanager
+def awake() -> Iterator[list[int]]:
+    """Keep every processor at work that gives way to all other work: an idle one of a virtual machine wakes up to some
+    milliseconds late, more so the longer it was idle, so that programs that sleep take as long as their host has them.
+
+    Yields the pids of who does it.
+    """
+    wake = [subprocess.Popen([sys.executable, "-c", _WAKE]) for _ in os.sched_getaffinity(0)]
+    try:
+        yield [each.pid for each in wake]
+    finally:
+        for each in wake:
+            each.kill()
+            each.wait()
 
 
 if __name__ == "__main__":

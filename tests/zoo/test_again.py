@@ -29,3 +29,9 @@ def test_a_kept_campaign_is_predicted_again_and_refused_without_what_it_needs(tm
     assert without["edits"][0]["truth"] == before["edits"][0]["truth"]
     with pytest.raises(predictions.ContendFailed, match="not kept"):
         row_again(before, tmp_path)
+    # Made again by its seed: the same program, traced anew.
+    anew = row_again(before, tmp_path / "anew", retrace=campaign.how_drawn(kept))
+    assert anew["edits"][0]["truth"] == before["edits"][0]["truth"]
+    assert anew["edits"][0]["predicted"]["median"] is not None
+    program = f"{before['population']}-{before['seed']}/program.py"
+    assert (tmp_path / "anew" / program).read_text() == (kept / "programs" / program).read_text()

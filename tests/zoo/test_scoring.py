@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.command_line import wait_for
 from zoo import campaign, scoring
 from zoo.mechanisms import mechanisms
 from zoo.predictions import prediction
@@ -156,3 +158,11 @@ def test_a_prediction_is_predicted_over_recorded_and_trusted_by_the_exit_code() 
     trusted = prediction(answer, 0)
     assert (trusted.trusted, trusted.median, trusted.makespan) == (True, 0.5, 0.75)
     assert not prediction(answer, 5).trusted
+
+
+def test_processors_are_kept_awake_by_who_gives_way() -> None:
+    with campaign.awake() as pids:
+        assert len(pids) == len(os.sched_getaffinity(0))
+        gives_way = lambda: all(os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in pids)  # noqa: E731
+        wait_for(gives_way, "their policy", 20)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

@@ -426,6 +426,11 @@ fn jobs_are_drawn_and_come_at_the_recorded_rate() {
     let begins: Vec<u64> = more.roots.iter().map(|root| root.begin_ns).collect();
     assert_eq!(begins, (0..25).collect::<Vec<_>>());
     assert!(ends(&more).iter().all(|&end| end != UNKNOWN));
+    // In their order, from any of them on.
+    let recorded = drawn(3, 10, true);
+    let is_of = |job: &Root, at: usize| job.program == recorded.roots[at % 10].program;
+    let start = (0..10).find(|&at| is_of(&more.roots[0], at)).unwrap();
+    assert!(more.roots.iter().zip(start..).all(|(job, at)| is_of(job, at)));
     let (again, _) = apply(&drawn(3, 10, true), &[Edit::Jobs(25)], 7);
     assert_eq!(more, again);
 }
@@ -449,7 +454,7 @@ fn more_jobs_by_queue(recorded: &[u32]) -> Vec<u32> {
 fn more_jobs_spread_evenly_over_a_map_of_keys_unless_it_is_known_to_be_uneven() {
     // Sixteen keys over five queues, as uneven as chance makes them: 400 keys are less so.
     let by_chance = more_jobs_by_queue(&[6, 1, 4, 2, 3]);
-    assert!(by_chance.iter().all(|count| (60..100).contains(count)), "{by_chance:?}");
+    assert!(by_chance.iter().all(|count| (55..105).contains(count)), "{by_chance:?}");
     // Two hosts, and so two keys: no other queue is ever used.
     let by_host = more_jobs_by_queue(&[8, 0, 0, 8, 0, 0, 0, 0]);
     assert_eq!(by_host[0] + by_host[3], 400, "{by_host:?}");

@@ -271,7 +271,8 @@ fn to_queue(model: &mut Model, pool: usize, to: impl Fn(u32, u32) -> u32) {
     }
 }
 
-/// Jobs come at the times of the recorded ones, again and again; what is beside them stays. Where a fixed pool's
+/// Jobs come at the times of the recorded ones, again and again; what is beside them stays. They are the recorded ones in their
+/// order, from one that is drawn: where every third one does something, a third of these do. Where a fixed pool's
 /// queues were used as evenly as a map of keys would by chance, each job's queue is drawn anew: more keys spread more
 /// evenly than the few recorded ones happen to. Those that had one queue go on together.
 fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
@@ -288,10 +289,11 @@ fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
     let step = spread.checked_div(recorded.len() as u64 - 1).unwrap_or(0);
     let queues: Vec<Option<u64>> = (0..).zip(&model.pools).map(|(at, _)| spread_over(model, at)).collect();
     let salt = random.draw();
+    let start = random.below(recorded.len());
     let mut clients: Vec<(u64, u32)> = Vec::new();
     let mut made: Vec<Root> = Vec::new();
     for number in 0..jobs {
-        let drawn = of(random.below(recorded.len()));
+        let drawn = of((start + number) % recorded.len());
         let mut job = drawn.clone();
         let length = job.end_ns - job.begin_ns;
         let round = (number / recorded.len()) as u64;

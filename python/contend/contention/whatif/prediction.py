@@ -282,7 +282,7 @@ def _notes(
         yield f"{unfinished} jobs have no end in the trace and are left out"
     for edit in edits:
         if edit.kind == "jobs":
-            yield "jobs are drawn from the recorded ones and come at their rate; what other threads do stays as it was"
+            yield "jobs are the recorded ones in their order, and come at their rate; what other threads do stays as it was"
         if edit.kind in ("workers", "jobs"):
             yield from _pool_notes(sources[0], edit)
 
