@@ -11,34 +11,14 @@ import pytest
 from contend.contention.alibi.verdict import Alibi, Saturation
 from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Replayed, gate
-from contend.contention.whatif.independence import by_turn, capped
+from contend.contention.whatif.independence import capped
 from contend.contention.whatif.prediction import candidates
 from contend.contention.whatif.regime import regime
-from contend.contention.whatif.storms import Edit, idle, open_storms
-from contend.contention.whatif.times import Predicted, Times, predict
+from contend.contention.whatif.storms import Edit, open_storms
+from contend.contention.whatif.times import Times, predict
 from contend.contention.whatif.verification import stored, verify
 from contend.errors import BadInput
-
-MS = 1_000_000
-
-
-def outcome(*spans: tuple[int, int], **more: Any) -> dict[str, Any]:
-    begin, end = ([span[at] * MS for span in spans] for at in (0, 1))
-    pack = f"<{len(spans)}Q"
-    return {"begin_ns": struct.pack(pack, *begin), "end_ns": struct.pack(pack, *end), "stuck": 0, **more}
-
-
-def seen(**of: Any) -> dict[str, Any]:
-    found = {
-        "makespan_ns": 1000 * MS,
-        "seen_ns": 0,
-        "run_delay_ns": 0,
-        "gil_ns": None,
-        "pieces_ns": 4000 * MS,
-        "cpu": None,
-        "replayed": False,
-    }
-    return {"regime": {**found, **of}, "processors": 2}
+from support.whatif_rows import MS, outcome, seen
 
 
 def test_quantiles_are_interpolated_and_the_makespan_is_from_the_first_begin() -> None:
@@ -199,59 +179,6 @@ def test_jobs_that_come_in_waves_of_one_size_are_a_refusal() -> None:
     assert "never more than 5 jobs" in (gate([storm], regime([seen(gil_ns=0)])).reason or "")
 
 
-def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
-    def storm(*took: int) -> dict[str, Any]:
-        pack = f"<{len(took)}Q"
-        delays = {"kind": bytes(8 * len(took)), "root": struct.pack(pack, *range(5, 5 + len(took)))}
-        delays |= {"ns": struct.pack(pack, *(MS * ms for ms in took)), "kinds": ["load"]}
-        return {"delays": delays, **seen()}
-
-    first = by_turn([storm(*[20] * 4, *[1] * 36)] * 2)
-    assert first is not None and first.what == "load" and first.share == pytest.approx(0.076)
-    assert "load depends on which jobs come first, 8% of the storm's" in (doubts.drawn(first) or "")
-    assert by_turn([storm(*[20, 1, 1, 1] * 10)] * 2) is None
-    assert by_turn([storm(*[5] * 4, *[1] * 36)] * 2) is None, "too little to matter"
-    assert by_turn([storm(20, 1)]) is None and doubts.drawn(None) is None
-
-
-def test_jobs_that_a_busy_process_makes_may_come_sooner() -> None:
-    def ran(ms: int, *ends: int) -> dict[str, Any]:
-        return outcome(*((0, end) for end in ends), ran_ns=[ms * MS], computed_ns=[], of_workers=[])
-
-    def come(*ms: int) -> list[dict[str, Any]]:
-        return [{"come_ns": struct.pack(f"<{len(ms)}Q", *(MS * at for at in ms))}]
-
-    busy, idle_then = [ran(800, 1000)], [ran(300, 1000)]
-    reason = doubts.arrivals(come(0, 400), busy, idle_then)
-    assert reason is not None and "busy for 80% of the storm, and for 30%" in reason
-    assert doubts.arrivals(come(0, 400), idle_then, busy) is not None
-    assert doubts.arrivals(come(0, 100), busy, idle_then) is None, "all at once"
-    assert doubts.arrivals(come(0), busy, idle_then) is None
-    assert doubts.arrivals(come(0, 400), busy, [ran(760, 1000)]) is None, "as busy as it was"
-    assert doubts.arrivals(come(0, 400), [ran(300, 1000)], [ran(100, 1000)]) is None, "never busy"
-
-
-def test_another_number_of_processes_is_refused() -> None:
-    parts = [{"pools": [{"name": "cores", "forked": True}, {"name": "threads", "forked": False}]}]
-    assert "workers of cores are processes" in (doubts.forked([Edit("workers", "c*", 2)], parts) or "")
-    for edit in (Edit("workers", "threads", 2), Edit("hold", "cores", 0.5)):
-        assert doubts.forked([edit], parts) is None
-
-
-def test_an_edit_of_what_no_job_uses_is_found() -> None:
-    parts = {
-        "locks": [{"name": "L", "jobs": 2}, {"name": "M", "jobs": 0}],
-        "pools": [{"name": "P", "jobs": 0}, {"name": "Q", "jobs": 1}],
-    }
-    beside = {"locks": [], "pools": [{"name": "P", "jobs": 0}]}
-    used = [Edit("hold", "L", 0.5), Edit("hold", "*", 0.5), Edit("workers", "Q", 2), Edit("jobs", "", 4)]
-    assert idle([*used, Edit("remove", "M")], [parts, beside]) is None
-    for unused in (Edit("unlock", "M"), Edit("workers", "P", 2), Edit("global_queue", "P")):
-        assert idle([*used, unused], [parts, beside]) == unused
-    again = {"locks": [], "pools": [{"name": "P", "jobs": 3}]}
-    assert idle([Edit("workers", "P", 2)], [parts, again]) is None
-
-
 def test_jobs_that_come_when_others_end_are_a_refusal() -> None:
     spans = [(10 * at, 10 * at + 9) for at in range(20)]
     out = outcome(*spans, lock_ns=[0], pool_ns=[])
@@ -259,39 +186,6 @@ def test_jobs_that_come_when_others_end_are_a_refusal() -> None:
         come = struct.pack("<20Q", *(max(0, MS * (10 * at + late - 10) + 1000) for at in range(20)))
         reason = gate([replayed(out, **out, come_ns=come)], regime([seen(gil_ns=0)])).reason
         assert (reason is not None and "begin when another one has ended" in reason) is refused
-
-
-def test_more_at_a_time_outside_than_ever_is_a_refusal() -> None:
-    def of(*rows: tuple[str, int, int]) -> dict[str, Any]:
-        return {"outside": list(rows)}
-
-    before = [of(("recv", 4, 20 * MS), ("fsync", 1, MS)), of(("recv", 3, 20 * MS))]
-    after = [of(("recv", 5, 20 * MS), ("fsync", 9, MS)), of()]
-    assert doubts.more_outside(100.0 * MS, before, after) is None, "a fourth more, and what takes no time"
-    reason = doubts.more_outside(100.0 * MS, before, [of(("recv", 6, 20 * MS)), of()])
-    assert reason is not None and "6 at a time would be in recv, of which at most 4" in reason
-
-
-def test_waits_for_workers_of_a_pool_that_may_start_more_are_a_refusal() -> None:
-    def of(*rows: tuple[str, int, int]) -> dict[str, Any]:
-        return {"grown": list(rows)}
-
-    assert doubts.more_workers(0.0, [of()]) is None
-    assert doubts.more_workers(100.0 * MS, [of(("web", 3, 2 * MS), ("mail", 1, 4 * MS)), of()]) is None
-    reason = doubts.more_workers(100.0 * MS, [of(("web", 3, 2 * MS)), of(("web", 3, 3 * MS))])
-    assert reason is not None and "wait for a worker of web, of which 3 were started" in reason
-
-
-def test_an_interval_that_says_little_is_a_refusal() -> None:
-    def predicted(low: float | None, high: float | None) -> dict[str, Predicted]:
-        return {"median_ns": Predicted(100, 99, 101), "makespan_ns": Predicted(100, low, high)}
-
-    assert doubts.too_wide(predicted(None, None)) is doubts.too_wide(predicted(91, 109)) is None
-    reason = doubts.too_wide(predicted(80, 120))
-    assert (
-        reason is not None
-        and "makespan differs so much from storm to storm that it is known to 20% only" in reason
-    )
 
 
 def test_a_storm_may_be_off_a_little_more_than_all_of_them_are() -> None:
@@ -448,64 +342,6 @@ def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
 def test_an_edit_reads_as_it_is_typed() -> None:
     assert str(Edit("coalesce", "rpc call update", 8)) == "--coalesce 'rpc call update'=8"
     assert str(Edit("global_queue", "pool")) == "--global-queue pool"
-
-
-def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
-    found = regime([seen(cpu=[("a", 400 * MS, 0)], seen_ns=1000 * MS)])
-    before = {**outcome((0, 1000)), "ran_ns": [], "work_ns": 900 * MS}
-    sooner = {**outcome((0, 700)), "ran_ns": [], "work_ns": 900 * MS}
-    assert doubts.computing_after(found, [before], [before]) == pytest.approx(0.4)
-    share = doubts.computing_after(found, [before], [sooner])
-    assert share == pytest.approx(0.4 / 0.7)
-    assert "57%" in str(doubts.computes_then(share)) and doubts.computes_then(0.4) is None
-    # What is not done any more does not compute either.
-    less = {**sooner, "work_ns": 450 * MS}
-    assert doubts.computing_after(found, [before], [less]) == pytest.approx(0.2 / 0.7)
-    looped = {**sooner, "ran_ns": [630 * MS]}
-    assert doubts.computing_after(regime([seen()]), [before], [looped]) == pytest.approx(0.9)
-
-
-def test_jobs_that_would_give_up_are_no_answer() -> None:
-    parts = {"locks": [{"name": "L"}, {"name": "printer"}]}
-    reason = doubts.overdue(50, parts, {"overdue": [0, 1]}, {"overdue": [0, 3]})
-    assert reason is not None and "find printer taken 2 times" in reason
-    assert doubts.overdue(101, parts, {"overdue": [0, 1]}, {"overdue": [0, 3]}) is None
-    assert doubts.overdue(1, parts, {"overdue": [5, 1]}, {"overdue": [5, 0]}) is None
-
-
-def test_a_storm_that_is_its_waits_for_the_interpreter_is_no_answer() -> None:
-    assert doubts.on_interpreter(0.049) is None
-    assert "would be 31% shorter" in str(doubts.on_interpreter(0.31))
-
-
-def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sign_is_unknown() -> None:
-    def of(value: float) -> dict[str, Predicted]:
-        return dict.fromkeys(
-            ("median_ns", "p90_ns", "max_ns", "makespan_ns"), Predicted(value, value - MS, value + MS)
-        )
-
-    before = Times(100 * MS, 100 * MS, 100 * MS, 100 * MS)
-    note, reason = doubts.unlearnt(["call", "call"], before, of(80 * MS), of(70 * MS))
-    assert reason is None and "what of call is paid" in note and "median 70 ms to 80 ms" in note
-    _, reason = doubts.unlearnt(["call"], before, of(80 * MS), of(60 * MS))
-    assert reason is not None and "too wide to be of use" in reason
-    wide = doubts.between(of(80 * MS), of(60 * MS))["median_ns"]
-    assert (wide.value, wide.low, wide.high) == (80 * MS, 59 * MS, 81 * MS)
-    _, reason = doubts.unlearnt(["call"], before, of(97 * MS), of(110 * MS))
-    assert reason is not None and "better or worse" in reason
-
-
-def test_two_resources_that_are_busy_alike_are_named() -> None:
-    locks = [{"name": name, "capacity": capacity} for name, capacity in (("L", 1), ("M", 1), ("S", None))]
-    parts = {"locks": locks, "pools": [{"name": "P", "workers": 2}]}
-
-    def after(*held: int) -> dict[str, Any]:
-        return {**outcome((0, 100)), "held_ns": [ns * MS for ns in held], "busy_ns": [100 * MS]}
-
-    note = doubts.alike(parts, after(95, 90, 500))
-    assert note is not None and note.startswith("lock L and lock M") and "95% and 90%" in note
-    assert doubts.alike(parts, after(95, 80, 500)) is None, "one is clearly busier"
-    assert doubts.alike(parts, after(60, 60, 500)) is None, "nobody waits long for either"
 
 
 def test_waits_for_a_priority_queue_are_refused() -> None:
