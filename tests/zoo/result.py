@@ -1,14 +1,16 @@
-"""Publishes the scores of a campaign: docs/results/NAME.json, and its page.
+"""Publishes the scores of campaigns: docs/results/NAME.json and its page; NAME.ndjson.gz has their rows.
 
-    PYTHONPATH=tests:bench python -m zoo.result DIR [--left-out stores=OTHER …] -o docs/results/what-if-programs
+    PYTHONPATH=tests:bench python -m zoo.result DIR … [--left-out stores=OTHER …] -o docs/results/what-if-programs
 
-`--left-out`: what `zoo.again --left-out` made of the same campaign, by the recogniser. Counts only: the programs are made
-again by their seeds.
+`--left-out`: what `zoo.again --left-out` made of the same campaign, by the recogniser. The programs are made again by their
+seeds: unpacked as `rows.ndjson` of a folder, the rows can be asked about once more (`zoo.again --retrace`).
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import shlex
 import statistics
 import sys
@@ -80,15 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR")
     parser.add_argument("--left-out", action="append", default=[], metavar="NAME=OTHER")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PATH")
     given = parser.parse_args(arguments)
     left_out = dict(text.split("=", 1) for text in given.left_out)
     said = shlex.join(["python", "-m", "zoo.result", *(sys.argv[1:] if arguments is None else arguments)])
     with record.recording(said):
-        found = summary(rows(given.folder), {name: rows(Path(folder)) for name, folder in left_out.items()})
+        of = [row for folder in given.folders for row in rows(folder)]
+        found = summary(of, {name: rows(Path(folder)) for name, folder in left_out.items()})
         files.save_at(given.output, found)
+        # Without the time, so that the same rows are the same bytes.
+        with gzip.GzipFile(given.output.with_suffix(".ndjson.gz"), "wb", mtime=0) as file:
+            file.write("".join(json.dumps(row) + "\n" for row in of).encode())
     return 0
 
 
