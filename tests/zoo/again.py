@@ -22,8 +22,9 @@ from typing import Any
 from contend.contention.whatif.prediction import whatif
 from contend.contention.whatif.storms import Edit, open_storms
 from contend.errors import ContendError
+from support.processors import awake
 from zoo import predictions, truth
-from zoo.campaign import STORMS, add, awake, begin, broker, commit, how_drawn, rows
+from zoo.campaign import STORMS, add, begin, broker, commit, how_drawn, rows
 from zoo.draws import draw, generator
 from zoo.predictions import Prediction
 

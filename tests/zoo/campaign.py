@@ -23,6 +23,7 @@ from typing import Any
 
 from contend.errors import ContendError
 from contend.testbed.rabbit import bed, node
+from support.processors import awake
 from zoo import harness, predictions, truth
 from zoo.draws import POPULATIONS, draw, generator
 from zoo.manifest import Manifest
@@ -209,31 +210,6 @@ def begin(folder: Path, drawn: dict[str, list[str]]) -> None:
     os.environ["ZOO_LOOPS_PER_S"] = begun.pop("loops_per_s")
     if begun != drawn:
         raise SystemExit(f"{folder} was begun with {begun}, and goes on only so")
-
-
-_WAKE = """
-import os
-parent = os.getppid()
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-while os.getppid() == parent:
-    pass
-"""
-
-
-@contextlib.contextmanager
-def awake() -> Iterator[list[int]]:
-    """Keep every processor at work that gives way to all other work: an idle one of a virtual machine wakes up to some
-    milliseconds late, more so the longer it was idle, so that programs that sleep take as long as their host has them.
-
-    Yields the pids of who does it.
-    """
-    wake = [subprocess.Popen([sys.executable, "-c", _WAKE]) for _ in os.sched_getaffinity(0)]
-    try:
-        yield [each.pid for each in wake]
-    finally:
-        for each in wake:
-            each.kill()
-            each.wait()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.command_line import wait_for
+from support.processors import awake
 from zoo import campaign, scoring
 from zoo.mechanisms import mechanisms
 from zoo.predictions import prediction
@@ -161,7 +162,7 @@ def test_a_prediction_is_predicted_over_recorded_and_trusted_by_the_exit_code() 
 
 
 def test_processors_are_kept_awake_by_who_gives_way() -> None:
-    with campaign.awake() as pids:
+    with awake() as pids:
         assert len(pids) == len(os.sched_getaffinity(0))
         gives_way = lambda: all(os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in pids)  # noqa: E731
         wait_for(gives_way, "their policy", 20)

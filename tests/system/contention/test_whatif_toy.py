@@ -17,6 +17,7 @@ from contend.contention.whatif.storms import Edit, open_storms
 from contend.contention.whatif.verification import Verification
 from contend.text.shape import schema
 from support.answers import data_in
+from support.processors import awake
 from support.toy_storm import WORSENED, WORSENING, Parameters, realtime, storm, undisturbed
 
 Run = Callable[..., tuple[int, str, str]]
@@ -74,14 +75,15 @@ def test_an_edit_comes_out_as_measured(storms: list[Path], coalesced: Path) -> N
 
 def test_a_change_that_makes_it_worse_is_seen(tmp_path: Path) -> None:
     fifo = realtime()
-    undisturbed(tmp_path / "before", WORSENED, realtime=fifo)
-    truth = undisturbed(tmp_path / "after", WORSENED, realtime=fifo, **WORSENING)
+    with awake():
+        undisturbed(tmp_path / "before", WORSENED, realtime=fifo)
+        truth = undisturbed(tmp_path / "after", WORSENED, realtime=fifo, **WORSENING)
     answer = whatif(open_storms([tmp_path / "before"]), [Edit("hold", "resource", 0.4)])
     # So many threads begin together that on some hosts a tenth of the storm is waits for the interpreter.
     assert answer.gate.passed or "interpreter's lock" in str(answer.gate.reason), answer.gate.reason
     before, after = answer.baseline, answer.predicted
     assert truth.median > before.median_ns and after["median_ns"].value > before.median_ns
-    assert truth.makespan < before.makespan_ns and after["makespan_ns"].value < before.makespan_ns
+    assert abs(after["makespan_ns"].value / truth.makespan - 1) < 0.15
 
 
 def test_a_storm_that_computes_is_refused(tmp_path: Path, run: Run) -> None:
