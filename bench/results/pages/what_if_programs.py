@@ -22,7 +22,8 @@ def body(d: Data) -> str:
 {d["programs"]:,} programs of one to three mechanisms each, drawn at random ({", ".join(d["population"])} draws), {everything["edits"]:,}
 edits of them. Each edit was done for real, in randomised turns and without the tracer; its truth is decided where both of its
 95 % intervals lie within 3.3 %, or all they hold gives one verdict. Wrong is more than 10 % off the median or the makespan, or
-the other sign of a change of 5 % or more. Load of the host before a program: {_load(d["load"])}. Recorded: {recorded}.
+the other sign of a change of 5 % or more. Load of the host before a program, of which one a processor
+is a campaign's own that keeps it awake and gives way: {_load(d["load"])}. Recorded: {recorded}.
 
 Answers that are trusted: {_of(of_trusted, everything["edits"])}. Of those whose truth is decided, {_of(wrong, right + wrong)}
 were wrong. What is trusted is always measured; of what is refused, as much as was drawn by chance ({unmeasured} were not).""",
