@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import shlex
 import statistics
 import sys
@@ -26,6 +27,10 @@ from zoo.scoring import BASELINES, Row
 
 SIZES = (("below 10 %", 0.1), ("10 to 30 %", 0.3), ("above 30 %", float("inf")))
 """Kinds of true changes, by the larger one of median and makespan, with what they lie below."""
+
+
+_PLACES = re.compile(r"/[^\s\"']*?/(?=programs/|site-packages/|lib/python3)")
+"""Where on this machine a program or a library lies."""
 
 
 def summary(of: Sequence[Row], left_out: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
@@ -94,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files.save_at(given.output, found)
         # Without the time, so that the same rows are the same bytes.
         with gzip.GzipFile(given.output.with_suffix(".ndjson.gz"), "wb", mtime=0) as file:
-            file.write("".join(json.dumps(row) + "\n" for row in of).encode())
+            file.write(_PLACES.sub("", "".join(json.dumps(row) + "\n" for row in of)).encode())
     return 0
 
 
