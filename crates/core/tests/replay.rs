@@ -178,6 +178,9 @@ fn a_loop_that_does_nothing_looks_at_its_timers_by_the_millisecond() {
     assert_eq!(ends(&model)[0], 2_200_010 + MS + 1000 + 10, "from when it has nothing to do again");
     model.roots[1].begin_ns = 2_800_000;
     assert_eq!(ends(&model), [2_800_010 + 10, 2_800_010]);
+    // So is that when somebody else begins to sleep.
+    model.roots[1] = root(2_800_000, vec![sleep(MS, UNKNOWN, 0)], vec![]);
+    assert_eq!(ends(&model)[0], 2_800_000 + 10);
     // Who is busy looks when it has done.
     model.roots[1] = root(2_400_000, vec![run(200_000)], vec![]);
     assert_eq!(ends(&model), [2_600_010, 2_600_000]);

@@ -39,7 +39,7 @@ _REPEATED: dict[str, Any] = {"multiple": True}
     help="The semaphore, or pool of connections, lets in N at a time.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1, 100_000), metavar="N", help="N jobs, the recorded ones again and again."
+    "--jobs", type=click.IntRange(1, 100_000), metavar="N", help="N jobs, the recorded ones in turn."
 )
 @click.option(
     "--job",

@@ -119,7 +119,7 @@ def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
 def test_jobs_that_would_give_up_are_no_answer() -> None:
     parts = {"locks": [{"name": "L"}, {"name": "printer"}]}
     reason = doubts.overdue(50, parts, {"overdue": [0, 1]}, {"overdue": [0, 3]})
-    assert reason is not None and "find printer taken 2 times" in reason
+    assert reason is not None and "give up on printer 2 times" in reason
     assert doubts.overdue(101, parts, {"overdue": [0, 1]}, {"overdue": [0, 3]}) is None
     assert doubts.overdue(1, parts, {"overdue": [5, 1]}, {"overdue": [5, 0]}) is None
 

@@ -88,10 +88,13 @@ def test_a_condition_of_the_programs_own_is_told_of_once_though_nobody_waits(tmp
         threading.Condition = trace.Condition
         own, given = trace.Condition(name="own"), trace.Condition(trace.Lock(name="mine"), name="given")
         event, silent = threading.Event(), trace.Condition(name="silent")
+        class Below(trace.Condition): pass
+        below = Below(name="below")
         trace.start(DIRECTORY)
         for _ in range(2):
             with own: own.notify_all()
             with given: given.notify()
+            with below: below.notify()
             with silent: pass
             future = Future()
             event.set(), future.set_result(1)
@@ -101,7 +104,7 @@ def test_a_condition_of_the_programs_own_is_told_of_once_though_nobody_waits(tmp
     )
     names = {event.id: event.name for event in told.of(LOCK_ACQUIRED)}
     found = [(event.name, names[event.value]) for event in told.of(CONDITION_LOCK)]
-    assert found == [("own", "own.lock"), ("given", "mine")]
+    assert found == [("own", "own.lock"), ("given", "mine"), ("below", "below.lock")]
 
 
 class _Steps(trace.Condition):

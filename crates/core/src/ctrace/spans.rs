@@ -112,8 +112,8 @@ pub trait Sink {
     fn limit(&mut self, lock: u32, most: u32) -> Result<()> {
         Ok(())
     }
-    /// The lock that the track has next would have been waited for so long at most, ns.
-    fn patience(&mut self, track: u32, most_ns: u64) -> Result<()> {
+    /// The lock whose hold begins next would have been waited for so long at most, ns.
+    fn patience(&mut self, most_ns: u64) -> Result<()> {
         Ok(())
     }
     /// To notify that condition, or to wait for it, this lock is held.
@@ -354,18 +354,16 @@ impl<S: Sink> Teller<'_, S> {
             }
             event::LOCK_ACQUIRED => {
                 self.end(at, track, what, Ending::Returned, details)?;
-                if let Some(most_us) = (event.value() >> 1).checked_sub(1) {
-                    self.sink.patience(track, u64::from(most_us) * 1000)?;
-                }
                 let taken = self.locks.acquire(lock, track, at.ring);
                 if let Some(hold) = taken.overtaken {
                     self.unbalanced.overtaken += 1;
                     self.sink.hold_end(at, lock, hold.lane, hold.track, Ending::Cut)?;
                 }
-                match taken.lane {
-                    Some(lane) => self.sink.hold_begin(at, lock, lane, track),
-                    None => Ok(()),
+                let Some(lane) = taken.lane else { return Ok(()) };
+                if let Some(most_us) = (event.value() >> 1).checked_sub(1) {
+                    self.sink.patience(u64::from(most_us) * 1000)?;
                 }
+                self.sink.hold_begin(at, lock, lane, track)
             }
             event::LOCK_RELEASED => match self.locks.release(lock, track) {
                 Release::Ended(hold) => self.sink.hold_end(at, lock, hold.lane, hold.track, Ending::Returned),

@@ -342,15 +342,15 @@ impl Extractor<'_> {
         }
         self.doubts.gave_up(self.record, piece.track, from, to, of);
         // What is left of it in the record was not learnt.
-        let mut conditions: Vec<u32> = self.record.tracks[piece.track as usize][from as usize..to as usize]
+        let conditions: BTreeSet<u32> = self.record.tracks[piece.track as usize][from as usize..to as usize]
             .iter()
             .filter_map(|raw| match raw.what {
-                What::Hold(lock) if locks.contains_key(&lock) => self.record.conditions.get(&lock).copied(),
+                What::Hold(lock) if locks.contains_key(&lock) => self.record.conditions.get(&lock),
                 _ => None,
             })
+            .flatten()
+            .copied()
             .collect();
-        conditions.sort_unstable();
-        conditions.dedup();
         for condition in conditions {
             self.doubts.add(DoubtKind::Condition, self.trace.locks[condition as usize].name, 1, 0);
         }

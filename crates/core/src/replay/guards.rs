@@ -30,6 +30,10 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
     }
     let pairs = conditions(record);
     for ((condition, lock), places) in pairs.iter().copied().zip(uses(record, &pairs)) {
+        // Of several on one lock none is all that is waited for under it.
+        if record.conditions.get(&lock).is_some_and(|of| of.len() > 1) {
+            continue;
+        }
         let (name, site) = record.called(condition);
         let is_it = |guard: &&Guard| (guard.name.as_str(), guard.site.as_str()) == (name, site);
         let known = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
@@ -63,8 +67,8 @@ fn conditions(record: &Record<'_>) -> Vec<(u32, u32)> {
             }
         }
     }
-    for (&lock, &condition) in &record.conditions {
-        learn(&mut found, condition, lock);
+    for (&lock, conditions) in &record.conditions {
+        conditions.iter().for_each(|&condition| learn(&mut found, condition, lock));
     }
     let mut known: Vec<_> =
         found.into_iter().filter_map(|(condition, lock)| Some((condition, lock?))).collect();

@@ -1,5 +1,5 @@
 //! What happened on each track, in its order: what the extraction reads back and forth.
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::reading::{Reading, Recogniser};
 use crate::ctrace::format::{Event, event, lock as kind, track};
@@ -149,7 +149,7 @@ pub struct Record<'t> {
     pub patience: HashMap<Place, u64>,
     patience_ns: Option<u64>,
     /// Conditions that the program made itself, by the lock that is held to notify them.
-    pub conditions: HashMap<u32, u32>,
+    pub conditions: HashMap<u32, BTreeSet<u32>>,
     count: usize,
 }
 
@@ -449,13 +449,13 @@ impl Sink for Record<'_> {
         Ok(())
     }
 
-    fn patience(&mut self, _: u32, most_ns: u64) -> Result<()> {
+    fn patience(&mut self, most_ns: u64) -> Result<()> {
         self.patience_ns = Some(most_ns);
         Ok(())
     }
 
     fn guarded(&mut self, condition: u32, lock: u32) -> Result<()> {
-        self.conditions.insert(lock, condition);
+        self.conditions.entry(lock).or_default().insert(condition);
         Ok(())
     }
 

@@ -89,8 +89,7 @@ impl Simulation<'_> {
         let is_idle = !server.taken;
         self.give_back(actor);
         if is_idle {
-            self.servers[on as usize].idle_since = self.now; // the loop ran who began to sleep
-            self.plan_ring(on);
+            self.next(on, 0); // the loop ran who began to sleep, and looks at its timers then
         }
     }
 

@@ -99,17 +99,23 @@ unsafe extern "C-unwind" fn exit(
     }
 }
 
-/// Put on record which lock is held to notify it. No error is set.
-unsafe fn tell(this: *mut PyObject, lock: *mut PyObject) {
+/// Put on record which lock is held to notify it, of a class below these, too. No error is set.
+unsafe fn tell(this: *mut PyObject) {
+    if current() == 0 {
+        return;
+    }
     unsafe {
+        let lock = lock_of(this);
         let held = ffi::PyObject_GetAttr(this, name(WAITS));
-        if let Some(waits) = (!held.is_null()).then(|| Waits::of(held)).flatten() {
+        let waits = (!held.is_null()).then(|| Waits::of(held)).flatten();
+        if let Some(waits) = waits.filter(|_| !lock.is_null()) {
             match locks::futex_of(lock) {
                 Some(futex) => waits.guarded_by(futex),
                 None => tell_green(waits, lock),
             }
         }
         ffi::Py_XDECREF(held);
+        ffi::Py_XDECREF(lock);
         ffi::PyErr_Clear(); // what has no such attribute is none of ours
     }
 }
@@ -144,9 +150,6 @@ unsafe fn is_for_nobody(this: *mut PyObject) -> bool {
         if lock.is_null() {
             ffi::PyErr_Clear(); // who is asked next says so
             return false;
-        }
-        if current() != 0 {
-            tell(this, lock);
         }
         let held = locks::is_reentrant(lock).is_some_and(|again| locks::is_held(lock, again));
         ffi::Py_DECREF(lock);
@@ -234,6 +237,7 @@ unsafe extern "C-unwind" fn notify(
 ) -> *mut PyObject {
     // SAFETY: CPython's own arguments.
     unsafe {
+        tell(this);
         if count == 0 && names.is_null() && is_for_nobody(this) {
             return locks::none();
         }
@@ -244,6 +248,7 @@ unsafe extern "C-unwind" fn notify(
 unsafe extern "C-unwind" fn notify_all(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
     // SAFETY: as above.
     unsafe {
+        tell(this);
         if is_for_nobody(this) {
             return locks::none();
         }

@@ -63,8 +63,8 @@ def on_interpreter(waits: float) -> str | None:
     if waits < INTERPRETER:
         return None
     return (
-        f"without waits for the interpreter's lock the storm would be {waits:.0%} shorter: how long they are with an edit is"
-        " by who computes then, which could not be replayed"
+        f"without waits for the interpreter's lock the storm would be {waits:.0%} shorter: how long these are with an edit"
+        " depends on who computes then, which could not be replayed"
     )
 
 
@@ -77,8 +77,8 @@ def overdue(
     for row, was, now in zip(parts["locks"], before["overdue"], after["overdue"], strict=True):
         if now - was >= GAVE_UP * jobs:
             return (
-                f"jobs would find {row['name']} taken {now - was} times, by a try or for longer than their time-out: what"
-                " they do then is not on record"
+                f"with the edit jobs would give up on {row['name']} {now - was} times, since they only try it or wait for it"
+                " no longer than a time-out: what they do then is not on record"
             )
     return None
 

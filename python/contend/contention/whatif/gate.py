@@ -155,7 +155,7 @@ def _decisions(storm: Replayed) -> str | None:
                 )
             case "condition":
                 return (
-                    f"{count} of {jobs} jobs take the lock of the condition {name}: for what they would wait there is not on"
+                    f"{count} of {jobs} jobs take the lock of the condition {name}: when they would wait there is not on"
                     " record"
                 )
             case "chained":

@@ -136,6 +136,9 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
     assert!(of_one.doubts.is_empty() && of_one.model.locks[0].capacity == 1);
     assert!(!of_none.doubts.is_empty());
     assert_eq!(doubts(&[vec![told], in_turn()].concat()), [], "it is a lock");
+    let another = (5, A, event::CONDITION_LOCK, S, L);
+    let both = doubts(&[vec![told, another], in_turn()].concat());
+    assert_eq!(both, [(Kind::Condition, 4), (Kind::Condition, 4)], "two conditions of one lock");
 }
 
 #[test]
