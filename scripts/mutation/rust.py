@@ -34,7 +34,10 @@ PYTHON_TESTS = tuple(
     for name in (
         "blame",
         "hunt_events",
+        "hunt_calls",
+        "hunt_processor",
         "hunt_rules",
+        "hunt_waits",
         "run_events",
         "scaling_hunt",
         "whatif",

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from contend.advice.finding import Finding
+from contend.contention.hunt import Batch, Hunt, hunt
 from contend.contention.hunting.rows import (
     BATCH,
     Blame,
@@ -20,6 +22,7 @@ from contend.contention.hunting.rows import (
     Span,
     Tables,
 )
+from contend.contention.hunting.together import together
 
 MS = 1_000_000
 CALL, SERVE = "rpc call update", "rpc serve update"
@@ -160,3 +163,18 @@ def storm(scale: float = 1.0, name: str = "before") -> Tables:
         longest=[Longest(1, "compute_resources", "client-3", "compute", 77, 1_020_000_000, 800 * MS)],
         notes=["3 events were not recorded: the rings were full"],
     )  # fmt: skip
+
+
+def found(*traces: Tables) -> Hunt:
+    """What a hunt in these traces finds."""
+    return hunt(Batch("made", traces, together(traces), None, "not recorded"))
+
+
+def first(tables: Tables) -> Finding:
+    """The first thing it finds."""
+    return found(tables).findings[0]
+
+
+def ranked(tables: Tables) -> list[tuple[str, str]]:
+    """Kind and resource of each finding, in order."""
+    return [(finding.kind, finding.resource) for finding in found(tables).findings]

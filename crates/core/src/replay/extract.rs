@@ -10,9 +10,10 @@ use super::guards;
 use super::jobs;
 use super::learnt;
 use super::links::{out_of, put_of};
+use super::locks;
 use super::loops::Beside;
 use super::made;
-use super::model::{Item, Lock, Model, Op, Order, Root};
+use super::model::{Item, Model, Op, Root};
 use super::pieces::{Kind, Piece, Pieces};
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
@@ -22,12 +23,9 @@ use super::regime::{Regime, regime};
 use super::running::Running;
 use super::ways;
 use crate::Result;
-use crate::ctrace::format::{lock as kind, track};
+use crate::ctrace::format::track;
 use crate::ctrace::reader::Trace;
 use crate::ctrace::spans::tell;
-
-/// One in so many had the lock before its turn: its order is not that of the requests.
-const BARGING: u64 = 50;
 
 /// What is known of a storm.
 pub struct Storm {
@@ -200,7 +198,8 @@ impl Extractor<'_> {
                 (at, holds(&self.record.tracks[piece.track as usize], piece))
             })
             .collect();
-        self.find_locks(&families, &holds);
+        let of_families = families.iter().map(|family| family.pieces.as_slice());
+        (self.locks, self.storm.model.locks) = locks::find(self.trace, self.record, of_families, &holds);
         self.roots = families.iter().zip(0..).map(|(family, at)| (family.pieces[0], at)).collect();
         self.storm.lock_ns = vec![0; self.storm.model.locks.len()];
         self.storm.pool_ns = vec![0; self.storm.model.pools.len()];
@@ -275,56 +274,6 @@ impl Extractor<'_> {
             .collect();
         families.sort_unstable_by_key(|family| (family.begin_ns, family.pieces[0]));
         families
-    }
-
-    /// Those that more than one root uses.
-    fn find_locks(&mut self, families: &[Family], holds: &HashMap<u32, Vec<Hold>>) {
-        let mut users: HashMap<u32, (usize, bool)> = HashMap::new();
-        for (at, family) in families.iter().enumerate() {
-            for &(lock, ..) in family.pieces.iter().flat_map(|piece| &holds[piece]) {
-                let (first, several) = users.entry(lock).or_insert((at, false));
-                *several |= *first != at;
-            }
-        }
-        let mut shared: Vec<u32> =
-            users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
-        // The lock within a queue is held for no time, but while somebody waits for what is to be put there.
-        let all = &self.trace.locks;
-        let queues: HashSet<(u32, u32, u32)> =
-            all.iter().filter(|of| kind::is_queue(of.kind)).map(|of| (of.file, of.name, of.site)).collect();
-        shared.retain(|&lock| {
-            let of = &all[lock as usize];
-            if of.kind == kind::LOCK && queues.contains(&(of.file, of.name, of.site)) {
-                return false;
-            }
-            let semaphore = self.trace.locks[lock as usize].kind == kind::SEMAPHORE;
-            let known = !semaphore || self.record.reading.knows(Recogniser::Semaphores);
-            self.record.locks[lock as usize].foreign == 0 && known
-        });
-        shared.sort_unstable();
-        for lock in shared {
-            let of = &self.trace.locks[lock as usize];
-            let passing = &self.record.locks[lock as usize];
-            let store = self.record.stores.get(&lock).copied();
-            let limit = self.record.limits.get(&lock).map(|&limit| limit.max(passing.most));
-            let capacity = match (of.kind, store.or(limit)) {
-                (_, Some(known)) => known,
-                // Unless somebody waited, more may have been allowed than were seen.
-                (kind::SEMAPHORE, _) if passing.waited == 0 => u32::MAX,
-                (kind::SEMAPHORE, _) => passing.most.max(1),
-                _ => 1,
-            };
-            let barges = passing.overtook * BARGING > passing.waited;
-            self.locks.insert(lock, self.storm.model.locks.len() as u32);
-            self.storm.model.locks.push(Lock {
-                name: of.name,
-                site: of.site,
-                capacity,
-                semaphore: of.kind == kind::SEMAPHORE || store.is_some(),
-                order: if barges { Order::Barging } else { Order::Handed },
-                handover_ns: 0,
-            });
-        }
     }
 
     /// What a piece of a job did that a replay cannot do again.

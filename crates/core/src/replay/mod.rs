@@ -1,11 +1,11 @@
 //! What would change if: a storm is read from a trace, edited, and run again as a simulation of discrete events.
 //!
-//! [`record`] keeps what happened by track, as [`reading`] asks; [`jobs`] says which spans are jobs, [`pieces`] finds them and
-//! the items that are done for them, [`entries`] what lets them in, `made` who made them,
-//! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their
-//! waits, [`pools`] who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes
-//! of them a [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes,
-//! and [`doubts`] what a replay cannot do again.
+//! [`record`] keeps what happened by track, as [`reading`] asks, `stores` which queues lend; [`jobs`] says which spans are
+//! jobs, [`pieces`] finds them and the items that are done for them, [`entries`] what lets them in, `made` who made them,
+//! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their waits, `locks` what they share, [`pools`]
+//! who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
+//! [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes, and
+//! [`doubts`] what a replay cannot do again.
 pub mod admission;
 pub mod awaits;
 mod beside;
@@ -21,6 +21,7 @@ mod interpreters;
 pub mod jobs;
 mod learnt;
 pub mod links;
+mod locks;
 mod loops;
 mod made;
 pub mod model;
@@ -35,5 +36,6 @@ pub mod regime;
 pub mod running;
 mod servers;
 pub mod simulate;
+mod stores;
 pub mod ways;
 mod workers;

@@ -37,6 +37,7 @@ mod steps;
 mod submitted;
 mod switches;
 mod thread_names;
+mod wait_methods;
 mod waits;
 mod watch;
 
