@@ -362,7 +362,8 @@ class Storm:
 
     def run(self, edits: Sequence[tuple[str, str, float]], seed: int) -> dict[str, Any]:
         """The storm with edits: kind (hold, unlock, remove, coalesce, coalesce_other: the other extreme of a cost
-        that cannot be learnt, global_queue, workers, size, jobs), pattern and number.
+        that cannot be learnt, global_queue, workers, size, jobs, ways: all ways of messages and pickups take this part
+        of their time), pattern and number.
 
         Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns
         begin_ns, end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool:

@@ -343,6 +343,7 @@ fn edit((kind, name, number): Asked) -> Result<Edit, Error> {
         "workers" => Edit::Workers(name, number as u32),
         "size" => Edit::Size(name, number as u32),
         "jobs" => Edit::Jobs(number as u32),
+        "ways" => Edit::Ways(number),
         _ => {
             return Err(Error::invalid(format!("no edit is called '{kind}'"), ""));
         }

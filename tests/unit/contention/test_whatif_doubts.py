@@ -129,6 +129,11 @@ def test_a_storm_that_is_its_waits_for_the_interpreter_is_no_answer() -> None:
     assert "would be 31% shorter" in str(doubts.on_interpreter(0.31))
 
 
+def test_what_is_left_of_a_storm_may_depend_on_ways_that_are_as_recorded() -> None:
+    assert doubts.on_ways(0.024) is None
+    assert "what the edit leaves would be 3.4% more or less" in str(doubts.on_ways(0.034))
+
+
 def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sign_is_unknown() -> None:
     def of(value: float) -> dict[str, Predicted]:
         return dict.fromkeys(

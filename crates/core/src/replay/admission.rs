@@ -31,10 +31,13 @@ pub fn find(roots: &mut [Root]) -> Vec<Gate> {
     found
 }
 
-/// What comes before the job is not on record: of a greenlet or task at most its waiting for its loop.
+/// What comes before the job is not on record: of a greenlet, task or thread at most its coming to run.
 fn comes_by_itself(root: &Root) -> bool {
     let mut before = root.program.iter().take_while(|op| !matches!(op, Op::Start));
-    root.job_ns.is_none() || before.all(|op| matches!(op, Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. }))
+    let runs = |op: &Op| {
+        matches!(op, Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. } | Op::Met)
+    };
+    root.job_ns.is_none() || before.all(runs)
 }
 
 /// True where the jobs at these places, which are by their begins, were let in one by one.

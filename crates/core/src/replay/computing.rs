@@ -32,6 +32,8 @@ struct Thread {
     waits: Periods,
     /// For anything that is on record.
     blocked: Periods,
+    /// It had the interpreter, and others waited for it: also while it had no processor.
+    held: Periods,
     /// In order.
     readings: Vec<Reading>,
 }
@@ -43,6 +45,8 @@ struct Reading {
     cpu_ns: u64,
     /// Of that time: it waited for nothing that is on record.
     own_ns: u64,
+    /// Of that: it had the interpreter, and others waited for it.
+    held_ns: u64,
 }
 
 impl Thread {
@@ -50,17 +54,19 @@ impl Thread {
         (to - from) - self.blocked.overlap(from, to)
     }
 
-    /// CPU time in that time: what is between two readings is as dense as between these.
+    /// How long it had the interpreter in that time: while others waited for it, also without a processor; and what is left of the
+    /// CPU time between two readings is as dense as between these.
     fn cpu_ns(&self, from: u64, to: u64) -> u64 {
         let first = self.readings.partition_point(|reading| reading.end_ns <= from);
         let within = self.readings[first..].iter().take_while(|reading| reading.begin_ns < to);
-        let sum: f64 = within
-            .map(|reading| {
-                let own = self.own_ns(from.max(reading.begin_ns), to.min(reading.end_ns));
-                reading.cpu_ns as f64 * own as f64 / reading.own_ns.max(1) as f64
-            })
-            .sum();
-        sum as u64
+        let rest = within.map(|reading| {
+            let (from, to) = (from.max(reading.begin_ns), to.min(reading.end_ns));
+            let own = self.own_ns(from, to).saturating_sub(self.held.overlap(from, to));
+            let left = reading.cpu_ns.saturating_sub(reading.held_ns);
+            let of = reading.own_ns.saturating_sub(reading.held_ns);
+            left as f64 * own as f64 / of.max(1) as f64
+        });
+        self.held.overlap(from, to) + rest.sum::<f64>() as u64
     }
 }
 
@@ -70,6 +76,10 @@ impl Computing {
         let known = record.gil_known && record.used.iter().any(|used| used.len() > 1);
         if !known {
             return Self::default();
+        }
+        let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for &(on, begin, end) in &record.gil_held {
+            held.entry(on).or_default().push((begin, end));
         }
         let mut gil: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         for &(on, begin, end) in &record.gil {
@@ -101,6 +111,7 @@ impl Computing {
                 on: of.file,
                 waits: Periods::new(waits, 0),
                 blocked: Periods::new(blocked, 0),
+                held: Periods::new(held.remove(&on).unwrap_or_default(), 0),
                 readings: Vec::new(),
             };
             thread.readings = record.used[on as usize]
@@ -110,6 +121,7 @@ impl Computing {
                     end_ns: pair[1].ns,
                     cpu_ns: pair[1].cpu_ns.saturating_sub(pair[0].cpu_ns),
                     own_ns: thread.own_ns(pair[0].ns, pair[1].ns),
+                    held_ns: thread.held.overlap(pair[0].ns, pair[1].ns),
                 })
                 .collect();
             found.threads.insert(on, thread);

@@ -152,16 +152,19 @@ fn alike(run: &[u64]) -> usize {
     longest
 }
 
-/// Sleeps that follow each other in one span, with little between them. By that span, or by the job's name.
+/// Sleeps that follow each other in one span, with the same locks, and little between them: who looks again does the same again.
+/// By that span, or by the job's name.
 fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) -> Vec<(u32, Vec<u64>)> {
     // Of each span that is open: its name, its sleeps of the run, what lies after the last of them, and all of its time.
     struct Span {
         name: u32,
         run: Vec<u64>,
+        held: Vec<u32>,
         since: u64,
         all: u64,
     }
-    let span = |name| Span { name, run: Vec::new(), since: 0, all: 0 };
+    let span = |name| Span { name, run: Vec::new(), held: Vec::new(), since: 0, all: 0 };
+    let mut held: Vec<u32> = Vec::new();
     let mut found = Vec::new();
     let mut open = vec![span(name)];
     let mut slept: Option<u64> = None;
@@ -172,9 +175,11 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
             found.push((of.name, run));
         }
     };
-    let sleeps_for = |of: &mut Span, ns: u64, found: &mut Vec<(u32, Vec<u64>)>| {
-        if of.run.last().is_some_and(|&last| of.since as f64 > BETWEEN * last as f64) {
+    let sleeps_for = |of: &mut Span, ns: u64, held: &[u32], found: &mut Vec<(u32, Vec<u64>)>| {
+        let apart = of.run.last().is_some_and(|&last| of.since as f64 > BETWEEN * last as f64);
+        if apart || of.held != held {
             close(of, found);
+            of.held = held.to_vec();
         }
         of.all += of.since + ns;
         of.since = 0;
@@ -187,7 +192,7 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
             Op::Enter { name, .. } => open.push(span(name)),
             Op::Leave => {
                 if let (Some(ns), Some(of)) = (slept.take(), open.last_mut()) {
-                    sleeps_for(of, ns, &mut found);
+                    sleeps_for(of, ns, &held, &mut found);
                 } else if in_call > 0 {
                     in_call -= 1;
                 } else if open.len() > 1 {
@@ -203,6 +208,12 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                     (Some(sum), _) => *sum += op.time_ns(),
                     (None, Some(of)) => of.since += op.time_ns(),
                     (None, None) => {}
+                }
+            }
+            Op::Acquire { lock, .. } => held.push(lock),
+            Op::Release(lock) => {
+                if let Some(at) = held.iter().rposition(|&of| of == lock) {
+                    held.remove(at);
                 }
             }
             // It waited for something: what it slept before is over.
@@ -290,6 +301,8 @@ fn step(op: Option<&Op>) -> Step {
         Some(Op::Start) => (8, 0),
         Some(Op::Stop) => (9, 0),
         Some(Op::Spawn(_)) => (11, 0),
+        Some(Op::Meet(_)) => (12, 0),
+        Some(Op::Met) => (13, 0),
         Some(Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }

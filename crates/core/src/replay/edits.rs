@@ -2,7 +2,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::coalesce::{Cost, coalesce};
-use super::model::{Model, Op, Pool, Root};
+use super::model::{Model, Op, Pool, Root, UNKNOWN};
 use super::pattern::matches;
 
 /// One change. Patterns are of names, with `*` and `?`.
@@ -24,6 +24,8 @@ pub enum Edit {
     Workers(String, u32),
     /// So many at a time in the semaphore, or connections in the pool.
     Size(String, u32),
+    /// Ways of messages and pickups take this part of their time: to see what depends on them.
+    Ways(f64),
     /// So many jobs, drawn from the recorded ones with replacement; they come at the same rate.
     Jobs(u32),
 }
@@ -80,6 +82,7 @@ pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
             Edit::GlobalQueue(pattern) => global_queue(&mut model, pattern),
             Edit::Size(pattern, size) => set_size(&mut model, pattern, *size),
             Edit::Workers(pattern, workers) => set_workers(&mut model, pattern, *workers, &mut random),
+            Edit::Ways(factor) => shorten(&mut model, *factor),
             _ => {}
         }
     }
@@ -212,6 +215,28 @@ fn set_size(model: &mut Model, pattern: &str, size: u32) {
     }
 }
 
+/// Ways to who does something, and back.
+fn shorten(model: &mut Model, factor: f64) {
+    let part = |ns: &mut u64| {
+        if *ns != UNKNOWN {
+            *ns = (*ns as f64 * factor) as u64;
+        }
+    };
+    for pool in &mut model.pools {
+        [&mut pool.idle_ns, &mut pool.busy_ns].into_iter().for_each(part);
+    }
+    for root in &mut model.roots {
+        for item in &mut root.items {
+            [&mut item.transit_ns, &mut item.pickup_ns].into_iter().for_each(part);
+        }
+        for op in root.programs_mut().flatten() {
+            if let Op::Await { latency_ns, .. } = op {
+                part(latency_ns);
+            }
+        }
+    }
+}
+
 fn global_queue(model: &mut Model, pattern: &str) {
     for at in pools(model, pattern).collect::<Vec<_>>() {
         let workers = model.pools[at].workers();
@@ -329,15 +354,17 @@ fn resample(model: &Model, jobs: usize, random: &mut Random) -> Vec<Root> {
     let mut roots: Vec<Root> = all.into_iter().map(|(root, _)| root).collect();
     for root in &mut roots {
         root.program.retain_mut(|op| match op {
-            Op::Spawn(other) if jobs <= recorded.len() => match places.get(&(*other as usize)) {
-                Some(&place) => {
-                    *other = place;
-                    true
+            Op::Spawn(other) | Op::Meet(other) if jobs <= recorded.len() => {
+                match places.get(&(*other as usize)) {
+                    Some(&place) => {
+                        *other = place;
+                        true
+                    }
+                    None => false,
                 }
-                None => false,
-            },
+            }
             // More than there were come at times of their own.
-            Op::Spawn(_) => false,
+            Op::Spawn(_) | Op::Meet(_) => false,
             _ => true,
         });
     }

@@ -11,7 +11,7 @@ use super::jobs;
 use super::learnt;
 use super::links::{out_of, put_of};
 use super::locks;
-use super::loops::Beside;
+use super::loops::{Beside, handshake};
 use super::made;
 use super::model::{Item, Model, Op, Root};
 use super::pieces::{Kind, Piece, Pieces};
@@ -89,10 +89,10 @@ pub fn extract(
         InterpreterWaits::Simulated => Computing::find(trace, &record),
         InterpreterWaits::Recorded | InterpreterWaits::LeftOut => Computing::default(),
     };
-    let beside_jobs = Beside::find(trace, &record, &pieces, &outs);
+    let beside_jobs = Beside::find(trace, &record, &pieces, &outs, computing.is_known());
     let running = Running::find(trace, &record, &pieces, &beside_jobs, &computing);
     let found = pools::find(trace, &record, &pieces, &prefix, &running);
-    let made = made::spawned(&record, &outs, &running, &mut pieces);
+    let made = made::spawned(&record, &outs, &running, &beside_jobs, &mut pieces);
     let spawns = beside_jobs.add(&record, &made, &running, &mut pieces);
     beside::add(trace, &record, &mut pieces);
     let mut extractor = Extractor {
@@ -104,6 +104,8 @@ pub fn extract(
         running: &running,
         computing: &computing,
         spawns: &spawns,
+        made: &made,
+        beside: &beside_jobs,
         roots: HashMap::new(),
         locks: HashMap::new(),
         ways: ways::find(&record, &pieces),
@@ -169,6 +171,9 @@ struct Extractor<'a> {
     computing: &'a Computing,
     /// Jobs, by where their greenlets and tasks are made.
     spawns: &'a HashMap<Place, Vec<u32>>,
+    /// By job: where its greenlet, task or thread was made.
+    made: &'a HashMap<u32, Place>,
+    beside: &'a Beside,
     /// By the piece of a job: its place in the roots.
     roots: HashMap<u32, u32>,
     /// From the trace's to the model's.
@@ -256,6 +261,18 @@ impl Extractor<'_> {
             .filter_map(jobs)
             .map(|(at, jobs)| (at, jobs.iter().filter_map(|job| self.roots.get(job).copied()).collect()))
             .collect()
+    }
+
+    /// By the event from which on it waits: the root of a thread that it has started, and until which event it waits.
+    fn met_by(&self, track: u32, spawns: &HashMap<u32, Vec<u32>>) -> HashMap<u32, (u32, u32)> {
+        if !self.beside.starts(track) {
+            return HashMap::new();
+        }
+        let meets = spawns.iter().filter_map(|(&at, roots)| {
+            let (wait, end) = handshake(self.record, track, at).unwrap_or((at, at));
+            Some((wait, (*roots.first()?, end)))
+        });
+        meets.collect()
     }
 
     fn families(&self) -> Vec<Family> {
@@ -360,6 +377,7 @@ impl Extractor<'_> {
         let mut latency = 0;
         for &number in &family.pieces {
             let piece = &self.pieces.all[number as usize];
+            let spawns = self.spawned_by(piece);
             let parts = Parts {
                 events: &self.record.tracks[piece.track as usize],
                 piece,
@@ -378,7 +396,9 @@ impl Extractor<'_> {
                 computing: self.computing,
                 asked: &self.record.asked,
                 patience: &self.record.patience,
-                spawns: self.spawned_by(piece),
+                meets: self.met_by(piece.track, &spawns),
+                is_met: self.made.get(&number).is_some_and(|place| self.beside.starts(place.0)),
+                spawns,
             };
             let made = program(&parts, &self.storm.model);
             latency += made.latency_ns;

@@ -1,12 +1,14 @@
 //! What a loop or hub runs beside the jobs: what makes their greenlets and tasks one after the other, and callbacks.
 //!
-//! Jobs come when their maker has slept for as long as it wanted to and its turn has come: later where the loop is busy.
+//! Jobs come when their maker has slept for as long as it wanted to and its turn has come: later where the loop is busy. A
+//! thread that starts threads goes on when the one that it started lets the interpreter go.
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::links::BESIDE;
 use super::pieces::{Kind, Piece, Pieces};
 use super::record::{Place, Record, What};
 use super::running::Running;
-use crate::ctrace::format::track;
+use crate::ctrace::format::{lock as kind, track};
 use crate::ctrace::reader::Trace;
 use crate::hunt::jobs::SPAWN;
 
@@ -15,20 +17,41 @@ use crate::hunt::jobs::SPAWN;
 pub struct Beside {
     /// By the track of a maker: the first and last event with which it makes a job's greenlet or task.
     pub makers: BTreeMap<u32, (u32, u32)>,
+    /// Of these: threads that start threads.
+    starters: HashSet<u32>,
     /// By the thread of a loop of tasks: spans of what it runs beside these, by their first and last event.
     pub callbacks: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Beside {
-    /// Of the loops on which jobs, and what is done for them, take turns. `outs`: from each receipt to its sending.
-    pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, outs: &HashMap<Place, Place>) -> Self {
+    /// Of the loops on which jobs, and what is done for them, take turns. `outs`: from each receipt to its sending. `computes`:
+    /// it is simulated who has the interpreter.
+    pub fn find(
+        trace: &Trace,
+        record: &Record<'_>,
+        pieces: &Pieces,
+        outs: &HashMap<Place, Place>,
+        computes: bool,
+    ) -> Self {
         let mut found = Self::default();
+        let is_thread = |on: u32| trace.tracks[on as usize].kind == track::THREAD;
         for piece in pieces.all.iter().filter(|piece| matches!(piece.kind, Kind::Job(_))) {
             let Some(sent) = made_at(record, pieces, piece, outs) else { continue };
+            if is_thread(piece.track) && is_thread(sent.0) {
+                // What comes from a queue came when it was put there, whenever its worker was started.
+                if !computes || piece.queue().is_some() {
+                    continue;
+                }
+                found.starters.insert(sent.0);
+            }
             let range = found.makers.entry(sent.0).or_insert((sent.1, sent.1));
             *range = (range.0.min(sent.1), range.1.max(sent.1));
         }
-        found.makers.retain(|&maker, &mut (from, to)| only_sleeps(record, maker, from, to));
+        let starters = &found.starters;
+        found.makers.retain(|&maker, &mut (from, to)| match starters.contains(&maker) {
+            true => only_starts(record, maker, from, to),
+            false => only_sleeps(record, maker, from, to),
+        });
         if trace.names.find(SPAWN).is_none() {
             return found; // an earlier recording: callbacks would hold up who makes jobs, which is not known
         }
@@ -43,6 +66,11 @@ impl Beside {
             }
         }
         found
+    }
+
+    /// Whether that is a thread that starts the threads of jobs and does nothing else that is waited for.
+    pub fn starts(&self, thread: u32) -> bool {
+        self.starters.contains(&thread) && self.makers.contains_key(&thread)
     }
 
     /// Adds their pieces. `made`: by job, where it was made; returned are the jobs by the place where a maker makes each.
@@ -115,6 +143,37 @@ fn only_sleeps(record: &Record<'_>, track: u32, from: u32, to: u32) -> bool {
     let waits = |what| matches!(what, What::Wait(_) | What::In(_) | What::Got(_));
     let sleeps = (from..=to).filter(|&at| record.asked.contains_key(&(track, at))).count();
     sleeps > 0 && !events.iter().any(|event| waits(event.what))
+}
+
+/// Between these events it waits for nothing but time, and for each thread that it starts to be there.
+fn only_starts(record: &Record<'_>, track: u32, from: u32, to: u32) -> bool {
+    let events = &record.tracks[track as usize];
+    let mut known = HashSet::new();
+    (from..=to).all(|at| match events[at as usize].what {
+        What::Out(_) => {
+            known.extend(handshake(record, track, at).map(|(wait, _)| wait));
+            true
+        }
+        What::Wait(_) => known.contains(&at),
+        What::In(_) | What::Got(_) => false,
+        _ => true,
+    })
+}
+
+/// Of a thread that starts another at that event: from where to where it waits for it to be there.
+pub fn handshake(record: &Record<'_>, track: u32, started: u32) -> Option<(u32, u32)> {
+    let events = &record.tracks[track as usize];
+    let mut after = (started + 1..events.len() as u32).take(BESIDE);
+    let (wait, lock) = after.find_map(|at| match events[at as usize].what {
+        What::Wait(lock) => Some((at, lock)),
+        _ => None,
+    })?;
+    let ends =
+        |at: &u32| matches!(events[*at as usize].what, What::Waited { lock: other, .. } if other == lock);
+    (record.kind(lock) == kind::CONDITION)
+        .then(|| (wait + 1..events.len() as u32).find(ends))
+        .flatten()
+        .map(|end| (wait, end))
 }
 
 /// Spans on a loop's own track that are no system calls and in which it runs no task.

@@ -2,18 +2,19 @@
 use std::collections::HashMap;
 
 use super::entries::Entry;
-use super::loops;
+use super::loops::{self, Beside};
 use super::model::{Op, Root, made};
 use super::pieces::{Kind, Piece, Pieces};
 use super::record::{Place, Record, What};
 use super::running::Running;
 
-/// Jobs of greenlets and tasks that were made and then waited for their loop only came when they were made; returned is
-/// where that was.
+/// Jobs of greenlets and tasks that were made and then waited for their loop only, and those of threads that were started by
+/// one that does nothing else, came when they were made; returned is where that was.
 pub fn spawned(
     record: &Record<'_>,
     outs: &HashMap<Place, Place>,
     running: &Running,
+    beside: &Beside,
     pieces: &mut Pieces,
 ) -> HashMap<u32, Place> {
     let mut made = HashMap::new();
@@ -25,7 +26,8 @@ pub fn spawned(
         };
         let Some(sent) = loops::made_at(record, pieces, piece, outs) else { continue };
         let sent_ns = record.tracks[sent.0 as usize][sent.1 as usize].ns;
-        if !running.waits_for_its_loop(track, sent_ns, begin_ns) {
+        let is_started = beside.starts(sent.0) && piece.queue().is_none();
+        if !is_started && !running.waits_for_its_loop(track, sent_ns, begin_ns) {
             continue;
         }
         let events = &record.tracks[track as usize];
@@ -33,7 +35,9 @@ pub fn spawned(
         let first = received.map_or(from, |first| first as u32);
         let piece = &mut pieces.all[at];
         piece.entry = entry.or(Some(Entry { queue: None, by_others: false, starts: from, stops: to - 1 }));
-        (piece.from, piece.begin_ns) = (first, events[first as usize].ns);
+        // A thread takes its time to be there.
+        let begin_ns = if is_started { sent_ns } else { events[first as usize].ns };
+        (piece.from, piece.begin_ns) = (first, begin_ns);
         piece.arrival_ns = Some(sent_ns.min(piece.begin_ns));
         made.insert(at as u32, sent);
     }
@@ -44,7 +48,8 @@ pub fn spawned(
 pub fn keep_order(roots: &mut [Root]) {
     let has_gate: Vec<bool> = roots.iter().map(|root| root.gate.is_some()).collect();
     for root in roots.iter_mut().filter(|root| !root.job) {
-        root.program.retain(|op| !matches!(op, Op::Spawn(other) if has_gate[*other as usize]));
+        let stays = |op: &Op| !matches!(op, Op::Spawn(other) | Op::Meet(other) if has_gate[*other as usize]);
+        root.program.retain(stays);
     }
     let made = made(roots);
     for (root, made) in roots.iter_mut().zip(made) {

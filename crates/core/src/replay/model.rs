@@ -71,8 +71,12 @@ pub enum Op {
     },
     /// Wakes who waits for it, now or later.
     Signal(u32),
-    /// Makes the greenlet or task of a root, a place in [`Model::roots`], which comes now.
+    /// Makes the greenlet, task or thread of a root, a place in [`Model::roots`], which comes now.
     Spawn(u32),
+    /// Waits until the thread of a root that it has made computes: that keeps the interpreter then.
+    Meet(u32),
+    /// The thread of this root computes: who made it goes on.
+    Met,
     /// The job begins here, after what it was let in by.
     Start,
     /// And ends.

@@ -45,6 +45,10 @@ pub struct Parts<'a> {
     pub sends: HashMap<u32, Vec<u32>>,
     /// Roots that are made at an event.
     pub spawns: HashMap<u32, Vec<u32>>,
+    /// By event: the root whose thread it waits for to be there, and until which event.
+    pub meets: HashMap<u32, (u32, u32)>,
+    /// It is that of a thread, and who started it waits for it to be there.
+    pub is_met: bool,
     /// Names of system calls.
     pub calls: &'a HashSet<u32>,
     /// In order.
@@ -145,6 +149,10 @@ impl Builder<'_> {
                 None if !asked.is_empty() => self.now = ns,
                 None => {}
             }
+            if self.parts.is_met && at == piece.from {
+                self.pass(ns);
+                self.push(ns, Op::Met);
+            }
             if piece.entry.is_some_and(|entry| entry.starts == at) {
                 self.pass(ns);
                 self.push(ns, Op::Start);
@@ -224,6 +232,12 @@ impl Builder<'_> {
             if let Some(roots) = parts.spawns.get(&at) {
                 self.pass(ns);
                 roots.iter().for_each(|&root| self.push(ns, Op::Spawn(root)));
+            }
+            if let Some(&(root, end)) = parts.meets.get(&at) {
+                self.pass(ns);
+                self.push(ns, Op::Meet(root));
+                self.push(ns, Op::Delay(1)); // to go on it needs the interpreter
+                until = (end > at).then_some(end);
             }
             while let Some(next) = awaits.next_if(|next| next.from == at) {
                 self.pass(next.suspended.map_or(ns, |(stopped, _)| stopped));

@@ -1,5 +1,5 @@
 //! What happened on each track, in its order: what the extraction reads back and forth.
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::reading::Reading;
 use crate::ctrace::format::{Event, event, lock as kind, track};
@@ -118,6 +118,10 @@ pub struct Record<'t> {
     /// Whether any of those could be on record.
     pub gil_known: bool,
     gil_since: HashMap<u32, u64>,
+    /// When a thread had the interpreter's lock and others waited for it: track, begin, end; once for each who waited.
+    pub gil_held: Vec<(u32, u64, u64)>,
+    /// Who waits, and for which one of them: who has it, if that is known, and since when.
+    gil_holders: BTreeMap<(u32, u32), (Option<u32>, u64)>,
     waited: Vec<bool>,
     /// How long a sleep was to last, ns, by the event that begins it.
     pub asked: HashMap<Place, u64>,
@@ -171,6 +175,8 @@ impl<'t> Record<'t> {
             gil_known: trace.locks.iter().any(|l| l.kind == kind::INTERPRETER && Some(l.name) == gil)
                 || has_no_threads(trace),
             gil_since: HashMap::new(),
+            gil_held: Vec::new(),
+            gil_holders: BTreeMap::new(),
             waited: vec![false; trace.tracks.len()],
             asked: HashMap::new(),
             items: trace.names.find("items"),
@@ -229,6 +235,15 @@ impl<'t> Record<'t> {
         self.trace.locks[lock as usize].is_held() && !self.is_interpreter(lock)
     }
 
+    /// While others wait for it, that interpreter's lock goes to a thread, or to nobody known.
+    fn gil_passes(&mut self, ns: u64, lock: u32, holder: Option<u32>) {
+        let waiting = self.gil_holders.range_mut((lock, 0)..=(lock, u32::MAX));
+        for (_, of) in waiting {
+            let (before, since) = std::mem::replace(of, (holder, ns));
+            self.gil_held.extend(before.filter(|_| since < ns).map(|holder| (holder, since, ns)));
+        }
+    }
+
     fn used(&mut self, ns: u64, on: u32, works: bool, details: &[Event]) {
         let of = |kind| details.iter().find(|d| d.kind() == kind).map(|d| d.ticks);
         // Greenlets and tasks share their thread's time.
@@ -255,7 +270,14 @@ fn has_no_threads(trace: &Trace) -> bool {
 }
 
 impl Sink for Record<'_> {
-    fn begin(&mut self, at: At, track: u32, what: Title, _: Option<u32>, details: &[Event]) -> Result<()> {
+    fn begin(
+        &mut self,
+        at: At,
+        track: u32,
+        what: Title,
+        holder: Option<u32>,
+        details: &[Event],
+    ) -> Result<()> {
         match what {
             Title::Span(name) => {
                 let kind = self.kinds.of(self.trace, at.file, details);
@@ -282,6 +304,7 @@ impl Sink for Record<'_> {
             }
             Title::Wait(lock) if self.is_interpreter(lock) => {
                 self.gil_since.insert(track, at.ns);
+                self.gil_holders.insert((lock, track), (holder, at.ns));
             }
             Title::Wait(lock) => {
                 self.locks[lock as usize].waiting += 1;
@@ -310,6 +333,9 @@ impl Sink for Record<'_> {
                 if let Some(since) = self.gil_since.remove(&track) {
                     self.gil.push((track, since, at.ns));
                 }
+                // Who has it now is who waited, if it has it.
+                self.gil_passes(at.ns, lock, (how == Ending::Returned).then_some(track));
+                self.gil_holders.remove(&(lock, track));
             }
             Title::Wait(lock) => {
                 let got = how == Ending::Returned;
@@ -354,6 +380,9 @@ impl Sink for Record<'_> {
     }
 
     fn hold_end(&mut self, at: At, lock: u32, _: u32, holder: u32, how: Ending) -> Result<()> {
+        if self.is_interpreter(lock) {
+            self.gil_passes(at.ns, lock, None);
+        }
         if !self.is_held(lock) {
             return Ok(());
         }

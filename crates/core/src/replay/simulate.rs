@@ -120,6 +120,8 @@ pub(super) struct Simulation<'m> {
     /// By pool: idle workers and items that wait, over all queues.
     pub sums: Vec<(u32, u32, u64)>,
     signals: Vec<Vec<Signal>>,
+    /// By root: whether its thread has computed.
+    met: Vec<Signal>,
     followers: Vec<Vec<u32>>,
     /// By gate: who is to be let in.
     outside: Vec<VecDeque<u32>>,
@@ -158,6 +160,7 @@ pub fn simulate(model: &Model) -> Outcome {
         queues,
         sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
         signals: model.roots.iter().map(|root| vec![Signal::Unset; root.signals as usize]).collect(),
+        met: vec![Signal::Unset; model.roots.len()],
         followers,
         outside: vec![VecDeque::new(); model.gates.len()],
         counts: model.roots.iter().map(|root| root.job && root.job_ns.is_none()).collect(),
@@ -312,6 +315,20 @@ impl Simulation<'_> {
                     }
                 }
                 Op::Spawn(other) => self.plan(self.now, Do::Begin(other)),
+                Op::Meet(other) => {
+                    let state = &mut self.met[other as usize];
+                    if *state != Signal::Set {
+                        *state = Signal::Awaited(actor, 0);
+                        return self.give_back(actor);
+                    }
+                }
+                Op::Met => {
+                    if let Signal::Awaited(maker, _) =
+                        std::mem::replace(&mut self.met[root as usize], Signal::Set)
+                    {
+                        self.plan(self.now, Do::Step(maker));
+                    }
+                }
                 Op::Signal(signal) => {
                     let state = &mut self.signals[root as usize][signal as usize];
                     if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {

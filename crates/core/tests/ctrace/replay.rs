@@ -192,6 +192,8 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Await { signal, latency_ns } => format!("await {signal} in {latency_ns}"),
         Op::Signal(signal) => format!("signal {signal}"),
         Op::Spawn(root) => format!("spawn {root}"),
+        Op::Meet(root) => format!("meet {root}"),
+        Op::Met => "met".to_owned(),
         Op::Start => "start".to_owned(),
         Op::Stop => "stop".to_owned(),
     };

@@ -139,3 +139,16 @@ fn interpreters_share_the_processors_and_loops_compute_in_one() {
     model.roots[1].program = vec![run(false), run(true)];
     assert_eq!(ends_ms(&model), [3, 8]);
 }
+
+#[test]
+fn who_started_a_thread_wants_the_interpreter_when_that_has_it() {
+    let starts = vec![Op::Spawn(1), Op::Meet(1), compute(0, 1)];
+    let started = |ms| vec![compute(0, ms), Op::Met, compute(0, 2), Op::Delay(9 * MS), compute(0, 1)];
+    let of = |ms| computing(vec![root(0, starts.clone(), vec![]), root(0, started(ms), vec![])], 1, 0);
+    // It goes on at 1 ms, when the other one has the interpreter until 3 ms; or has it after the switch interval.
+    assert_eq!(ends_ms(&of(1)), [4, 13]);
+    assert_eq!(ends_ms(&of(9)), [12, 21]);
+    let mut long = of(1);
+    long.roots[1].program = vec![compute(0, 1), Op::Met, compute(0, 20)];
+    assert_eq!(ends_ms(&long), [7, 22]);
+}

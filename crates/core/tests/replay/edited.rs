@@ -116,3 +116,14 @@ fn a_multiple_of_the_workers_divides_each_queue() {
     three.roots.iter().step_by(2).for_each(|root| of_first[root.items[0].queue as usize] += 1);
     assert!(of_first.iter().all(|&jobs| jobs > 3), "{of_first:?}");
 }
+
+#[test]
+fn ways_that_take_half_as_long() {
+    let mut done = item(0, vec![Op::Delay(10), Op::Signal(0)]);
+    (done.transit_ns, done.pickup_ns) = (4, 6);
+    let program = vec![Op::Send(0), Op::Await { signal: 0, latency_ns: 8 }, Op::Delay(5)];
+    let before = model(vec![root(0, program, vec![done])], vec![1]);
+    assert_eq!(ends(&before), [4 + 6 + 10 + 8 + 5]);
+    let (after, _) = apply(&before, &[Edit::Ways(0.5)], 0);
+    assert_eq!(ends(&after), [2 + 3 + 10 + 4 + 5]);
+}

@@ -23,6 +23,7 @@ OUTSIDE = 0.05  # of the jobs' time: calls to somebody whose work is not on reco
 SPREAD = 0.2  # of the storm: jobs come over so much of it
 FURTHER = 0.25  # more of them at a time than ever before
 INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
+WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways took half as long
 WIDE = 0.1  # of a predicted change: half of its interval
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
@@ -189,6 +190,18 @@ def _most(storms: Sequence[Mapping[str, Any]], name: str) -> tuple[int, int]:
     """The most calls of a name at a time in any storm, and their time in all of them, ns."""
     rows = [(most, ns) for of in storms for other, most, ns in of["outside"] if other == name]
     return max((most for most, _ in rows), default=0), sum(ns for _, ns in rows)
+
+
+def on_ways(change: float) -> str | None:
+    """The reason why edits are refused that would leave so much more or less of the median or makespan if ways of messages
+    and pickups took half as long; None where it is little.
+    """
+    if change < WAYS:
+        return None
+    return (
+        f"what the edit leaves would be {change:.1%} more or less if messages and workers came twice as fast: their ways are"
+        " replayed as recorded, and how long they are with the edit is not on record"
+    )
 
 
 def too_wide(changes: Mapping[str, Predicted]) -> str | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from contend import _native
+from contend._native import Storm
 from contend.contention.alibi.beside import beside
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunting.calls import says_nothing_new
@@ -18,8 +19,8 @@ from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.independence import by_turn
-from contend.contention.whatif.regime import Regime, regime
-from contend.contention.whatif.storms import Edit, Source, check, idle
+from contend.contention.whatif.regime import TESTED, Regime, regime
+from contend.contention.whatif.storms import Edit, NativeEdit, Source, check, idle
 from contend.contention.whatif.times import (
     LEAST_STORMS,
     LEVEL,
@@ -48,6 +49,7 @@ UNLEARNT = (
     "shortest",
 )  # from where the cost of a call is taken, where what an item costs is not known
 COALESCED = 8
+HALF_WAYS: NativeEdit = ("ways", "", 0.5)
 
 
 def _options(edits: Sequence[Edit]) -> list[str]:
@@ -99,7 +101,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     replay = _Replay.of(sources)
     if replay.judged.refused and replay.judged.by_itself:
         replay = replay.simulated()
-    elif doubts.on_interpreter(replay.waits):
+    elif (replay.judged.waiting or 0.0) >= TESTED:
         replay = replay.computing() or replay
     predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
     if edits and replay.gate.passed and replay.computes_then(outcomes) and (again := replay.computing()):
@@ -111,7 +113,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     notes.extend(_cost_note(cost) for cost in costs)
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
-        reasons = [replay.refusal(outcomes)]
+        reasons = [replay.refusal(edits, outcomes)]
         if unused := idle(edits, [one.parts for one in replayed]):
             reasons.append(
                 f"{unused}: no job on record uses {unused.name}, or it is not on record that they do"
@@ -188,8 +190,10 @@ class _Replay:
         before, after = [one.outcome for one in self.storms], [storm[0] for storm in outcomes]
         return doubts.computes_then(doubts.computing_after(self.judged, before, after))
 
-    def refusal(self, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
-        """The reason why an edit makes the replay wrong, though it is right without; None where there is none."""
+    def refusal(
+        self, edits: Sequence[Edit], outcomes: Sequence[Sequence[Mapping[str, Any]]]
+    ) -> str | None:
+        """The reason why edits make the replay wrong, though it is right without; None where there is none."""
         before, after = [one.outcome for one in self.storms], [storm[0] for storm in outcomes]
         recorded = [one.recorded for one in self.storms]
         jobs_ns = float(sum(row["jobs_ns"] for row in recorded))
@@ -201,8 +205,26 @@ class _Replay:
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
+            or doubts.on_ways(self._on_ways(edits))
             or doubts.too_wide(_changes(recorded, outcomes))
         )
+
+    def _on_ways(self, edits: Sequence[Edit]) -> float:
+        """Estimate how much more or less of the median or makespan edits would leave if ways took half as long."""
+        native = [edit.native for edit in edits]
+        seeds = range(1, RANKING_DRAWS + 1)
+
+        def left(storm: Storm, ways: Sequence[NativeEdit]) -> list[Times]:
+            return [
+                Times.of(storm.run([*native, *ways], seed)).part_of(Times.of(storm.run(ways, seed)))
+                for seed in seeds
+            ]
+
+        usual, halved = (
+            average([left(of.storm, ways) for of in self.sources], error=0.0) for ways in ([], [HALF_WAYS])
+        )
+        judged = ("median_ns", "makespan_ns")
+        return max(abs(halved[key].value / max(usual[key].value, 1e-9) - 1) for key in judged)
 
     def _overdue(self, after: Sequence[Mapping[str, Any]]) -> str | None:
         reasons = (
@@ -323,7 +345,7 @@ def rank_fixes(replay: _Replay) -> tuple[Fix, ...]:
 
     def tried(edits: tuple[Edit, ...], assumes: str) -> Fix | None:
         predicted, costs, outcomes = _run(sources, edits, RANKING_DRAWS)
-        if replay.refusal(outcomes):
+        if replay.refusal(edits, outcomes):
             return None
         unknown = dict.fromkeys(_cost_note(cost) for cost in costs if cost["source"] in UNLEARNT)
         gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)

@@ -47,9 +47,89 @@ fn waits_for_the_interpreter_are_no_work() {
 }
 
 #[test]
+fn who_has_the_interpreter_and_no_processor_has_it_all_the_same() {
+    // A computes for 1 ms of 10, and has the interpreter from 3 to 8 ms, when B wants it: its processor was another's.
+    let waits = |holder: u32, passed: &[Told]| {
+        let mut events: Vec<Told> = vec![(3 * MS, B, event::LOCK_WAIT, GIL, holder)];
+        events.extend(passed);
+        events.push((8 * MS, B, event::LOCK_ACQUIRED, GIL, 0));
+        events
+    };
+    let of = |waits: Vec<Told>| {
+        let reading = |ns: u64, kind, cpu: u64| [(ns, A, kind, WORK, 0), (cpu, A, event::CPU, 0, 0)];
+        let mut events = vec![(0, A, event::JOB_BEGIN, BOOT, 1)];
+        events.extend(reading(MS, event::BEGIN, 7));
+        events.extend(waits);
+        events.extend(reading(11 * MS, event::END, 7 + MS));
+        events.push((11 * MS, A, event::JOB_END, BOOT, 1));
+        let (trace, _place) = trace_of(&events);
+        extract(&trace, &[], &Reading { interpreter: Simulated, ..Reading::default() }, || Ok(())).unwrap()
+    };
+    let compute = |ns| Op::Compute { on: 0, ns };
+    assert_eq!(inside(&of(waits(A, &[]))), [Op::Delay(5 * MS), compute(5 * MS)]);
+    assert_eq!(inside(&of(waits(0, &[]))), [Op::Delay(9 * MS), compute(MS)], "who had it is not on record");
+    // From 5 ms on it was another one's, who had waited for it, too.
+    let other = [(4 * MS, W1, event::LOCK_WAIT, GIL, A), (5 * MS, W1, event::LOCK_ACQUIRED, GIL, 0)];
+    assert_eq!(inside(&of(waits(A, &other))), [Op::Delay(8 * MS), compute(2 * MS)]);
+}
+
+#[test]
 fn the_shortest_wait_is_that_from_hand_to_hand() {
     let of = |waits: &[(u64, u64)]| storm(4 * MS, waits, Simulated).model.interpreters[0].handover_ns;
     assert_eq!(of(&[(2 * MS, 3 * MS), (5 * MS, 5 * MS + 20_000)]), 20_000);
     assert_eq!(of(&[(2 * MS, 3 * MS)]), 50_000, "nobody was let in at once");
     assert_eq!(of(&[]), 0);
+}
+
+#[test]
+fn who_starts_a_thread_goes_on_when_that_lets_the_interpreter_go() {
+    // B starts W1 and, 5 ms after it goes on, W2. Each is there 0.2 ms later and computes for 3 ms, B wants to go on meanwhile.
+    let cpu = |ns, on, kind, cpu: u64| [(ns, on, kind, WORK, 0), (cpu, on, event::CPU, 0, 0)];
+    let starts = |ns: u64, thread: u32, number: u32| {
+        let (there, ends) = (ns + 200_000, ns + 3_200_000);
+        let mut events = vec![
+            (ns, B, event::FLOW_OUT, SPAWN, number),
+            (ns + 1000, B, event::LOCK_WAIT, K, 0),
+            (there, thread, event::FLOW_IN, SPAWN, number),
+            (there, thread, event::JOB_BEGIN, BOOT, number),
+        ];
+        events.extend(cpu(there, thread, event::BEGIN, 7));
+        events
+            .extend([(there + 50_000, B, event::LOCK_WAIT, GIL, 0), (ends, B, event::LOCK_ACQUIRED, GIL, 0)]);
+        events.extend([(ends, B, event::LOCK_ACQUIRED, K, 1), (ends, B, event::LOCK_RELEASED, K, 0)]);
+        events.extend(cpu(ends, thread, event::END, 3_000_007));
+        events.push((ends, thread, event::JOB_END, BOOT, number));
+        events
+    };
+    let sleeps = [
+        cpu(3_200_000, B, event::BEGIN, 100).to_vec(),
+        vec![(0, B, event::ARG, KIND, SLEEP)],
+        cpu(8_200_000, B, event::END, 100).to_vec(),
+    ];
+    let events = [starts(0, W1, 1), sleeps.concat(), starts(8_200_000, W2, 2)].concat();
+    let read = |interpreter| {
+        let (trace, _place) = trace_of(&events);
+        extract(&trace, &[], &Reading { interpreter, ..Reading::default() }, || Ok(())).unwrap()
+    };
+    let storm = read(Simulated);
+    let program = |job| {
+        let root = storm.model.roots.iter().find(|root| root.job == job).unwrap();
+        steps(&storm.model, &root.program)
+    };
+    assert_eq!(program(false), "spawn 0 compute 1000 meet 0 compute 1 <work 5000000 compute 1 > spawn 2");
+    assert_eq!(program(true), "200000 compute 1 met start <work compute 3000000 > stop");
+    let begins = |model: &Model| -> Vec<u64> {
+        let of = simulate(model).roots;
+        model.jobs().map(|at| of[at].0.next_multiple_of(100_000)).collect()
+    };
+    assert_eq!(begins(&storm.model), [300_000, 8_500_000]);
+    // Who computes for 1 ms lets it go on sooner, and the second one comes so much sooner.
+    let mut less = storm.model.clone();
+    for op in less.roots[0].program.iter_mut().filter(|op| matches!(op, Op::Compute { ns: 3_000_000, .. })) {
+        op.stretch(1.0 / 3.0);
+    }
+    assert_eq!(begins(&less), [300_000, 6_500_000]);
+    // Where it is not simulated who has the interpreter, both come when they came.
+    let recorded = read(Recorded);
+    assert!(recorded.model.roots.iter().all(|root| root.job), "nobody makes them");
 }

@@ -109,6 +109,18 @@ fn sleeps_that_one_job_makes_more_of_than_another_are_polls() {
     assert_eq!(doubts(3, 2), [], "one more may be a branch");
     let found = doubts(5, 2);
     assert_eq!((found[0].kind, found[0].jobs, found[0].count, found[0].ns), (Kind::Polls, 2, 7, 70));
+    // Under a lock it does something else than before and after it, and so under each of five.
+    let holds = |on, begin: u64, times: u64| -> Vec<Told> {
+        let one = |at| [hold(on, L, at, at, at + 11), sleep(on, at + 12, 10)].concat();
+        let mut events: Vec<Told> = (0..times).flat_map(|at| one(begin + 30 * at)).collect();
+        for at in 0..times {
+            events.extend(sleep(on, begin + 30 * at + 1, 9));
+        }
+        events.sort_by_key(|event| event.0);
+        events
+    };
+    let events = [job(A, 1, 100, 400, &holds(A, 101, 5)), job(B, 2, 500, 830, &holds(B, 501, 2))];
+    assert_eq!(storm_of(&events.concat(), &[]).unwrap().doubts, []);
 }
 
 #[test]
