@@ -140,10 +140,10 @@ def test_threads_that_compute_take_turns_in_their_interpreter(tmp_path: Path) ->
     storm = plain.read_again("simulated").storm
     alone = storm.run([], 0)
     computed, waited = sum(alone["computed_ns"]), sum(alone["interpreter_ns"])
-    assert 160e6 < computed < 200e6, "the CPU time of all, whoever else has the processors"
+    assert 160e6 < computed <= alone_makespan(alone), "one at a time, whoever else has the processors"
     assert waited > computed, "each waits for the others"
     half = sum(storm.run([Edit("remove", "draw").native], 0)["computed_ns"])
-    assert 0.45 < half / computed < 0.55
+    assert 0.4 < half / computed < 0.6
     judged = whatif([plain], [Edit("remove", "draw")])
     assert judged.regime.kind == "CPU-bound" and judged.regime.replayed
     assert 0.35 < judged.predicted["makespan_ns"].value / alone_makespan(alone) < 1
