@@ -9,7 +9,8 @@ import pytest
 
 from contend.stats.quantiles import clopper_pearson
 from results.files import save
-from support.damaged import failures, shelf
+from support.damaged import failures
+from support.damaged_shelf import shelf
 
 WAYS, FIRST = 2000, 10_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support import ctrace_files as c
-from support.damaged import traced
+from support.damaged_shelf import traced
 
 SECONDS, MOST_KIB = 60, 600_000
 # What a process says of itself: what wait4(2) says of it holds the peak of whoever forked it.

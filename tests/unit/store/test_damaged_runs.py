@@ -13,7 +13,8 @@ from contend.errors import BadInput
 from contend.store.damage import noting
 from contend.store.directory import RunDirectory
 from support.answers import data_in
-from support.damaged import failures, shelf, tried
+from support.damaged import failures, tried
+from support.damaged_shelf import shelf
 from support.made_runs import Made
 
 WAYS, AT_ONCE = 100, 10

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support import nobody
-from support.damaged import shelf
+from support.damaged_shelf import shelf
 
 NOBODY = 65534
 
