@@ -129,6 +129,15 @@ def test_a_storm_that_is_its_waits_for_the_interpreter_is_no_answer() -> None:
     assert "would be 31% shorter" in str(doubts.on_interpreter(0.31))
 
 
+def test_waits_for_the_interpreter_that_only_an_edit_makes_are_a_refusal() -> None:
+    def of(median: float, makespan: float) -> dict[str, Predicted]:
+        return {"median_ns": Predicted(median, None, None), "makespan_ns": Predicted(makespan, None, None)}
+
+    assert doubts.in_turns(of(100e6, 200e6), of(104e6, 191e6)) is None
+    reason = str(doubts.in_turns(of(100e6, 200e6), of(100e6, 250e6)))
+    assert "the makespan would be 250 ms with the edit, and not 200 ms" in reason
+
+
 def test_what_is_left_of_a_storm_may_depend_on_ways_that_are_as_recorded() -> None:
     assert doubts.on_ways(0.024) is None
     assert "what the edit leaves would be 3.4% more or less" in str(doubts.on_ways(0.034))

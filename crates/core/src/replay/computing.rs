@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::model::{Interpreter, Model, Op};
 use super::periods::Periods;
+use super::pieces::Pieces;
 use super::record::{Record, What};
 use crate::ctrace::format::track;
 use crate::ctrace::reader::Trace;
@@ -11,6 +12,8 @@ use crate::ctrace::reader::Trace;
 /// Of a stretch: so much that is no CPU time is taken for it all the same, as a processor's other work.
 const SHORT_NS: u64 = 50_000;
 const PART: u64 = 20;
+/// Who has the interpreter when somebody begins to wait for it has had it for so long at least.
+const BEFORE_NS: u64 = 20_000;
 /// A thread that has waited for a lock goes on within this time, if there is a processor for it.
 const MOST_HANDOVER_NS: u64 = 50_000;
 
@@ -147,6 +150,33 @@ impl Computing {
     /// Of a thread: place of its interpreter.
     pub fn interpreter(&self, thread: u32) -> Option<u32> {
         self.threads.get(&thread).map(|of| of.on)
+    }
+
+    /// When threads had an interpreter that others waited for, in none of these pieces: track, begin, and its program. Those of
+    /// loops compute as what runs on them does.
+    pub fn beside(&self, pieces: &Pieces, is_loop: impl Fn(u32) -> bool) -> Vec<(u32, u64, Vec<Op>)> {
+        let mut of: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for piece in &pieces.all {
+            of.entry(piece.track).or_default().push((piece.begin_ns, piece.end_ns));
+        }
+        let mut found = Vec::new();
+        for (&track, thread) in self.threads.iter().filter(|of| !is_loop(*of.0)) {
+            let own = Periods::new(of.remove(&track).unwrap_or_default(), 0);
+            for &(begin, end) in &thread.held.all {
+                let mut since = begin;
+                for (from, to) in own.within(begin, end).chain([(end, end)]) {
+                    let until = from.clamp(since, end);
+                    if until > since {
+                        let ns = until - since + BEFORE_NS;
+                        let program = vec![Op::Compute { on: thread.on, ns }];
+                        found.push((track, since.saturating_sub(BEFORE_NS), program));
+                    }
+                    since = to.clamp(since, end);
+                }
+            }
+        }
+        found.sort_unstable_by_key(|&(track, begin, _)| (begin, track));
+        found
     }
 
     /// How long, in this time, the thread waited for the interpreter: the simulation's to say.

@@ -241,6 +241,12 @@ impl Extractor<'_> {
             self.storm.model.fit_processes(pool);
         }
         made::keep_order(&mut self.storm.model.roots);
+        for (track, begin_ns, program) in
+            self.computing.beside(self.pieces, |track| self.running.is_loop(track))
+        {
+            let name = self.trace.tracks[track as usize].name;
+            self.storm.model.roots.push(Root::beside(name, track, begin_ns, program));
+        }
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];

@@ -273,6 +273,26 @@ pub struct Root {
 }
 
 impl Root {
+    /// What a thread does beside the jobs, from that moment on.
+    pub fn beside(name: u32, track: u32, begin_ns: u64, program: Vec<Op>) -> Self {
+        let end_ns = begin_ns + program.iter().map(Op::time_ns).sum::<u64>();
+        Self {
+            job: false,
+            name,
+            track,
+            begin_ns,
+            end_ns,
+            job_ns: None,
+            until_ns: None,
+            after: None,
+            in_order: false,
+            gate: None,
+            program,
+            items: Vec::new(),
+            signals: 0,
+        }
+    }
+
     /// Begin and end of the job, as recorded: the end of the last of its items where it counts until then.
     pub fn recorded_ns(&self) -> (u64, u64) {
         let (begin, end) = self.job_ns.unwrap_or((self.begin_ns, self.end_ns));

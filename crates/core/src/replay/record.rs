@@ -304,7 +304,8 @@ impl Sink for Record<'_> {
             }
             Title::Wait(lock) if self.is_interpreter(lock) => {
                 self.gil_since.insert(track, at.ns);
-                self.gil_holders.insert((lock, track), (holder, at.ns));
+                // Who waits has it no longer, whoever is known to have had it last.
+                self.gil_holders.insert((lock, track), (holder.filter(|&holder| holder != track), at.ns));
             }
             Title::Wait(lock) => {
                 self.locks[lock as usize].waiting += 1;

@@ -69,6 +69,20 @@ def on_interpreter(waits: float) -> str | None:
     )
 
 
+def in_turns(one: Mapping[str, Predicted], other: Mapping[str, Predicted]) -> str | None:
+    """The reason why predictions with waits for the interpreter as recorded, and with simulated ones, are too far apart;
+    None where they are not.
+    """
+    for key, word in _NAMES.items():
+        now, then = (of[key].value for of in (one, other))
+        if abs(then - now) > INTERPRETER * max(1.0, now):
+            return (
+                f"if threads take turns in their interpreter, for which nobody waited on record, the {word} would be"
+                f" {format_duration(then)} with the edit, and not {format_duration(now)}"
+            )
+    return None
+
+
 def overdue(
     jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contend import _native
 from contend._native import Storm
@@ -119,6 +120,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
                 f"{unused}: no job on record uses {unused.name}, or it is not on record that they do"
             )
         reasons.append(doubts.forked(edits, [one.parts for one in replayed]))
+        reasons.append(replay.in_turns(edits, predicted))
         if any(edit.kind == "jobs" for edit in edits):
             reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
@@ -162,6 +164,8 @@ class _Replay:
     waits: float
     """Part of the median or of the makespan that goes with the waits for the interpreter's lock; 0 where these are
     simulated."""
+    hurried: NDArray[np.float64]
+    """By storm, draw, and median and makespan: what they are if ways take half as long, as a part of what they are."""
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> _Replay:
@@ -174,7 +178,8 @@ class _Replay:
         judged = regime(recorded, _alibis(sources, recorded), _loops(storms))
         passed = gate(storms, judged)
         waits = _interpreter_waits(sources, storms) if passed.passed and not judged.replayed else 0.0
-        return cls(sources, storms, judged, passed, waits)
+        hurried = _hurried(sources, ()) if passed.passed else np.ones((len(sources), 1, 2))
+        return cls(sources, storms, judged, passed, waits, hurried)
 
     def simulated(self) -> _Replay:
         """The storms with their interpreters simulated."""
@@ -185,14 +190,22 @@ class _Replay:
         again = self.simulated()
         return again if again.judged.tested and again.gate.passed else None
 
+    def in_turns(self, edits: Sequence[Edit], predicted: Mapping[str, Predicted]) -> str | None:
+        """The reason why the edits are refused since threads would wait for their interpreter, and did not on record;
+        None where they would not, or where that is simulated anyway."""
+        if self.judged.replayed or not self.gate.passed:
+            return None
+        again = self.simulated()
+        if not (again.judged.replayed and again.gate.passed):
+            return None
+        return doubts.in_turns(predicted, _run(again.sources, edits, RANKING_DRAWS)[0])
+
     def computes_then(self, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """The reason why the storms would compute too much with the edits; None where they would not."""
         before, after = [one.outcome for one in self.storms], [storm[0] for storm in outcomes]
         return doubts.computes_then(doubts.computing_after(self.judged, before, after))
 
-    def refusal(
-        self, edits: Sequence[Edit], outcomes: Sequence[Sequence[Mapping[str, Any]]]
-    ) -> str | None:
+    def refusal(self, edits: Sequence[Edit], outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """The reason why edits make the replay wrong, though it is right without; None where there is none."""
         before, after = [one.outcome for one in self.storms], [storm[0] for storm in outcomes]
         recorded = [one.recorded for one in self.storms]
@@ -211,20 +224,8 @@ class _Replay:
 
     def _on_ways(self, edits: Sequence[Edit]) -> float:
         """Estimate how much more or less of the median or makespan edits would leave if ways took half as long."""
-        native = [edit.native for edit in edits]
-        seeds = range(1, RANKING_DRAWS + 1)
-
-        def left(storm: Storm, ways: Sequence[NativeEdit]) -> list[Times]:
-            return [
-                Times.of(storm.run([*native, *ways], seed)).part_of(Times.of(storm.run(ways, seed)))
-                for seed in seeds
-            ]
-
-        usual, halved = (
-            average([left(of.storm, ways) for of in self.sources], error=0.0) for ways in ([], [HALF_WAYS])
-        )
-        judged = ("median_ns", "makespan_ns")
-        return max(abs(halved[key].value / max(usual[key].value, 1e-9) - 1) for key in judged)
+        changes = np.mean(_hurried(self.sources, edits) / self.hurried, axis=(0, 1))
+        return float(np.max(np.abs(changes - 1)))
 
     def _overdue(self, after: Sequence[Mapping[str, Any]]) -> str | None:
         reasons = (
@@ -232,6 +233,22 @@ class _Replay:
             for one, now in zip(self.storms, after, strict=True)
         )
         return next((reason for reason in reasons if reason), None)
+
+
+def _hurried(sources: Sequence[Source], edits: Sequence[Edit]) -> NDArray[np.float64]:
+    """Replay the edited storms as usual and with ways that take half as long: what these leave of the median and makespan.
+
+    By storm and draw: shape (storms, draws, 2).
+    """
+
+    def both(storm: Storm, seed: int, *ways: NativeEdit) -> NDArray[np.float64]:
+        times = Times.of(storm.run([*(edit.native for edit in edits), *ways], seed))
+        return np.maximum(1.0, [times.median_ns, times.makespan_ns])
+
+    seeds = range(1, RANKING_DRAWS + 1)
+    return np.array(
+        [[both(of.storm, seed, HALF_WAYS) / both(of.storm, seed) for seed in seeds] for of in sources]
+    )
 
 
 def _interpreter_waits(sources: Sequence[Source], storms: Sequence[Replayed]) -> float:

@@ -133,3 +133,24 @@ fn who_starts_a_thread_goes_on_when_that_lets_the_interpreter_go() {
     let recorded = read(Recorded);
     assert!(recorded.model.roots.iter().all(|root| root.job), "nobody makes them");
 }
+
+#[test]
+fn who_computes_beside_the_jobs_keeps_the_interpreter_from_them() {
+    // From 2 to 6 ms W1 has it, which does no job, and A, which wants it, computes for 3 ms then.
+    let cpu = |ns, kind, cpu: u64| [(ns, A, kind, WORK, 0), (cpu, A, event::CPU, 0, 0)];
+    let events = [
+        vec![(MS, A, event::JOB_BEGIN, BOOT, 1)],
+        cpu(MS, event::BEGIN, 7).to_vec(),
+        vec![(2 * MS, A, event::LOCK_WAIT, GIL, W1), (6 * MS, A, event::LOCK_ACQUIRED, GIL, 0)],
+        cpu(9 * MS, event::END, 7 + 3 * MS).to_vec(),
+        vec![(9 * MS, A, event::JOB_END, BOOT, 1)],
+    ];
+    let (trace, _place) = trace_of(&events.concat());
+    let reading = Reading { interpreter: Simulated, ..Reading::default() };
+    let storm = extract(&trace, &[], &reading, || Ok(())).unwrap();
+    let beside: Vec<&Root> = storm.model.roots.iter().filter(|root| !root.job).collect();
+    // It has had it for a moment when somebody else first wants it.
+    let compute = Op::Compute { on: 0, ns: 4 * MS + 20_000 };
+    assert_eq!(beside.len(), 1);
+    assert_eq!((beside[0].begin_ns, &beside[0].program[..]), (2 * MS - 20_000, &[compute][..]));
+}
