@@ -211,6 +211,11 @@ impl Storm {
             .iter()
             .map(|server| model.text(server.name).to_owned());
         dict.set_item("servers", servers.collect::<Vec<_>>())?;
+        let branches = model
+            .branches
+            .iter()
+            .map(|of| model.text(of.name).to_owned());
+        dict.set_item("branches", branches.collect::<Vec<_>>())?;
         let calls = self.storm.system_calls.iter();
         let calls: Vec<_> = calls.map(|&name| model.text(name).to_owned()).collect();
         dict.set_item("system_calls", calls)?;
@@ -250,6 +255,7 @@ impl Storm {
             lock_ns,
             pool_ns,
             overdue,
+            otherwise,
             held_ns,
             busy_ns,
             wasted_ns,
@@ -265,6 +271,7 @@ impl Storm {
             .map(|(&name, of)| (model.text(name).to_owned(), of.most, of.ns));
         dict.set_item("outside", outside.collect::<Vec<_>>())?;
         dict.set_item("overdue", overdue)?;
+        dict.set_item("otherwise", otherwise)?;
         let grown = model
             .pools
             .iter()

@@ -124,6 +124,14 @@ def test_jobs_that_would_give_up_are_no_answer() -> None:
     assert doubts.overdue(1, parts, {"overdue": [5, 1]}, {"overdue": [5, 0]}) is None
 
 
+def test_jobs_that_would_decide_otherwise_are_no_answer() -> None:
+    parts = {"branches": ["recommend"]}
+    of = {count: {"otherwise": [count]} for count in (0, 1, 9)}
+    assert doubts.otherwise(60, parts, of[0], of[1]) is doubts.otherwise(60, parts, of[9], of[9]) is None
+    reason = str(doubts.otherwise(60, parts, of[1], of[9]))
+    assert "jobs do recommend by how late they are" in reason and "8 of 60" in reason
+
+
 def test_a_storm_that_is_its_waits_for_the_interpreter_is_no_answer() -> None:
     assert doubts.on_interpreter(0.049) is None
     assert "would be 31% shorter" in str(doubts.on_interpreter(0.31))

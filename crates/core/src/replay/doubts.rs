@@ -283,12 +283,13 @@ pub struct Delays {
 }
 
 /// What a program does at a moment, without when.
-type Step = (u8, u32);
+pub type Step = (u8, u32);
 
 /// The span that time is in, the system call, and what comes before and after.
 type Around = (u32, Option<u32>, Step, Step);
 
-fn step(op: Option<&Op>) -> Step {
+/// Its kind, and what it names.
+pub fn step(op: Option<&Op>) -> Step {
     match op {
         None => (0, 0),
         Some(Op::Enter { name, .. }) => (1, *name),
@@ -303,6 +304,8 @@ fn step(op: Option<&Op>) -> Step {
         Some(Op::Spawn(_)) => (11, 0),
         Some(Op::Meet(_)) => (12, 0),
         Some(Op::Met) => (13, 0),
+        Some(Op::Note(_)) => (14, 0),
+        Some(Op::Look { .. }) => (15, 0),
         Some(Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::admission;
 use super::awaits::{self, Links};
 use super::beside;
+use super::branches::{self, Course};
 use super::computing::Computing;
-use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Unseen};
+use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Step, Unseen, step};
 use super::guards;
 use super::jobs;
 use super::learnt;
@@ -110,6 +111,7 @@ pub fn extract(
         locks: HashMap::new(),
         ways: ways::find(&record, &pieces),
         doubts: Doubts::default(),
+        courses: Vec::new(),
         calls: record.system_calls.union(&record.remote).copied().collect(),
         storm: Storm {
             guards,
@@ -181,6 +183,8 @@ struct Extractor<'a> {
     /// As in [`Parts`].
     ways: HashMap<Place, u64>,
     doubts: Doubts,
+    /// Of jobs.
+    courses: Vec<Course>,
     /// Names of system calls and of calls that leave the process.
     calls: HashSet<u32>,
     storm: Storm,
@@ -247,6 +251,7 @@ impl Extractor<'_> {
             let name = self.trace.tracks[track as usize].name;
             self.storm.model.roots.push(Root::beside(name, track, begin_ns, program));
         }
+        branches::find(&mut self.storm.model, &self.courses);
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
@@ -423,6 +428,9 @@ impl Extractor<'_> {
                     waited,
                 );
             }
+            if job && number == own {
+                self.courses.push((self.storm.model.roots.len() as u32, course(&made.plain)));
+            }
             // What it is let in by is no time of the job's.
             let lets_in = number == own && job;
             if job {
@@ -461,4 +469,12 @@ impl Extractor<'_> {
         }
         root
     }
+}
+
+/// Its begin and the steps of a job, without delays, and when each was.
+fn course((ops, at): &(Vec<Op>, Vec<u64>)) -> Vec<(Step, u64)> {
+    let begin = ops.iter().position(|op| *op == Op::Start).unwrap_or(0);
+    let first = at.get(begin).map(|&ns| (step(Some(&Op::Start)), ns));
+    let steps = ops.iter().zip(at).skip(begin).filter(|(op, _)| op.time_ns() == 0 && **op != Op::Start);
+    first.into_iter().chain(steps.map(|(op, &ns)| (step(Some(op)), ns))).collect()
 }

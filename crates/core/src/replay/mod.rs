@@ -5,10 +5,11 @@
 //! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their waits, `locks` what they share, [`pools`]
 //! who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
 //! [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes, and
-//! [`doubts`] what a replay cannot do again.
+//! [`doubts`] what a replay cannot do again; `branches` what jobs decide by the clock.
 pub mod admission;
 pub mod awaits;
 mod beside;
+mod branches;
 pub mod coalesce;
 pub mod comers;
 pub mod computing;

@@ -77,6 +77,15 @@ pub enum Op {
     Meet(u32),
     /// The thread of this root computes: who made it goes on.
     Met,
+    /// From here on it counts how late it is: a place in [`Model::branches`].
+    Note(u32),
+    /// Here it depends on that what it does next.
+    Look {
+        /// Place in [`Model::branches`].
+        branch: u32,
+        /// In the recording it did.
+        does: bool,
+    },
     /// The job begins here, after what it was let in by.
     Start,
     /// And ends.
@@ -176,6 +185,17 @@ pub struct Interpreter {
 pub struct Gate {
     /// At a time.
     pub limit: u32,
+}
+
+/// A span that jobs have where they are early, or late, and else have not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// Of the span, a place in [`Model::names`].
+    pub name: u32,
+    /// Those have it that are no later than the limit; else those that are later.
+    pub early: bool,
+    /// Half-way between the latest of the ones and the earliest of the others.
+    pub limit_ns: u64,
 }
 
 /// In which order a queue gives out its items.
@@ -344,6 +364,8 @@ pub struct Model {
     pub processors: u32,
     /// Limits of jobs at a time.
     pub gates: Vec<Gate>,
+    /// What jobs decide by the clock.
+    pub branches: Vec<Branch>,
     /// By name: a span of that name waits for somebody whose work is not on record, as a system call or a call without a
     /// traced server does. It takes as long as recorded, however many do so at a time.
     pub outside: Vec<bool>,

@@ -1,6 +1,6 @@
 //! Runs a [`Model`]: discrete events, locks granted in order of request, pools that serve first come, first served.
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use super::interpreters::InterpreterState;
 use super::model::{Model, Op, Order, UNKNOWN, made};
@@ -18,6 +18,8 @@ pub struct Outcome {
     pub pool_ns: Vec<u64>,
     /// By lock: how often jobs, and what is done for them, waited for longer than they would have.
     pub overdue: Vec<u32>,
+    /// By branch: how many jobs would do what they did not, or not do what they did.
+    pub otherwise: Vec<u32>,
     /// By lock: how long it was held.
     pub held_ns: Vec<u64>,
     /// By pool: how long workers had items.
@@ -122,6 +124,8 @@ pub(super) struct Simulation<'m> {
     signals: Vec<Vec<Signal>>,
     /// By root: whether its thread has computed.
     met: Vec<Signal>,
+    /// By root and branch: from when on it counts how late it is.
+    noted: HashMap<(u32, u32), u64>,
     followers: Vec<Vec<u32>>,
     /// By gate: who is to be let in.
     outside: Vec<VecDeque<u32>>,
@@ -161,6 +165,7 @@ pub fn simulate(model: &Model) -> Outcome {
         sums: model.pools.iter().map(|pool| (pool.workers(), 0, 0)).collect(),
         signals: model.roots.iter().map(|root| vec![Signal::Unset; root.signals as usize]).collect(),
         met: vec![Signal::Unset; model.roots.len()],
+        noted: HashMap::new(),
         followers,
         outside: vec![VecDeque::new(); model.gates.len()],
         counts: model.roots.iter().map(|root| root.job && root.job_ns.is_none()).collect(),
@@ -168,6 +173,7 @@ pub fn simulate(model: &Model) -> Outcome {
             roots: vec![(0, UNKNOWN); model.roots.len()],
             lock_ns: vec![0; model.locks.len()],
             overdue: vec![0; model.locks.len()],
+            otherwise: vec![0; model.branches.len()],
             held_ns: vec![0; model.locks.len()],
             pool_ns: vec![0; model.pools.len()],
             busy_ns: vec![0; model.pools.len()],
@@ -321,6 +327,13 @@ impl Simulation<'_> {
                         *state = Signal::Awaited(actor, 0);
                         return self.give_back(actor);
                     }
+                }
+                Op::Note(branch) => drop(self.noted.insert((root, branch), self.now)),
+                Op::Look { branch, does } => {
+                    let of = &self.model.branches[branch as usize];
+                    let since = self.noted.get(&(root, branch)).copied().unwrap_or(self.now);
+                    let would = (self.now - since <= of.limit_ns) == of.early;
+                    self.out.otherwise[branch as usize] += u32::from(would != does);
                 }
                 Op::Met => {
                     if let Signal::Awaited(maker, _) =

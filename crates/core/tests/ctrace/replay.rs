@@ -8,6 +8,7 @@ use contend_core::replay::simulate::simulate;
 
 use crate::support::{Made, Place, Told};
 
+mod branches;
 mod computing;
 mod entries;
 mod guards;
@@ -194,6 +195,8 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Spawn(root) => format!("spawn {root}"),
         Op::Meet(root) => format!("meet {root}"),
         Op::Met => "met".to_owned(),
+        Op::Note(branch) => format!("note {branch}"),
+        Op::Look { branch, does } => format!("look {branch} {does}"),
         Op::Start => "start".to_owned(),
         Op::Stop => "stop".to_owned(),
     };

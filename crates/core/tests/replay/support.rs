@@ -54,6 +54,7 @@ pub fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         interpreters: vec![],
         processors: 0,
         gates: vec![],
+        branches: vec![],
         outside: vec![],
         roots,
     }

@@ -98,6 +98,21 @@ def overdue(
     return None
 
 
+def otherwise(
+    jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> str | None:
+    """The reason why jobs that would decide otherwise, by how late they are, make the replay wrong; None if there are few.
+    `before` and `after`: replays of one storm, without and with the edits.
+    """
+    for name, was, now in zip(parts["branches"], before["otherwise"], after["otherwise"], strict=True):
+        if now - was >= GAVE_UP * jobs:
+            return (
+                f"jobs do {name} by how late they are, as it seems, and with the edit {now - was} of {jobs} would decide"
+                " otherwise: what follows is not on record"
+            )
+    return None
+
+
 def forked(edits: Sequence[Edit], parts: Sequence[Mapping[str, Any]]) -> str | None:
     """The reason why another number of workers is refused where these are processes; None where they are not. `parts` of
     each storm.

@@ -215,6 +215,7 @@ class _Replay:
             or doubts.on_interpreter(self.waits)
             or (None if self.judged.tested else doubts.more_computing(jobs_ns, after))
             or self._overdue(after)
+            or self._otherwise(after)
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
@@ -226,6 +227,13 @@ class _Replay:
         """Estimate how much more or less of the median or makespan edits would leave if ways took half as long."""
         changes = np.mean(_hurried(self.sources, edits) / self.hurried, axis=(0, 1))
         return float(np.max(np.abs(changes - 1)))
+
+    def _otherwise(self, after: Sequence[Mapping[str, Any]]) -> str | None:
+        reasons = (
+            doubts.otherwise(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
+            for one, now in zip(self.storms, after, strict=True)
+        )
+        return next((reason for reason in reasons if reason), None)
 
     def _overdue(self, after: Sequence[Mapping[str, Any]]) -> str | None:
         reasons = (
