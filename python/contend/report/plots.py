@@ -247,7 +247,7 @@ def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("
 
 def standalone(plot: Plot) -> Spec:
     """The spec with a width, a title, a legend and real colours: what a file of its own needs."""
-    spec: Spec = json.loads(resolve(json.dumps(mask_value(drawable(plot.spec)))))
+    spec: Spec = json.loads(resolve(json.dumps(plot.spec)))
     spec |= {
         "width": STATIC_WIDTH,
         "background": "#ffffff",
@@ -262,7 +262,8 @@ def standalone(plot: Plot) -> Spec:
     }
     if plot.legend:
         spec["layer"].append(_static_legend(plot.legend))
-    return spec
+    # Titles and legends have names of others, too.
+    return drawable(mask_value(spec))
 
 
 def _static_legend(legend: Mapping[str, str]) -> Spec:

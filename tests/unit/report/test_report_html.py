@@ -182,6 +182,14 @@ def test_every_colour_of_a_plot_is_a_token(report: ReportInput) -> None:
         assert not re.search(r'"#[0-9a-f]{3,6}"', text)
 
 
+def test_what_a_plot_of_its_own_says_of_others_is_printable_and_masked(report: ReportInput) -> None:
+    """The program that makes SVG ends at a control character, and contend with it."""
+    bad = "it said: \x1b]0;owned\x07 --password=hunter2secret"
+    plot = dataclasses.replace(all_plots(report)[0], title=bad, caption=bad, legend={bad: "red"})
+    text = json.dumps(standalone(plot))
+    assert "\\u001b" not in text and "owned" in text and "hunter2secret" not in text
+
+
 def test_plots_are_saved_as_svg_and_png(tmp_path: Path) -> None:
     report = samples.interference(tmp_path)
     paths = save_plots(report, tmp_path / "plots")
