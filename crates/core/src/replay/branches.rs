@@ -64,7 +64,8 @@ fn branch(of: &[&Course], span: Step) -> Option<(Branch, Option<Point>, Point)> 
                 Some(base) => place(&steps[..end], *base)?,
                 None => 0,
             };
-            Some(steps[end].1 - steps[from].1)
+            // A lock that a condition gives back is told where its wait begins, with a later time.
+            Some(steps[end].1.saturating_sub(steps[from].1))
         });
         let late: Vec<u64> = late.collect::<Option<_>>()?;
         let extremes = |does: bool| {

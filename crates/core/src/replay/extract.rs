@@ -245,9 +245,12 @@ impl Extractor<'_> {
             self.storm.model.fit_processes(pool);
         }
         made::keep_order(&mut self.storm.model.roots);
-        for (track, begin_ns, program) in
-            self.computing.beside(self.pieces, |track| self.running.is_loop(track))
-        {
+        let jobs = self.storm.model.roots.iter().filter(|root| root.job);
+        let (first, last) =
+            jobs.fold((u64::MAX, 0), |of, job| (of.0.min(job.begin_ns), of.1.max(job.end_ns)));
+        let beside = self.computing.beside(self.pieces, |track| self.running.is_loop(track));
+        // Before the storm and after it they are in nobody's way.
+        for (track, begin_ns, program) in beside.into_iter().filter(|of| (first..last).contains(&of.1)) {
             let name = self.trace.tracks[track as usize].name;
             self.storm.model.roots.push(Root::beside(name, track, begin_ns, program));
         }

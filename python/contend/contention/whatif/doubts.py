@@ -77,7 +77,7 @@ def in_turns(one: Mapping[str, Predicted], other: Mapping[str, Predicted]) -> st
         now, then = (of[key].value for of in (one, other))
         if abs(then - now) > INTERPRETER * max(1.0, now):
             return (
-                f"if threads take turns in their interpreter, for which nobody waited on record, the {word} would be"
+                f"if threads take turns in their interpreter, for which they hardly waited on record, the {word} would be"
                 f" {format_duration(then)} with the edit, and not {format_duration(now)}"
             )
     return None
