@@ -26,6 +26,8 @@ QUIET_S, SETTLE_S, PHASE_S = 1.5, 1.0, 4.0
 # Others' CPU time during the phase, beyond which the truth may not be what was injected: below it none of their threads
 # can have been full for long. Decided without the verdict.
 DISTURBED_CPUS = 0.75
+# What the hypervisor took, beyond which a core may have been at that limit for a part of the phase that matters.
+STOLEN_CPUS = limits.STEAL * limits.MAIN_SHARE
 QUIET_CPUS = 0.4
 # Draws of one kind until others have left the CPUs alone for one, each after at most PATIENCE_S of waiting for that.
 ATTEMPTS, PATIENCE_S = 6, 20.0
@@ -39,7 +41,8 @@ class Trial:
     """What was injected, what the verdict was, and what others did to the CPUs meanwhile.
 
     told: the resources that were said to be at their limit for a part of the phase that matters, of themselves.
-    own_cpus, foreign_cpus: CPUs' worth of time that the loads used in the phase, and that others did.
+    own_cpus, foreign_cpus, stolen_cpus: CPUs' worth of time that the loads used in the phase, that others did, and that
+    the hypervisor took.
     of_stranger: the verdict names a process, and none of the loads'.
     """
 
@@ -52,6 +55,7 @@ class Trial:
     interval_ms: float
     own_cpus: float
     foreign_cpus: float
+    stolen_cpus: float
     of_stranger: bool
     text: str
 
@@ -67,13 +71,14 @@ class Trial:
     @property
     def disturbed(self) -> bool:
         # Who else waits for CPUs that are full does not change that they are.
-        return self.truth != "cpu" and (self.foreign_cpus > DISTURBED_CPUS or self._kept_from_its_limit)
+        beside = self.foreign_cpus > DISTURBED_CPUS or self.stolen_cpus > STOLEN_CPUS
+        return self.truth != "cpu" and (beside or self._kept_from_its_limit)
 
     @property
     def true_all_the_same(self) -> bool:
         """What may be said of a trial that others disturbed: what was injected; that they keep the CPUs at their limit,
-        or a thread of theirs is at its own; that nothing was full, where the load itself was not."""
-        of_others = self.verdict == "cpu" or (self.verdict == "thread" and self.of_stranger)
+        or take them, or a thread of theirs is at its own; that nothing was full, where the load itself was not."""
+        of_others = self.verdict in ("cpu", "steal") or (self.verdict == "thread" and self.of_stranger)
         return self.right or of_others or (self.verdict == "idle" and self._kept_from_its_limit)
 
     @property
@@ -108,7 +113,8 @@ def run_trial(draw: Draw, directory: Path, interval_ms: float, patience_s: float
     told = {s.resource: 1 for s in alibi.saturated if not s.cause and s.share >= limits.MAIN_SHARE}
     return Trial(
         draw.kind, draw.what, draw.truth, alibi.verdict, alibi.subject, tuple(told), interval_ms, round(own, 3),
-        round(busy_cpus(alibi, tables) - own, 3), of_stranger(alibi.subject, pids), alibi.text,
+        round(busy_cpus(alibi, tables) - own, 3), round(stolen_cpus(tables, began, ended), 3),
+        of_stranger(alibi.subject, pids), alibi.text,
     )  # fmt: skip
 
 
@@ -141,6 +147,16 @@ def undisturbed(
 def busy_cpus(alibi: Alibi, tables: Mapping[str, Any]) -> float:
     """CPUs' worth of busy time in the phase."""
     return (1 - alibi.idle["cpu"]) * len(np.unique(tables["cpu"]["cpu"]))
+
+
+def stolen_cpus(tables: Mapping[str, Any], began: int, ended: int) -> float:
+    """CPUs' worth of time that the hypervisor took in [began, ended), of CLOCK_MONOTONIC in ns."""
+    table, taken = tables["cpu"], 0.0
+    inside = (table["t_ns"] >= began) & (table["t_ns"] <= ended)
+    for cpu in np.unique(table["cpu"]):
+        steal = np.asarray(table["steal_ns"])[inside & (table["cpu"] == cpu)]
+        taken += float(steal[-1] - steal[0]) if len(steal) else 0.0
+    return taken / (ended - began)
 
 
 def wait_quiet(patience_s: float) -> None:

@@ -253,6 +253,20 @@ def test_reads_of_the_cgroup_that_is_short_are_memory() -> None:
     )
 
 
+def test_a_cgroup_at_its_limit_that_reads_most_is_short_where_little_of_it_counts_as_a_stall() -> None:
+    """On a slow disk the pages that the kernel counts come back more seldom; whatever is not at its limit needs 10 %."""
+    load = {"memory_wait": 0.06, "io_wait": 0.8, "reads": 20_000, "read_ns": 0.6 * MS}
+    load |= {"cgroup": "/db", "limit_bytes": 1e9}
+    most, few = {"group_reads": 0.9 * 20_000 * 4096}, {"group_reads": 0.1 * 20_000 * 4096}
+    full, half = {"memory_bytes": 0.99e9}, {"memory_bytes": 0.5e9}
+    found = verdict(Host().load(START, END, **load, **full, **most))
+    assert (found.verdict, found.saturated[1].cause) == ("memory", "memory")
+    assert verdict(Host().load(START, END, **load, **full, **few)).verdict == "disk"
+    assert verdict(Host().load(START, END, **load, **half, **most)).verdict == "disk"
+    rare = {"memory_wait": 0.01, "io_wait": 0.8}
+    assert verdict(Host().load(START, END, **load | rare, **full, **most)).verdict == "disk"
+
+
 def test_a_disk_beside_a_little_reclaim_is_the_disk() -> None:
     host = Host().load(START, END, memory_wait=0.12, io_wait=0.9, reads=100_000, read_ns=0.6 * MS)
     found = verdict(host)

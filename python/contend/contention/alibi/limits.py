@@ -36,6 +36,9 @@ THROTTLED = 0.10
 
 # Tasks stalled for a tenth of the time on reclaim, refaults or swap (PSI memory, which counts nothing else).
 MEMORY_STALL = 0.10
+# Of a cgroup that is at its limit and reads most of what is read, a third of that is enough: whatever it reads in once
+# more is memory's, and the kernel counts only a part of it.
+MEMORY_PAGING = 0.03
 # A cgroup within 3 % of its limit is at it: the kernel charges and reclaims in batches of pages.
 AT_LIMIT = 0.97
 

@@ -42,7 +42,8 @@ def judge_memory(recording: Recording, grid: Grid) -> Judged:
         stall = Measure(
             "time in which some task stood still for memory", stalled, "fraction", "table host, psi_memory_some_ns"
         )  # fmt: skip
-        saturated, measures = (stalled >= limits.MEMORY_STALL) | killed, (stall, *measures)
+        starved = _starved(recording, grid, stalled >= limits.MEMORY_PAGING)
+        saturated, measures = (stalled >= limits.MEMORY_STALL) | starved | killed, (stall, *measures)
     elif "direct_scans" in rates:
         # Tasks that free memory themselves, and pages that come back at once: short of memory, to what extent unsaid.
         moved = np.nan_to_num(rates.get("swap_in_bytes", np.zeros(grid.bins))) + np.nan_to_num(
@@ -65,14 +66,31 @@ def judge_memory(recording: Recording, grid: Grid) -> Judged:
     return judged
 
 
+def _starved(recording: Recording, grid: Grid, paging: Flags) -> Flags:
+    """Where pages come back, and one cgroup, at its limit, reads most of what all disks read: it has no room for them.
+
+    The stall alone tells too little of that. The kernel counts only pages that had been in use when they went, and on a
+    slow disk, or beside others' work, the rest of the reads takes the time in which these would come back.
+    """
+    group = _shortest(recording.get("cgroups"), grid, paging)
+    if group is None:
+        return np.zeros(grid.bins, dtype=bool)
+    of_all = np.zeros(grid.bins)
+    for own in recording.devices("disk").values():
+        of_all += np.nan_to_num(grid.grown(own["t_ns"], own["read_bytes"]))
+    return paging & group.at_limit & (of_all > 0) & (group.reads >= 0.5 * of_all)
+
+
 @dataclass(frozen=True)
 class Group:
-    """A cgroup that is short of memory. weight: how much it looks like the one; reads: bytes it reads, by bin."""
+    """A cgroup that is short of memory. weight: how much it looks like the one; reads: bytes it reads, by bin;
+    at_limit: bins in which it uses all that it may."""
 
     weight: tuple[float, float]
     subject: str
     measures: tuple[Measure, ...]
     reads: Floats
+    at_limit: Flags
 
 
 def _shortest(table: Mapping[str, Array] | None, grid: Grid, saturated: Flags) -> Group | None:
@@ -112,7 +130,7 @@ def short_group(cgroup: str, own: Mapping[str, Array], grid: Grid, saturated: Fl
     # at their limit (a page cache fills any) the one that reads most.
     weight = float(stalled[saturated].mean() + at_limit[saturated].mean()), float(reads[saturated].sum())
     subject = f"cgroup {cgroup}" + (", at its limit" if at_limit.any() else "")
-    return Group(weight, subject, measures, reads)
+    return Group(weight, subject, measures, reads, at_limit)
 
 
 def blame_for_paging(memory: Judged, disks: Judged, recording: Recording, grid: Grid) -> None:
