@@ -13,6 +13,7 @@ import pytest
 
 from contend.platforms.base import Host, Platform
 from contend.platforms.guests import virsh
+from contend.store import claims, state
 from contend.store.ledger import Ledger, leftovers
 from contend.testbed import virt
 from support import platform_cases as cases
@@ -58,9 +59,12 @@ def libvirt() -> Iterator[Callable[[], None]]:
 
 
 @pytest.fixture
-def run_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def run_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return f"contract-{os.getpid()}-{time.monotonic_ns() // 1000}"
+    run = f"contract-{os.getpid()}-{time.monotonic_ns() // 1000}"
+    yield run
+    # What a test removes without `contend destroy` stays claimed, on this host for all.
+    claims.drop(run, state.folder() / run)
 
 
 @pytest.fixture
