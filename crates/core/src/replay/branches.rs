@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::doubts::{Step, step};
 use super::model::{Branch, Model, Op};
+use super::tries;
 
 /// Fewest jobs that do it, and fewest that do not.
 const LEAST: usize = 3;
@@ -117,7 +118,8 @@ fn mark(model: &mut Model, of: &[&Course], branch: Branch, base: Option<Point>, 
         if base.is_none() {
             found.push((begins, Op::Note(number)));
         }
-        for (place, op) in program.iter().enumerate().skip(begins).filter(|(_, op)| op.time_ns() == 0) {
+        let steps = tries::outside(program).filter(|&(place, op)| place >= begins && op.time_ns() == 0);
+        for (place, op) in steps {
             let of = step(Some(op));
             let before = alike.entry(of).or_default();
             if Some((of, *before)) == base {

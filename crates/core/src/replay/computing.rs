@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::model::{Interpreter, Model, Op};
 use super::periods::Periods;
 use super::pieces::Pieces;
+use super::pools::median;
 use super::record::{Record, What};
 use crate::ctrace::format::track;
 use crate::ctrace::reader::Trace;
@@ -12,8 +13,14 @@ use crate::ctrace::reader::Trace;
 /// Of a stretch: so much that is no CPU time is taken for it all the same, as a processor's other work.
 const SHORT_NS: u64 = 50_000;
 const PART: u64 = 20;
+/// What is shorter is computed where no CPU time of it is on record: a thread without spans, between two waits.
+const UNREAD_NS: u64 = 1_000_000;
 /// Who has the interpreter when somebody begins to wait for it has had it for so long at least.
 const BEFORE_NS: u64 = 20_000;
+/// Somebody waited for so long, and nobody else had the interpreter meanwhile: its holder had to let it go.
+const FORCED_NS: u64 = 4_900_000;
+/// Between the end of a hold, as others have it on record, and the holder's own wait after it.
+const BESIDE_NS: u64 = 500_000;
 /// A thread that has waited for a lock goes on within this time, if there is a processor for it.
 const MOST_HANDOVER_NS: u64 = 50_000;
 
@@ -37,6 +44,8 @@ struct Thread {
     blocked: Periods,
     /// It had the interpreter, and others waited for it: also while it had no processor.
     held: Periods,
+    /// When it had to let it go, for somebody had waited for the switch interval. In order.
+    forced: Vec<u64>,
     /// In order.
     readings: Vec<Reading>,
 }
@@ -110,11 +119,16 @@ impl Computing {
                     _ => {}
                 }
             }
+            let held = held.remove(&on).unwrap_or_default();
+            let for_long = held.iter().filter(|(begin, end)| end - begin >= FORCED_NS);
+            let mut forced: Vec<u64> = for_long.map(|hold| hold.1).collect();
+            forced.sort_unstable();
             let mut thread = Thread {
                 on: of.file,
                 waits: Periods::new(waits, 0),
                 blocked: Periods::new(blocked, 0),
-                held: Periods::new(held.remove(&on).unwrap_or_default(), 0),
+                held: Periods::new(held, 0),
+                forced,
                 readings: Vec::new(),
             };
             thread.readings = record.used[on as usize]
@@ -130,16 +144,18 @@ impl Computing {
             found.threads.insert(on, thread);
         }
         for on in 0..found.interpreters.len() as u32 {
-            found.interpreters[on as usize].handover_ns = found.handover_ns(on);
+            found.interpreters[on as usize].handover_ns = found.handover_ns(on, record);
         }
         found
     }
 
-    /// The shortest wait for an interpreter: its holder let it go just then, and it went from hand to hand.
-    fn handover_ns(&self, on: u32) -> u64 {
-        let threads = self.threads.values().filter(|thread| thread.on == on);
-        let waits = threads.flat_map(|thread| &thread.waits.all);
-        waits.map(|wait| wait.1 - wait.0).min().unwrap_or(0).min(MOST_HANDOVER_NS)
+    /// From when a thread lets an interpreter go until another one that waited for it has it: the median. It hardly depends on
+    /// what else computes: a thread that waited that shortly for a processor is run at once.
+    fn handover_ns(&self, on: u32, record: &Record<'_>) -> u64 {
+        let of_it =
+            |&&(track, _): &&(u32, u64)| self.threads.get(&track).is_some_and(|thread| thread.on == on);
+        let mut took: Vec<u64> = record.gil_handed.iter().filter(of_it).map(|&(_, ns)| ns).collect();
+        median(&mut took).min(MOST_HANDOVER_NS)
     }
 
     /// Whether it is on record.
@@ -185,11 +201,18 @@ impl Computing {
     }
 
     /// A program with its delays told apart; `at` has when each step began.
-    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64]) -> Vec<Op> {
+    /// `comes`: of a thread that was made where it begins.
+    pub fn split(&self, on: u32, ops: Vec<Op>, at: &[u64], comes: bool) -> Vec<Op> {
         let Some(thread) = self.threads.get(&on).filter(|_| self.is_known()) else { return ops };
         let mut made = Vec::with_capacity(ops.len() * 2);
+        let mut calls = OpenCalls::default();
         for (op, &from) in ops.into_iter().zip(at) {
+            calls.see(&op, &self.calls);
             match op {
+                Op::Delay(ns) if comes && made.is_empty() => thread.comes(from, from + ns, &mut made),
+                Op::Delay(ns) if calls.is_in_one() => {
+                    made.push(Op::Delay(ns - thread.waits.overlap(from, from + ns)));
+                }
                 Op::Delay(ns) => thread.split(from, from + ns, &mut made),
                 other => made.push(other),
             }
@@ -202,31 +225,79 @@ impl Computing {
         if !self.is_known() {
             return ops;
         }
-        let mut open: Vec<bool> = Vec::new();
+        let mut open = OpenCalls::default();
         for op in &mut ops {
-            match op {
-                Op::Enter { name, .. } => {
-                    open.push(open.last() == Some(&true) || self.calls.contains(name));
-                }
-                Op::Leave => drop(open.pop()),
-                Op::Run { on, computes, .. } => {
-                    let known = model.servers[*on as usize].interpreter.is_some();
-                    *computes = known && open.last() != Some(&true);
-                }
-                _ => {}
+            open.see(op, &self.calls);
+            if let Op::Run { on, computes, .. } = op {
+                let known = model.servers[*on as usize].interpreter.is_some();
+                *computes = known && !open.is_in_one();
             }
         }
         ops
     }
 }
 
+/// The spans that a program is in, and whether each is, or is in, a system call.
+#[derive(Default)]
+struct OpenCalls(Vec<bool>);
+
+impl OpenCalls {
+    fn see(&mut self, op: &Op, calls: &HashSet<u32>) {
+        match op {
+            Op::Enter { name, .. } => self.0.push(self.is_in_one() || calls.contains(name)),
+            Op::Leave => drop(self.0.pop()),
+            _ => {}
+        }
+    }
+
+    fn is_in_one(&self) -> bool {
+        self.0.last() == Some(&true)
+    }
+}
+
 impl Thread {
+    /// Whether it had to let the interpreter go before it waited for it from that moment on.
+    fn is_forced(&self, ns: u64) -> bool {
+        let first = self.forced.partition_point(|&at| at + BESIDE_NS < ns);
+        self.forced.get(first).is_some_and(|&at| at <= ns + BESIDE_NS)
+    }
+
+    /// As [`Self::split`], from when it was made: one that waits for the interpreter asks for it when it has come.
+    fn comes(&self, from: u64, to: u64, made: &mut Vec<Op>) {
+        match self.waits.within(from, to).next() {
+            Some((asks, _)) => {
+                made.extend((asks > from).then(|| Op::Delay(asks - from)));
+                let own = self.own_ns(asks.max(from), to);
+                made.push(Op::Compute { on: self.on, ns: own.max(1) });
+            }
+            None => made.push(Op::Compute { on: self.on, ns: to - from }),
+        }
+    }
+
+    /// Whether CPU times are on record of any of that time.
+    fn is_read(&self, from: u64, to: u64) -> bool {
+        let first = self.readings.partition_point(|reading| reading.end_ns <= from);
+        self.readings.get(first).is_some_and(|reading| reading.begin_ns < to)
+    }
+
     fn split(&self, from: u64, to: u64, made: &mut Vec<Op>) {
         let own = (to - from) - self.waits.overlap(from, to);
         let cpu = self.cpu_ns(from, to).min(own);
         let compute = |ns: u64| Op::Compute { on: self.on, ns };
-        if own - cpu <= SHORT_NS.max(own / PART) {
-            made.push(compute(own));
+        if own - cpu <= SHORT_NS.max(own / PART) || (own <= UNREAD_NS && !self.is_read(from, to)) {
+            let mut now = from;
+            for (begin, end) in self.waits.within(from, to) {
+                if now == from && begin - now <= SHORT_NS {
+                    // It comes from somewhere else, and has not had it yet.
+                    made.push(Op::Delay(begin - now));
+                } else if begin > now {
+                    made.push(compute(begin - now));
+                    // It let the interpreter go by itself: in a call too short to be on record.
+                    made.extend((!self.is_forced(begin)).then_some(Op::Yield(self.on)));
+                }
+                now = end.min(to);
+            }
+            made.extend((to > now).then(|| compute(to - now)));
             return;
         }
         // Who has waited for something else waits for the interpreter then: what it computed before is before that.

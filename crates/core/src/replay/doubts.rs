@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::model::{Model, Op};
 use super::record::{Record, What};
+use super::tries;
 use crate::ctrace::spans::TRY_NS;
 
 /// Sleeps of one loop: so much of each may lie before the next one.
@@ -69,13 +70,15 @@ impl Doubts {
         (doubt.jobs, doubt.count, doubt.ns) = (doubt.jobs + 1, doubt.count + count, doubt.ns + ns);
     }
 
-    /// Waits of one job that ended without what was waited for, between these events of a track.
+    /// Waits of one job that ended without what was waited for, between these events of a track; but for `tries`, which are
+    /// simulated, by their first events.
     pub fn gave_up(
         &mut self,
         record: &Record<'_>,
         track: u32,
         from: u32,
         to: u32,
+        tries: &HashMap<u32, u32>,
         of: impl Fn(u32) -> Option<u32>,
     ) {
         let mut began: HashMap<u32, u64> = HashMap::new();
@@ -92,7 +95,8 @@ impl Doubts {
                     let next = events.get(at + 1).map(|next| next.what);
                     let waits_then = ns <= TRY_NS
                         && matches!(next, Some(What::Wait(other) | What::Hold(other)) if other == lock);
-                    if let Some(name) = of(lock).filter(|_| !waits_then) {
+                    let is_try = tries.contains_key(&(from + at as u32).wrapping_sub(1));
+                    if let Some(name) = of(lock).filter(|_| !waits_then && !is_try) {
                         let sum = sums.entry(name).or_default();
                         *sum = (sum.0 + 1, sum.1 + ns);
                     }
@@ -185,7 +189,7 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
         of.since = 0;
         of.run.push(ns);
     };
-    for op in program {
+    for (_, op) in tries::outside(program) {
         match *op {
             Op::Enter { name, .. } if sleeps.contains(&name) => slept = Some(0),
             Op::Enter { name, .. } if calls.contains(&name) => in_call += 1,
@@ -294,7 +298,7 @@ pub fn step(op: Option<&Op>) -> Step {
         None => (0, 0),
         Some(Op::Enter { name, .. }) => (1, *name),
         Some(Op::Leave) => (2, 0),
-        Some(Op::Acquire { lock, .. }) => (3, *lock),
+        Some(Op::Acquire { lock, .. } | Op::Try(lock)) => (3, *lock),
         Some(Op::Release(lock)) => (4, *lock),
         Some(Op::Send(_)) => (5, 0),
         Some(Op::Await { .. }) => (6, 0),
@@ -306,6 +310,7 @@ pub fn step(op: Option<&Op>) -> Step {
         Some(Op::Met) => (13, 0),
         Some(Op::Note(_)) => (14, 0),
         Some(Op::Look { .. }) => (15, 0),
+        Some(Op::Yield(_)) => (16, 0),
         Some(Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }
@@ -322,7 +327,8 @@ impl Delays {
         waited: impl Fn(u64, u64) -> u64,
     ) {
         let mut open = vec![name];
-        for (place, (op, &begin_ns)) in ops.iter().zip(at.iter()).enumerate() {
+        for (place, op) in tries::outside(ops) {
+            let begin_ns = at[place];
             match *op {
                 Op::Enter { name, .. } => open.push(name),
                 Op::Leave if open.len() > 1 => {

@@ -22,6 +22,7 @@ use super::reading::{Guard, InterpreterWaits, Reading, Recogniser};
 use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
 use super::running::Running;
+use super::tries;
 use super::ways;
 use crate::Result;
 use crate::ctrace::format::track;
@@ -255,6 +256,7 @@ impl Extractor<'_> {
             self.storm.model.roots.push(Root::beside(name, track, begin_ns, program));
         }
         branches::find(&mut self.storm.model, &self.courses);
+        tries::go_on(&mut self.storm.model);
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
@@ -307,6 +309,15 @@ impl Extractor<'_> {
         families
     }
 
+    /// By event: tries of locks of the model that were done again.
+    fn tries(&self, piece: &Piece) -> HashMap<u32, u32> {
+        if !self.record.reading.knows(Recogniser::Tries) {
+            return HashMap::new();
+        }
+        let found = tries::failed(self.record, piece.track, piece.from, piece.to);
+        found.into_iter().filter_map(|(at, lock)| Some((at, *self.locks.get(&lock)?))).collect()
+    }
+
     /// What a piece of a job did that a replay cannot do again.
     fn doubt(&mut self, number: u32, name: u32, ops: &[Op], is_awaited: bool) {
         let piece = &self.pieces.all[number as usize];
@@ -320,7 +331,8 @@ impl Extractor<'_> {
             let queue = piece.queue().map_or(name, |queue| self.trace.locks[queue as usize].name);
             self.doubts.add(DoubtKind::Batched, queue, 1, 0);
         }
-        self.doubts.gave_up(self.record, piece.track, from, to, of);
+        let tries = self.tries(piece);
+        self.doubts.gave_up(self.record, piece.track, from, to, &tries, of);
         // What is left of it in the record was not learnt.
         let conditions: BTreeSet<u32> = self.record.tracks[piece.track as usize][from as usize..to as usize]
             .iter()
@@ -401,6 +413,7 @@ impl Extractor<'_> {
                     .flat_map(|(&lock, begin, end)| [(begin, lock), (end, lock)])
                     .collect(),
                 begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
+                tries: self.tries(piece),
                 ways: &self.ways,
                 calls: &self.record.system_calls,
                 sends: sends.remove(&number).unwrap_or_default(),
@@ -478,6 +491,7 @@ impl Extractor<'_> {
 fn course((ops, at): &(Vec<Op>, Vec<u64>)) -> Vec<(Step, u64)> {
     let begin = ops.iter().position(|op| *op == Op::Start).unwrap_or(0);
     let first = at.get(begin).map(|&ns| (step(Some(&Op::Start)), ns));
-    let steps = ops.iter().zip(at).skip(begin).filter(|(op, _)| op.time_ns() == 0 && **op != Op::Start);
-    first.into_iter().chain(steps.map(|(op, &ns)| (step(Some(op)), ns))).collect()
+    let steps =
+        tries::outside(ops).filter(|&(place, op)| place >= begin && op.time_ns() == 0 && *op != Op::Start);
+    first.into_iter().chain(steps.map(|(place, op)| (step(Some(op)), at[place]))).collect()
 }

@@ -1,27 +1,46 @@
 //! Interpreters in a simulation: who computes, and who waits for it. One thread of a process has its interpreter at a time;
 //! more interpreters than there are processors share these evenly.
+//!
+//! As in CPython (Python/ceval_gil.c): who lets it go wakes the first of those that wait. That one takes a while to be awake,
+//! and whoever asks meanwhile has it. Nobody waits longer than the switch interval: then it asks for a switch, unless there
+//! was one since, and waits again, behind all others.
 use std::collections::VecDeque;
 
 use super::simulate::{Do, Simulation};
 
-/// Who wants an interpreter that another thread keeps has it after this time: `sys.getswitchinterval`, as it is unless a
-/// program changes it.
+/// `sys.getswitchinterval`, as it is unless a program changes it.
 const SWITCH_NS: u64 = 5_000_000;
 
 /// One of them. Actors are numbers of the simulation's.
 #[derive(Default)]
 pub(super) struct InterpreterState {
     holder: Option<u32>,
+    /// Who has it, or had it last.
+    last: Option<u32>,
     /// What the holder computes, unless it is between two steps.
     work: Option<Work>,
-    /// Who waits, how long it will compute, and since when it waits.
-    waiting: VecDeque<(u32, u64, u64)>,
-    /// Of the holder's having it: an event of an earlier turn is none.
-    turn: u32,
+    /// In order of their tickets.
+    waiting: VecDeque<Waiting>,
+    /// Those that were woken and are not awake yet.
+    waking: Vec<Waiting>,
+    /// The last one that was given out.
+    ticket: u32,
+    /// How often it went from one to another.
+    switches: u32,
     /// Of the end that is planned: an event that was planned before is none.
     plan: u32,
-    /// The end of the turn is planned.
-    switches: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    actor: u32,
+    /// How long it will compute.
+    ns: u64,
+    /// Since when it waits.
+    since: u64,
+    ticket: u32,
+    /// What [`InterpreterState::switches`] was when it got the ticket.
+    switches: u32,
 }
 
 struct Work {
@@ -38,19 +57,31 @@ impl Simulation<'_> {
             return self.work(on, ns);
         }
         self.leave_interpreter(actor);
-        let of = &mut self.interpreters[on as usize];
-        of.waiting.push_back((actor, ns, self.now));
-        match of.holder {
-            None => self.next_holder(on),
-            Some(_) => self.plan_switch(on),
+        let wants = Waiting { actor, ns, since: self.now, ticket: 0, switches: 0 };
+        match self.interpreters[on as usize].holder {
+            None => self.take_interpreter(on, wants),
+            Some(_) => self.wait_in_turn(on, wants),
         }
+    }
+
+    /// It lets the interpreter go and wants it again at once. True if others wait, who have it first.
+    pub(super) fn yields(&mut self, actor: u32, on: u32) -> bool {
+        let on = self.actors[actor as usize].own.unwrap_or(on);
+        let of = &mut self.interpreters[on as usize];
+        let others = !of.waiting.is_empty() || !of.waking.is_empty();
+        if self.actors[actor as usize].interpreter != Some(on) || !others {
+            return false;
+        }
+        self.leave_interpreter(actor);
+        self.wait_after_next(on, actor, 0);
+        true
     }
 
     /// It waits for something else, or has ended.
     pub fn leave_interpreter(&mut self, actor: u32) {
         if let Some(on) = self.actors[actor as usize].interpreter.take() {
             self.interpreters[on as usize].holder = None;
-            self.next_holder(on);
+            self.wake_next(on);
         }
     }
 
@@ -64,52 +95,76 @@ impl Simulation<'_> {
         }
     }
 
-    /// The holder has had it for so long that another one has it now.
-    pub(super) fn switch(&mut self, on: u32, turn: u32) {
+    /// Who got that ticket has waited for as long as one waits at a time.
+    pub(super) fn tired(&mut self, on: u32, ticket: u32) {
+        let of = &mut self.interpreters[on as usize];
+        let Ok(at) = of.waiting.binary_search_by_key(&ticket, |one| one.ticket) else { return };
+        let Some(one) = of.waiting.remove(at) else { return };
+        let asks = one.switches == of.switches;
+        self.wait_in_turn(on, one);
+        if asks {
+            self.interrupt(on);
+        }
+    }
+
+    /// The holder lets it go in the middle of its work. What is done by now ends now.
+    fn interrupt(&mut self, on: u32) {
         self.settle(on, self.slowed());
         let of = &mut self.interpreters[on as usize];
-        if of.turn != turn {
-            return;
-        }
-        of.switches = false;
-        // What is done by now ends now.
         let more = |work: &mut Work| work.left_ns > 0;
         let (Some(holder), Some(work)) = (of.holder, of.work.take_if(more)) else { return };
-        of.waiting.push_back((holder, work.left_ns, self.now));
         of.holder = None;
         self.actors[holder as usize].interpreter = None;
         self.share_processors(false);
-        self.next_holder(on);
+        self.wake_next(on);
+        self.wait_after_next(on, holder, work.left_ns);
     }
 
-    fn next_holder(&mut self, on: u32) {
+    /// Who has let it go for others asks for it once one of them has it.
+    fn wait_after_next(&mut self, on: u32, actor: u32, ns: u64) {
+        self.wait_in_turn(on, Waiting { actor, ns, since: self.now, ticket: 0, switches: 0 });
+        let last = self.interpreters[on as usize].waiting.back_mut();
+        last.into_iter().for_each(|one| one.switches += 1);
+    }
+
+    fn wait_in_turn(&mut self, on: u32, one: Waiting) {
         let of = &mut self.interpreters[on as usize];
-        let Some((actor, ns, since)) = of.waiting.pop_front() else { return };
-        (of.holder, of.switches) = (Some(actor), false);
-        of.turn += 1;
-        let waits = !of.waiting.is_empty();
-        let handover = match since < self.now {
-            true => self.model.interpreters[on as usize].handover_ns,
-            false => 0,
-        };
-        let of = &mut self.actors[actor as usize];
+        of.ticket += 1;
+        let (ticket, switches) = (of.ticket, of.switches);
+        of.waiting.push_back(Waiting { ticket, switches, ..one });
+        self.plan(self.now + SWITCH_NS, Do::Tired(on, ticket));
+    }
+
+    fn wake_next(&mut self, on: u32) {
+        let of = &mut self.interpreters[on as usize];
+        let Some(one) = of.waiting.pop_front() else { return };
+        of.waking.push(one);
+        let handover_ns = self.model.interpreters[on as usize].handover_ns;
+        self.plan(self.now + handover_ns, Do::Awake(on, one.ticket));
+    }
+
+    /// Who got that ticket was woken, and has the interpreter if nobody else took it meanwhile.
+    pub(super) fn awake(&mut self, on: u32, ticket: u32) {
+        let of = &mut self.interpreters[on as usize];
+        let Some(at) = of.waking.iter().position(|one| one.ticket == ticket) else { return };
+        let one = of.waking.swap_remove(at);
+        match of.holder {
+            None => self.take_interpreter(on, one),
+            Some(_) => self.wait_in_turn(on, one),
+        }
+    }
+
+    fn take_interpreter(&mut self, on: u32, one: Waiting) {
+        let of = &mut self.interpreters[on as usize];
+        of.holder = Some(one.actor);
+        of.switches += u32::from(of.last.replace(one.actor) != of.holder);
+        let of = &mut self.actors[one.actor as usize];
         of.interpreter = Some(on);
         // Of a loop or hub it is its thread that waits, on nobody's account.
         if of.server.is_none() && self.counts[of.root as usize] {
-            self.out.interpreter_ns[on as usize] += self.now - since + handover;
+            self.out.interpreter_ns[on as usize] += self.now - one.since;
         }
-        if waits {
-            self.plan_switch(on);
-        }
-        self.work(on, ns + handover);
-    }
-
-    fn plan_switch(&mut self, on: u32) {
-        let of = &mut self.interpreters[on as usize];
-        let turn = of.turn;
-        if !std::mem::replace(&mut of.switches, true) {
-            self.plan(self.now + SWITCH_NS, Do::Switch(on, turn));
-        }
+        self.work(on, one.ns);
     }
 
     fn work(&mut self, on: u32, ns: u64) {

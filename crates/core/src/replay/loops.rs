@@ -44,8 +44,12 @@ impl Beside {
                 }
                 found.starters.insert(sent.0);
             }
-            let range = found.makers.entry(sent.0).or_insert((sent.1, sent.1));
-            *range = (range.0.min(sent.1), range.1.max(sent.1));
+            let last = match found.starters.contains(&sent.0) {
+                true => handshake(record, sent.0, sent.1).map_or(sent.1, |(wait, _)| wait),
+                false => sent.1,
+            };
+            let range = found.makers.entry(sent.0).or_insert((sent.1, last));
+            *range = (range.0.min(sent.1), range.1.max(last));
         }
         let starters = &found.starters;
         found.makers.retain(|&maker, &mut (from, to)| match starters.contains(&maker) {
@@ -160,10 +164,10 @@ fn only_starts(record: &Record<'_>, track: u32, from: u32, to: u32) -> bool {
     })
 }
 
-/// Of a thread that starts another at that event: from where to where it waits for it to be there.
+/// Of a thread that starts another at that event, or waits for it there: from where to where it waits for it to be there.
 pub fn handshake(record: &Record<'_>, track: u32, started: u32) -> Option<(u32, u32)> {
     let events = &record.tracks[track as usize];
-    let mut after = (started + 1..events.len() as u32).take(BESIDE);
+    let mut after = (started..events.len() as u32).take(BESIDE + 1);
     let (wait, lock) = after.find_map(|at| match events[at as usize].what {
         What::Wait(lock) => Some((at, lock)),
         _ => None,

@@ -18,6 +18,7 @@ pub fn spawned(
     pieces: &mut Pieces,
 ) -> HashMap<u32, Place> {
     let mut made = HashMap::new();
+    let first_waits = first_waits(record);
     for at in 0..pieces.all.len() {
         let piece = &pieces.all[at];
         let &Piece { kind: Kind::Job(_), track, from, to, begin_ns, entry, arrival_ns: None, .. } = piece
@@ -35,13 +36,38 @@ pub fn spawned(
         let first = received.map_or(from, |first| first as u32);
         let piece = &mut pieces.all[at];
         piece.entry = entry.or(Some(Entry { queue: None, by_others: false, starts: from, stops: to - 1 }));
-        // A thread takes its time to be there.
-        let begin_ns = if is_started { sent_ns } else { events[first as usize].ns };
+        let first_ns = events[first as usize].ns;
+        let (place, begin_ns) = match is_started {
+            true => coming(record, sent, first_ns, first_waits.get(&track).copied()),
+            false => (sent, first_ns),
+        };
         (piece.from, piece.begin_ns) = (first, begin_ns);
         piece.arrival_ns = Some(sent_ns.min(piece.begin_ns));
-        made.insert(at as u32, sent);
+        made.insert(at as u32, place);
     }
     made
+}
+
+/// By thread: when it first waited for the interpreter's lock.
+fn first_waits(record: &Record<'_>) -> HashMap<u32, u64> {
+    let mut found: HashMap<u32, u64> = HashMap::new();
+    for &(on, begin, _) in &record.gil {
+        let first = found.entry(on).or_insert(begin);
+        *first = begin.min(*first);
+    }
+    found
+}
+
+/// Where and when a thread comes that was started: it takes its time to be there. One that did not wait for the interpreter
+/// came as its maker let that go, and before those that waited were awake.
+fn coming(record: &Record<'_>, sent: Place, first_ns: u64, waits: Option<u64>) -> (Place, u64) {
+    let ns = |(track, event): Place| record.tracks[track as usize][event as usize].ns;
+    let waited = waits.is_some_and(|begin| begin < first_ns);
+    let met = loops::handshake(record, sent.0, sent.1).map(|(wait, _)| (sent.0, wait));
+    match met.filter(|&met| !waited && ns(met) <= first_ns) {
+        Some(met) => (met, ns(met)),
+        None => (sent, ns(sent)),
+    }
 }
 
 /// Jobs that are made one after the other stay in that order; those that are let in by others come when these let them.

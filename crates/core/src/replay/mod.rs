@@ -5,7 +5,8 @@
 //! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their waits, `locks` what they share, [`pools`]
 //! who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
 //! [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes, and
-//! [`doubts`] what a replay cannot do again; `branches` what jobs decide by the clock.
+//! [`doubts`] what a replay cannot do again; `branches` what jobs decide by the clock, `tries` who tries a
+//! lock again.
 pub mod admission;
 pub mod awaits;
 mod beside;
@@ -38,5 +39,6 @@ pub mod running;
 mod servers;
 pub mod simulate;
 mod stores;
+mod tries;
 pub mod ways;
 mod workers;

@@ -49,6 +49,9 @@ pub enum Op {
         /// CPU time.
         ns: u64,
     },
+    /// Lets its interpreter, a place in [`Model::interpreters`], go and asks for it at once, as in a short system call: whoever
+    /// waits has it first.
+    Yield(u32),
     /// Waits for a lock.
     Acquire {
         /// Place in [`Model::locks`].
@@ -58,6 +61,8 @@ pub enum Op {
         /// So long it would have waited at most; [`UNKNOWN`]: for ever.
         patience_ns: u64,
     },
+    /// Tries a lock, a place in [`Model::locks`]: where that is free it has it, and goes on after the next step that takes it.
+    Try(u32),
     /// Gives it back.
     Release(u32),
     /// Gives an item of its root to a pool, and goes on.

@@ -39,6 +39,8 @@ pub struct Parts<'a> {
     pub holds: HashMap<u32, u32>,
     /// From the end of each of those to its begin.
     pub begins: HashMap<u32, u32>,
+    /// By the event with which it begins: a try of a lock, by its place in the model, that failed and was done again.
+    pub tries: HashMap<u32, u32>,
     /// By the event of a wait: how long it takes until what it asks for is asked for, as of a lock in another process, ns.
     pub ways: &'a HashMap<Place, u64>,
     /// Items that are sent at an event.
@@ -120,7 +122,7 @@ pub fn program(parts: &Parts<'_>, model: &Model) -> Program {
     let done = Program { ops: Vec::new(), ..done };
     let ops = match parts.running.takes_turns(parts.piece.track) {
         true => parts.computing.marked(model, ops),
-        false => parts.computing.split(parts.piece.track, ops, &plain.1),
+        false => parts.computing.split(parts.piece.track, ops, &plain.1, parts.is_met),
     };
     Program { ops, plain, ..done }
 }
@@ -175,6 +177,10 @@ impl Builder<'_> {
                         self.depth -= 1;
                         self.push(ns, Op::Leave);
                     }
+                }
+                What::Wait(_) if self.parts.tries.contains_key(&at) => {
+                    self.pass(ns);
+                    self.push(ns, Op::Try(self.parts.tries[&at]));
                 }
                 What::Wait(_) if simulated.contains(&at) => {
                     self.pass(ns);

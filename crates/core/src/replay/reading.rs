@@ -26,11 +26,13 @@ pub enum Recogniser {
     Ways,
     /// Semaphores let in more than one.
     Semaphores,
+    /// Locks that are tried again after a sleep.
+    Tries,
 }
 
 impl Recogniser {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 12] = [
         (Self::Stores, "stores"),
         (Self::Guards, "guards"),
         (Self::Gates, "gates"),
@@ -42,6 +44,7 @@ impl Recogniser {
         (Self::Turns, "turns"),
         (Self::Ways, "ways"),
         (Self::Semaphores, "semaphores"),
+        (Self::Tries, "tries"),
     ];
 }
 

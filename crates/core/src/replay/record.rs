@@ -120,6 +120,10 @@ pub struct Record<'t> {
     gil_since: HashMap<u32, u64>,
     /// When a thread had the interpreter's lock and others waited for it: track, begin, end; once for each who waited.
     pub gil_held: Vec<(u32, u64, u64)>,
+    /// How long after another one let it go each thread had it that waited for it.
+    pub gil_handed: Vec<(u32, u64)>,
+    /// By interpreter's lock: when it was let go, and has not been taken since.
+    gil_free: HashMap<u32, u64>,
     /// Who waits, and for which one of them: who has it, if that is known, and since when.
     gil_holders: BTreeMap<(u32, u32), (Option<u32>, u64)>,
     waited: Vec<bool>,
@@ -176,6 +180,8 @@ impl<'t> Record<'t> {
                 || has_no_threads(trace),
             gil_since: HashMap::new(),
             gil_held: Vec::new(),
+            gil_handed: Vec::new(),
+            gil_free: HashMap::new(),
             gil_holders: BTreeMap::new(),
             waited: vec![false; trace.tracks.len()],
             asked: HashMap::new(),
@@ -333,6 +339,8 @@ impl Sink for Record<'_> {
             Title::Wait(lock) if self.is_interpreter(lock) => {
                 if let Some(since) = self.gil_since.remove(&track) {
                     self.gil.push((track, since, at.ns));
+                    let free = self.gil_free.remove(&lock).filter(|&free| free >= since);
+                    self.gil_handed.extend(free.map(|free| (track, at.ns - free)));
                 }
                 // Who has it now is who waited, if it has it.
                 self.gil_passes(at.ns, lock, (how == Ending::Returned).then_some(track));
@@ -383,6 +391,7 @@ impl Sink for Record<'_> {
     fn hold_end(&mut self, at: At, lock: u32, _: u32, holder: u32, how: Ending) -> Result<()> {
         if self.is_interpreter(lock) {
             self.gil_passes(at.ns, lock, None);
+            self.gil_free.insert(lock, at.ns);
         }
         if !self.is_held(lock) {
             return Ok(());

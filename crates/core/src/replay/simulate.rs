@@ -58,7 +58,8 @@ pub(super) enum Do {
     Arrive(u32, u32),
     Woken(u32),
     Computed(u32, u32),
-    Switch(u32, u32),
+    Tired(u32, u32),
+    Awake(u32, u32),
     /// A server looks at its timers, unless it has run something since that was planned.
     Ring(u32, u32),
     /// A worker comes: of that pool, to that queue.
@@ -228,7 +229,8 @@ impl Simulation<'_> {
                 Do::Arrive(root, item) => self.arrive(root, item),
                 Do::Woken(lock) => self.woken(lock),
                 Do::Computed(on, plan) => self.computed(on, plan),
-                Do::Switch(on, turn) => self.switch(on, turn),
+                Do::Tired(on, ticket) => self.tired(on, ticket),
+                Do::Awake(on, ticket) => self.awake(on, ticket),
                 Do::Ring(on, number) => self.ring(on, number),
                 Do::Comes(pool, queue) => drop(self.serve(pool, queue)),
             }
@@ -294,6 +296,8 @@ impl Simulation<'_> {
                 }
                 Op::Run { on, ns, computes } => return self.ready(actor, on, Turn { ns, computes }),
                 Op::Compute { on, ns } => return self.compute(actor, on, ns),
+                Op::Yield(on) if self.yields(actor, on) => return,
+                Op::Yield(_) => {}
                 Op::Acquire { lock, .. } => {
                     let state = &mut self.locks[lock as usize];
                     let Lookup { capacity, barging } = Lookup::of(self.model, lock);
@@ -305,6 +309,7 @@ impl Simulation<'_> {
                         return self.give_back(actor);
                     }
                 }
+                Op::Try(lock) => self.try_lock(actor, lock),
                 Op::Release(lock) => self.release(lock),
                 Op::Send(item) => {
                     let transit = self.model.roots[root as usize].items[item as usize].transit_ns;
@@ -431,6 +436,20 @@ impl Simulation<'_> {
         }
         self.grant(lock, next);
         self.plan(self.now + handover, Do::Step(next));
+    }
+
+    /// Has it, and is behind the step that takes it, if it is free.
+    fn try_lock(&mut self, actor: u32, lock: u32) {
+        let state = &self.locks[lock as usize];
+        if state.holders >= Lookup::of(self.model, lock).capacity || !state.waiting.is_empty() {
+            return;
+        }
+        while let Some(op) = self.op(actor) {
+            self.actors[actor as usize].at += 1;
+            if matches!(op, Op::Acquire { lock: other, .. } if other == lock) {
+                return self.take(lock);
+            }
+        }
     }
 
     /// As recorded where it waited there, else as is usual for this lock.

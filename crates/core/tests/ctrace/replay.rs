@@ -17,6 +17,7 @@ mod locks;
 mod loops;
 mod messages;
 mod queues;
+mod tries;
 mod waits;
 mod what;
 mod without;
@@ -199,6 +200,8 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Look { branch, does } => format!("look {branch} {does}"),
         Op::Start => "start".to_owned(),
         Op::Stop => "stop".to_owned(),
+        Op::Yield(_) => "yield".to_owned(),
+        Op::Try(lock) => format!("try {}", model.text(model.locks[lock as usize].name)),
     };
     program.iter().map(step).collect::<Vec<_>>().join(" ")
 }

@@ -97,6 +97,32 @@ fn who_wants_the_interpreter_has_it_after_the_switch_interval() {
 }
 
 #[test]
+fn who_has_waited_for_the_switch_interval_waits_again_behind_the_others() {
+    let of = |begin_ms: u64, ms| root(begin_ms * MS, vec![compute(0, ms)], vec![]);
+    // The second one asks at 1 ms and so for a switch at 6 ms: then the third one is the first of those that wait.
+    assert_eq!(ends_ms(&computing(vec![of(0, 30), of(1, 2), of(3, 1)], 1, 0)), [33, 9, 7]);
+    // It asks for none at 6 ms where there was one since 1 ms, and waits until 9 ms.
+    assert_eq!(ends_ms(&computing(vec![of(0, 3), of(0, 6), of(1, 1)], 1, 0)), [3, 9, 10]);
+}
+
+#[test]
+fn who_asks_while_the_next_one_wakes_has_it() {
+    let of = |begin_ms: u64| root(begin_ms * MS, vec![compute(0, 3)], vec![]);
+    let mut model = computing(vec![of(0), of(1), of(4)], 1, 0);
+    model.interpreters[0].handover_ns = 2 * MS;
+    // Let go at 3 ms, it is taken at 4 ms: who wakes at 5 ms waits again, from 7 until it has woken at 9 ms.
+    assert_eq!(ends_ms(&model), [3, 12, 7]);
+}
+
+#[test]
+fn a_call_that_is_too_short_lets_others_in_all_the_same() {
+    let program = vec![compute(0, 3), Op::Yield(0), compute(0, 3)];
+    let other = root(MS, vec![compute(0, 1)], vec![]);
+    assert_eq!(ends_ms(&computing(vec![root(0, program.clone(), vec![])], 1, 0)), [6], "if there are others");
+    assert_eq!(ends_ms(&computing(vec![root(0, program, vec![]), other], 1, 0)), [7, 4]);
+}
+
+#[test]
 fn who_waits_for_something_else_lets_the_interpreter_go() {
     let hold = vec![ACQUIRE, compute(0, 2), Op::Release(0), compute(0, 1)];
     let sleeps = vec![compute(0, 1), Op::Delay(9 * MS), compute(0, 1)];

@@ -71,14 +71,16 @@ def _self_replay(storms: Sequence[Replayed]) -> tuple[float, str | None]:
         return 1.0, f"{stuck.path}: {stuck.outcome['stuck']} jobs never end in the replay"
     times = [(storm, Times.of(storm.recorded), Times.of(storm.outcome)) for storm in storms]
     worst, reason = 0.0, None
+    # Threads that want their interpreter at once may get it in another order: one storm comes out longer, another shorter.
+    takes_turns = all(storm.recorded["regime"]["replayed"] for storm in storms)
     for what, key in (("median", "median_ns"), ("makespan", "makespan_ns")):
-        off = [(abs(getattr(now, key) / max(1, getattr(was, key)) - 1), storm) for storm, was, now in times]
-        mean = sum(error for error, _ in off) / len(off)
-        most, storm = max(off, key=lambda of: of[0])
-        if mean > worst:
-            worst = mean
-        if reason is None and (mean > LIMIT or most > 2 * LIMIT):
-            reason = f"{storm.path}: the replay's {what} is {most:.1%} off: {_worst(storm)}"
+        off = [(getattr(now, key) / max(1, getattr(was, key)) - 1, storm) for storm, was, now in times]
+        mean = sum(abs(error) for error, _ in off) / len(off)
+        error, storm = max(off, key=lambda of: abs(of[0]))
+        worst = max(worst, mean)
+        counts, most = (abs(sum(one for one, _ in off) / len(off)), 4) if takes_turns else (mean, 2)
+        if reason is None and (counts > LIMIT or abs(error) > most * LIMIT):
+            reason = f"{storm.path}: the replay's {what} is {abs(error):.1%} off: {_worst(storm)}"
     return worst, reason
 
 
