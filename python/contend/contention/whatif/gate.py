@@ -52,6 +52,12 @@ class Replayed:
     recorded: Mapping[str, Any]
     outcome: Mapping[str, Any]
 
+    @property
+    def error(self) -> float:
+        """By which part of itself the median or the makespan is off, whichever is worse."""
+        part = Times.of(self.outcome).part_of(Times.of(self.recorded))
+        return max(abs(part.median_ns - 1), abs(part.makespan_ns - 1))
+
 
 def gate(storms: Sequence[Replayed], regime: Regime) -> Gate:
     """Check the replay of all storms: their mean error, and that no one is off by twice its limit; of what else is looked at

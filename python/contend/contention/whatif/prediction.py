@@ -36,6 +36,8 @@ from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 RANKING_DRAWS = 8
 BEST = 3
+# A storm that is not reproduced may be left out of more than so many: the host disturbed it, or chance decided in it.
+LEAST_LEFT = 5
 # A fix is tried where its resource makes jobs wait for so much of their time.
 WORTH = 0.01
 LEAST_GAIN = 0.005
@@ -104,14 +106,18 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         replay = replay.simulated()
     elif (replay.judged.waiting or 0.0) >= TESTED:
         replay = replay.computing() or replay
-    predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
+    predicted, costs, outcomes = replay.run(edits, DRAWS)
     if edits and replay.gate.passed and replay.computes_then(outcomes) and (again := replay.computing()):
         replay = again
-        predicted, costs, outcomes = _run(replay.sources, edits, DRAWS)
+        predicted, costs, outcomes = replay.run(edits, DRAWS)
     judged, replayed, passed = replay.judged, replay.storms, replay.gate
     recorded = [one.recorded for one in replayed]
     notes = list(_notes(replay.sources, recorded, edits))
     notes.extend(_cost_note(cost) for cost in costs)
+    if replay.left_out:
+        notes.append(
+            f"{replay.left_out.path} is left out: its replay is {replay.left_out.error:.0%} off, and no other's as much"
+        )
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
         reasons = [replay.refusal(edits, outcomes)]
@@ -125,7 +131,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
             reasons.append(doubts.drawn(by_turn(recorded)))
         unknown = [str(cost["call"]) for cost in costs if cost["source"] in UNLEARNT]
         if unknown:
-            other, _, _ = _run(replay.sources, [edit.other for edit in edits], RANKING_DRAWS)
+            other, _, _ = replay.run([edit.other for edit in edits], RANKING_DRAWS)
             note, reason = doubts.unlearnt(unknown, baseline, predicted, other)
             predicted = doubts.between(predicted, other)
             notes.append(note)
@@ -166,15 +172,27 @@ class _Replay:
     simulated."""
     hurried: NDArray[np.float64]
     """By storm, draw, and median and makespan: what they are if ways take half as long, as a part of what they are."""
+    left_out: Replayed | None = None
+    """A storm that the replay does not reproduce, as it does all others."""
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> _Replay:
-        """Replay all of them."""
-        recorded = [source.storm.recorded() for source in sources]
-        storms = [
-            Replayed(source.path, source.storm.parts(), was, source.storm.run([], 0))
-            for source, was in zip(sources, recorded, strict=True)
+        """Replay all of them; the one that is worst reproduced is left out where those that remain are many and pass."""
+        replayed = [
+            Replayed(source.path, source.storm.parts(), source.storm.recorded(), source.storm.run([], 0))
+            for source in sources
         ]
+        one = cls._of(sources, replayed)
+        if one.gate.passed or len(sources) <= LEAST_LEFT:
+            return one
+        worst = max(range(len(replayed)), key=lambda at: replayed[at].error)
+        rest = [at for at in range(len(replayed)) if at != worst]
+        others = cls._of([sources[at] for at in rest], [replayed[at] for at in rest])
+        return replace(others, left_out=replayed[worst]) if others.gate.passed else one
+
+    @classmethod
+    def _of(cls, sources: Sequence[Source], storms: Sequence[Replayed]) -> _Replay:
+        recorded = [one.recorded for one in storms]
         judged = regime(recorded, _alibis(sources, recorded), _loops(storms))
         passed = gate(storms, judged)
         waits = _interpreter_waits(sources, storms) if passed.passed and not judged.replayed else 0.0
@@ -190,6 +208,21 @@ class _Replay:
         again = self.simulated()
         return again if again.judged.tested and again.gate.passed else None
 
+    def run(
+        self, edits: Sequence[Edit], draws: int
+    ) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[list[dict[str, Any]]]]:
+        """Predict; the costs of coalesced calls, and what came out in each draw of each storm.
+
+        By as much as a storm's replay is off without edits, it is taken to be off with them.
+        """
+        native_edits = [edit.native for edit in edits]
+        seeds = range(1, draws + 1)
+        outcomes = [[source.storm.run(native_edits, seed) for seed in seeds] for source in self.sources]
+        costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
+        off = [Times.of(one.recorded).part_of(Times.of(one.outcome)) for one in self.storms]
+        times = [[draw.times(by) for draw in storm] for storm, by in zip(_times(outcomes), off, strict=True)]
+        return predict(times, error=MEASURED.typical), costs, outcomes
+
     def in_turns(self, edits: Sequence[Edit], predicted: Mapping[str, Predicted]) -> str | None:
         """The reason why the edits are refused since threads would wait for their interpreter, and did not on record;
         None where they would not, or where that is simulated anyway."""
@@ -198,7 +231,7 @@ class _Replay:
         again = self.simulated()
         if not (again.judged.replayed and again.gate.passed):
             return None
-        return doubts.in_turns(predicted, _run(again.sources, edits, RANKING_DRAWS)[0])
+        return doubts.in_turns(predicted, again.run(edits, RANKING_DRAWS)[0])
 
     def computes_then(self, outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """The reason why the storms would compute too much with the edits; None where they would not."""
@@ -220,7 +253,7 @@ class _Replay:
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
             or doubts.on_ways(self._on_ways(edits))
-            or doubts.too_wide(_changes(recorded, outcomes))
+            or doubts.too_wide(_changes(before, outcomes))
         )
 
     def _on_ways(self, edits: Sequence[Edit]) -> float:
@@ -291,27 +324,17 @@ def _loops(replayed: Sequence[Replayed]) -> float:
     )
 
 
-def _run(
-    sources: Sequence[Source], edits: Sequence[Edit], draws: int
-) -> tuple[dict[str, Predicted], list[dict[str, Any]], list[list[dict[str, Any]]]]:
-    """Predict; the costs of coalesced calls, and what came out in each draw of each storm."""
-    native_edits = [edit.native for edit in edits]
-    outcomes = [[source.storm.run(native_edits, seed) for seed in range(1, draws + 1)] for source in sources]
-    costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
-    return predict(_times(outcomes), error=MEASURED.typical), costs, outcomes
-
-
 def _times(outcomes: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Times]]:
     return [[Times.of(draw) for draw in storm] for storm in outcomes]
 
 
 def _changes(
-    recorded: Sequence[Mapping[str, Any]], outcomes: Sequence[Sequence[Mapping[str, Any]]]
+    before: Sequence[Mapping[str, Any]], outcomes: Sequence[Sequence[Mapping[str, Any]]]
 ) -> dict[str, Predicted]:
-    """Estimate times as a part of what they are without the edits, on average over storms."""
-    before = [Times.of(row) for row in recorded]
+    """Estimate times as a part of what they are replayed without the edits, on average over storms."""
+    without = [Times.of(row) for row in before]
     parts = [
-        [draw.part_of(was) for draw in storm] for storm, was in zip(_times(outcomes), before, strict=True)
+        [draw.part_of(was) for draw in storm] for storm, was in zip(_times(outcomes), without, strict=True)
     ]
     return average(parts, error=MEASURED.typical)
 
@@ -365,11 +388,10 @@ def _cost_note(cost: Mapping[str, Any]) -> str:
 
 def rank_fixes(replay: _Replay) -> tuple[Fix, ...]:
     """Rank the candidates that gain most, and the best three of them together; none of which the prediction is refused."""
-    sources, replayed = replay.sources, replay.storms
-    before, _, _ = _run(sources, (), RANKING_DRAWS)
+    before, _, _ = replay.run((), RANKING_DRAWS)
 
     def tried(edits: tuple[Edit, ...], assumes: str) -> Fix | None:
-        predicted, costs, outcomes = _run(sources, edits, RANKING_DRAWS)
+        predicted, costs, outcomes = replay.run(edits, RANKING_DRAWS)
         if replay.refusal(edits, outcomes):
             return None
         unknown = dict.fromkeys(_cost_note(cost) for cost in costs if cost["source"] in UNLEARNT)
@@ -377,7 +399,8 @@ def rank_fixes(replay: _Replay) -> tuple[Fix, ...]:
         return Fix(edits, predicted, gain, "; ".join(filter(None, [assumes, *unknown])))
 
     singles = [
-        tried((edit,), assumes) for edit, assumes in candidates(replayed[0], needless(replayed[0].path))
+        tried((edit,), assumes)
+        for edit, assumes in candidates(replay.storms[0], needless(replay.storms[0].path))
     ]
     gaining = (fix for fix in singles if fix and fix.gain > LEAST_GAIN)
     best = sorted(gaining, key=lambda fix: -fix.gain)[:BEST]
