@@ -245,8 +245,22 @@ class _Storm:
 
     def run(self, edits: Sequence[NativeEdit], seed: int) -> dict[str, Any]:
         of = _jobs(self._edited if edits and edits != [("ways", "", 0.5)] else self._now)
-        return {**of, "lock_ns": [0], "pool_ns": [], "ran_ns": [], "stuck": 0, "costs": [], "overdue": [0], "grown": [], "held_ns": [0], "busy_ns": [],
-                "otherwise": [], "interpreter_ns": [], "computed_ns": [], "outside": []}  # fmt: skip
+        return {
+            **of,
+            "lock_ns": [0],
+            "pool_ns": [],
+            "ran_ns": [],
+            "stuck": 0,
+            "costs": [],
+            "overdue": [0],
+            "grown": [],
+            "held_ns": [0],
+            "busy_ns": [],
+            "otherwise": [],
+            "interpreter_ns": [],
+            "computed_ns": [],
+            "outside": [],
+        }
 
 
 class _Source(Source):

@@ -54,7 +54,7 @@ class Replayed:
 
     @property
     def error(self) -> float:
-        """By which part of itself the median or the makespan is off, whichever is worse."""
+        """The part of itself by which the median or the makespan is off, whichever is worse."""
         part = Times.of(self.outcome).part_of(Times.of(self.recorded))
         return max(abs(part.median_ns - 1), abs(part.makespan_ns - 1))
 
