@@ -189,6 +189,6 @@ def test_a_type_that_is_not_there_is_named_before_anything_is_made(bed: Bed, api
 
 def test_without_a_pool_every_type_is_one(bed: Bed, contend: Home) -> None:
     words = [word for setting in ("size=16M", "parameters.networks=net") for word in ("--set", setting)]
-    said = contend(*STUDY, *words, "--dry-run", timeout=120, env={**variables(bed)}).fine()
+    said = contend(*STUDY, *words, "--budget", "3h", "--dry-run", timeout=120, env={**variables(bed)}).fine()
     for name in ("fast", "slow", "fake"):
         assert f"2 volumes of type {name}, 1 GiB each" in said.out
