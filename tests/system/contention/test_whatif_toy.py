@@ -14,6 +14,7 @@ import pytest
 from contend import cli
 from contend.contention.whatif.prediction import Whatif, whatif
 from contend.contention.whatif.storms import Edit, open_storms
+from contend.contention.whatif.times import Times
 from contend.contention.whatif.verification import Verification
 from contend.text.shape import schema
 from support.answers import data_in
@@ -64,8 +65,6 @@ def test_the_unedited_storm_is_reproduced(storms: list[Path]) -> None:
 def test_an_edit_comes_out_as_measured(storms: list[Path], coalesced: Path) -> None:
     answer = whatif(open_storms(storms), [Edit("coalesce", "call update", 8)])
     after = open_storms([coalesced])[0].storm.recorded()
-    from contend.contention.whatif.times import Times
-
     measured, before = Times.of(after), answer.baseline
     for key in ("median_ns", "makespan_ns"):
         predicted = answer.predicted[key].value
@@ -119,7 +118,9 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
 
 
 def test_fixes_are_ranked(storms: list[Path], run: Run) -> None:
-    code, text, _ = run(storms[0], "--json")
+    # Of one storm alone, what else the host did is in its waits: the shortest one had least of it.
+    of = {path: Times.of(open_storms([path])[0].storm.recorded()).makespan_ns for path in storms}
+    code, text, _ = run(min(of, key=lambda path: of[path]), "--json")
     document: dict[str, Any] = data_in(text, code)
     jsonschema.validate(document, schema(Whatif))
     assert code == 0
