@@ -232,8 +232,8 @@ def test_storms_that_take_turns_in_another_order_are_right_on_average() -> None:
 class _Storm:
     """A storm of three jobs, whose second one ends at these ms: on record, as replayed, and with an edit."""
 
-    def __init__(self, was: int, now: int, edited: int) -> None:
-        row = replayed({}, **_jobs(was), jobs_ns=6000 * MS)
+    def __init__(self, was: int, now: int, edited: int, **recorded: Any) -> None:
+        row = replayed({}, **_jobs(was), jobs_ns=6000 * MS, **recorded)
         self._recorded, self._parts, self._now, self._edited = row.recorded, row.parts, now, edited
 
     def recorded(self) -> dict[str, Any]:
@@ -288,6 +288,9 @@ def test_one_storm_that_is_not_reproduced_may_be_left_out_of_six() -> None:
     assert "storm-3 is left out: its replay is 30% off, and no other's as much" in answer.notes
     assert not _predicted([good] * 4 + [bad]).gate.passed, "of five"
     assert not _predicted([good] * 5 + [bad] * 2).gate.passed, "of two one stays"
+    # What was lost of it, or given up in it, is no reason to forget it.
+    for of in ({"lost": 1}, {"doubts": [doubt("gave up", jobs=3, count=3)]}):
+        assert not _predicted([good] * 5 + [_Storm(2000, 2600, 2500, **of)]).gate.passed
 
 
 def test_as_far_as_a_replay_is_off_without_an_edit_it_is_off_with_it() -> None:

@@ -89,6 +89,8 @@ struct Taken {
     /// Place of the step that takes it.
     acquire: usize,
     lock: u32,
+    /// It is on record for how long it would have waited.
+    is_patience_known: bool,
     /// Begins and ends of what it did after each try that failed.
     gaps: Vec<(usize, usize)>,
 }
@@ -101,9 +103,12 @@ type Gap = Vec<Op>;
 pub fn go_on(model: &mut Model) {
     let waited: HashSet<u32> = all(&model.roots).flat_map(|program| waited_for(program)).collect();
     let mut known: HashMap<u32, Vec<Vec<Gap>>> = HashMap::new();
+    // Of these, whoever takes one without trying it is told from who tries it; older traces do not say.
+    let mut told: HashSet<u32> = HashSet::new();
     for program in all(&model.roots) {
         for of in taken(program).into_iter().filter(|of| !of.gaps.is_empty()) {
             let gaps = of.gaps.iter().map(|&(from, to)| program[from..to].to_vec()).collect();
+            told.extend(of.is_patience_known.then_some(of.lock));
             known.entry(of.lock).or_default().push(gaps);
         }
     }
@@ -123,6 +128,9 @@ pub fn go_on(model: &mut Model) {
                     of.gaps.iter().map(|&(from, to)| program[from..to].to_vec()).collect();
                 let had = gaps.len();
                 if had == 0 {
+                    if !of.is_patience_known && told.contains(&of.lock) {
+                        continue; // it would wait
+                    }
                     // As somebody else did, each in turn.
                     let turn = turns.entry(of.lock).or_default();
                     gaps = known[*turn % known.len()].clone();
@@ -159,14 +167,15 @@ fn taken(program: &[Op]) -> Vec<Taken> {
                 Some((of, tries)) if *of == lock => tries.push(at),
                 _ => open = Some((lock, vec![at])),
             },
-            Op::Acquire { lock, .. } => {
+            Op::Acquire { lock, patience_ns, .. } => {
+                let is_patience_known = patience_ns != UNKNOWN;
                 let tries = match open.take() {
                     Some((of, tries)) if of == lock => tries,
                     _ => Vec::new(),
                 };
                 let ends = tries.iter().skip(1).copied().chain([at]);
                 let gaps = tries.iter().zip(ends).map(|(&from, to)| (from + 1, to)).collect();
-                found.push(Taken { acquire: at, lock, gaps });
+                found.push(Taken { acquire: at, lock, is_patience_known, gaps });
             }
             _ => {}
         }

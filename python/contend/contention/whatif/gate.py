@@ -58,10 +58,15 @@ class Replayed:
         part = Times.of(self.outcome).part_of(Times.of(self.recorded))
         return max(abs(part.median_ns - 1), abs(part.makespan_ns - 1))
 
+    @property
+    def is_known(self) -> bool:
+        """Nothing was lost of it, its jobs all end in the replay, and they decide nothing that the replay cannot."""
+        return not (self.recorded["lost"] or self.outcome["stuck"] or _decisions(self))
+
 
 def gate(storms: Sequence[Replayed], regime: Regime) -> Gate:
-    """Check the replay of all storms: their mean error, and that no one is off by twice its limit; of what else is looked at
-    the worst storm counts.
+    """Check the replay of all storms: their mean error, and that no one is off by a multiple of its limit (twice; four times
+    where interpreters are simulated); of what else is looked at the worst storm counts.
     """
     error, reason = _self_replay(storms)
     latency = max(storm.recorded["latency_ns"] / max(1, storm.recorded["jobs_ns"]) for storm in storms)

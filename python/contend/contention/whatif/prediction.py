@@ -186,6 +186,8 @@ class _Replay:
         if one.gate.passed or len(sources) <= LEAST_LEFT:
             return one
         worst = max(range(len(replayed)), key=lambda at: replayed[at].error)
+        if not replayed[worst].is_known:
+            return one  # what the program does in one storm it may do in the next
         rest = [at for at in range(len(replayed)) if at != worst]
         others = cls._of([sources[at] for at in rest], [replayed[at] for at in rest])
         return replace(others, left_out=replayed[worst]) if others.gate.passed else one

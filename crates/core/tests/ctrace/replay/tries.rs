@@ -78,6 +78,20 @@ fn who_had_it_at_once_would_do_as_others() {
 }
 
 #[test]
+fn who_does_not_try_would_wait() {
+    // Bit 0: it waited; the others: for how many µs it would have waited at most, and 1.
+    let mut events = events(&[40, 40, 40]);
+    for event in events.iter_mut().filter(|of| of.1 == B && of.2 == event::LOCK_ACQUIRED) {
+        event.4 = 2;
+    }
+    events.extend(job(W1, 3, 190, 230, &hold(W1, L, 200, 200, 220)));
+    let storm = read(&events, &[]);
+    let of_third = steps(&storm.model, &storm.model.roots[2].program);
+    assert_eq!(of_third, "10 +L 20 -L 10");
+    assert_eq!(ends(&storm, 205), [205, 280, 235], "it has it before B tries again, at 210 and 250");
+}
+
+#[test]
 fn other_ways_to_give_up_are_left_as_they_are() {
     fn gave_up(events: &[Told], without: &[Recogniser]) -> Vec<u32> {
         let doubts = read(events, without).doubts;
