@@ -140,7 +140,9 @@ def test_threads_that_compute_take_turns_in_their_interpreter(tmp_path: Path) ->
     storm = plain.read_again("simulated").storm
     alone = storm.run([], 0)
     computed, waited = sum(alone["computed_ns"]), sum(alone["interpreter_ns"])
-    assert 160e6 < computed <= alone_makespan(alone), "one at a time, whoever else has the processors"
+    # A thread computes before its job begins, too: while it starts, and while others have the interpreter of its maker.
+    since_the_start = float(np.frombuffer(alone["end_ns"], "<u8").max())
+    assert 160e6 < computed <= since_the_start, "one at a time, whoever else has the processors"
     assert waited > computed, "each waits for the others"
     half = sum(storm.run([Edit("remove", "draw").native], 0)["computed_ns"])
     assert 0.4 < half / computed < 0.6
