@@ -36,7 +36,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 def test_a_storm_goes_on_with_another_token(bed: Bed, contend: Home) -> None:
     asked = (f"n=[{SERVERS}]", f"parameters.rate={1 / EVERY_S}", "measure.blocks=1", "parameters.quiet=1")
     words = [word for setting in asked for word in ("--set", setting)]
-    contend(*STORM, *words, timeout=600, env={**variables(bed)}).fine()
+    contend(*STORM, *words, timeout=900, env={**variables(bed)}).fine()
     run = contend.the_run()
     storms = [json.loads(file.read_text()) for file in sorted(run.glob("outputs/*/storm.json"))]
     assert [storm["served"] for storm in storms] == [SERVERS] * len(storms)
@@ -51,7 +51,8 @@ def test_a_storm_goes_on_with_another_token(bed: Bed, contend: Home) -> None:
 
 def test_a_growth_goes_on_with_another_token(bed: Bed, contend: Home) -> None:
     looking = Looking(variables(bed)["OS_CLOUD"], str(bed.clouds_yaml))
-    check_growth(contend, looking, kinds={"network": 600}, step=150, env={**variables(bed)}, timeout=500)
+    kinds = {"network": 600}
+    check_growth(contend, looking, kinds=kinds, step=150, env={**variables(bed)}, timeout=500, again=True)
     run = contend.the_run()
     (told,) = (json.loads(file.read_text()) for file in run.glob("outputs/*/growth.json"))
     assert told["requests"]["token renewed"] >= 1

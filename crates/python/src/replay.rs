@@ -186,6 +186,7 @@ impl Storm {
                 Discipline::Fifo => "fifo",
                 Discipline::Lifo => "lifo",
                 Discipline::Priority => "priority",
+                Discipline::Ranked => "ranked",
             };
             row.set_item("discipline", discipline)?;
             row.set_item("forked", pool.forked)?;
@@ -259,6 +260,8 @@ impl Storm {
             held_ns,
             busy_ns,
             wasted_ns,
+            guessed,
+            crowded,
             ran_ns,
             ready_ns,
             computed_ns,
@@ -272,6 +275,8 @@ impl Storm {
         dict.set_item("outside", outside.collect::<Vec<_>>())?;
         dict.set_item("overdue", overdue)?;
         dict.set_item("otherwise", otherwise)?;
+        dict.set_item("guessed", guessed)?;
+        dict.set_item("crowded", crowded)?;
         let grown = model
             .pools
             .iter()

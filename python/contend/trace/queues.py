@@ -8,6 +8,7 @@ import queue
 from typing import Any, TypeVar
 
 from contend._native import Lock, Waits, trace_wrap
+from contend.trace import flow
 from contend.trace.locks import LIFO_QUEUE, PRIORITY_QUEUE, QUEUE, Condition, unrecorded_condition
 
 __all__ = ["LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"]
@@ -98,17 +99,28 @@ class LifoQueue(Queue[T], queue.LifoQueue[T]):
 
 
 class PriorityQueue(Queue[Any], queue.PriorityQueue[Any]):
-    """queue.PriorityQueue, as `Queue` here."""
+    """queue.PriorityQueue, as `Queue` here, and which item was got: a flow from its put to its get."""
 
     _kind = PRIORITY_QUEUE
 
+    def __init__(self, maxsize: int = 0, *, name: str | None = None) -> None:
+        super().__init__(maxsize, name=name)
+        # By the identity of what is inside, which is kept meanwhile: one may be inside twice.
+        self._flows: dict[int, list[int]] = {}
+
     def _put(self, item: Any) -> None:
         _PriorityQueue._put(self, item)
+        if self._waits.on():
+            self._flows.setdefault(id(item), []).append(flow.sent("item"))
         self._waits.put(self._qsize())
 
     def _get(self) -> Any:
         item = _PriorityQueue._get(self)
         self._waits.got(self._qsize())
+        if numbers := self._flows.get(id(item)):
+            flow.received("item", numbers.pop(0))
+            if not numbers:
+                del self._flows[id(item)]
         return item
 
 

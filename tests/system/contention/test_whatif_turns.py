@@ -154,3 +154,50 @@ def test_threads_that_compute_take_turns_in_their_interpreter(tmp_path: Path) ->
 def alone_makespan(outcome: dict[str, bytes]) -> float:
     begin, end = (np.frombuffer(outcome[key], "<u8") for key in ("begin_ns", "end_ns"))
     return float(end.max() - begin.min())
+
+
+def test_a_priority_queue_is_replayed_in_its_own_order(tmp_path: Path) -> None:
+    """Nine jobs at once put a piece each, of which the first that is taken takes longest; then the most urgent is next."""
+    traced(
+        tmp_path,
+        """
+        import queue, threading, time
+        from contend import trace
+
+        pieces, start = queue.PriorityQueue(), threading.Event()
+
+        def work():
+            while (piece := pieces.get())[2] is not None:
+                with trace.span("serve"):
+                    time.sleep(0.02)
+                piece[2].set()
+
+        def job(number):
+            done = threading.Event()
+            start.wait()
+            time.sleep(0.002 * number)
+            with trace.job("boot", number=number):
+                pieces.put((-number, 0.5, done))
+                done.wait()
+
+        worker = threading.Thread(target=work)
+        jobs = [threading.Thread(target=job, args=(number,)) for number in range(9)]
+        for thread in [worker, *jobs]:
+            thread.start()
+        time.sleep(0.05)
+        start.set()
+        for thread in jobs:
+            thread.join()
+        pieces.put((1, 1, None))
+        worker.join()
+        """,
+    )
+    source = open_storms([tmp_path / "t"])[0]
+    (pool,) = (row for row in source.storm.parts()["pools"] if row["jobs"] == 9)
+    assert pool["discipline"] == "ranked"
+    answer = whatif([source], [Edit("workers", pool["name"], 2)], rank=False)
+    # First come, first served would have the median as it is, and the first of all jobs and the last change places.
+    assert answer.gate.self_replay_error < 0.1, answer.gate
+    begin, end = (np.frombuffer(source.storm.run([], 0)[key], "<u8") for key in ("begin_ns", "end_ns"))
+    assert list(np.argsort(end[np.argsort(begin)])) == [0, 8, 7, 6, 5, 4, 3, 2, 1]
+    assert sum(source.storm.run([Edit("workers", pool["name"], 2).native], 0)["guessed"]) == 0

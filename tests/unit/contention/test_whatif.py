@@ -257,6 +257,8 @@ class _Storm:
             "held_ns": [0],
             "busy_ns": [],
             "otherwise": [],
+            "guessed": [],
+            "crowded": [],
             "interpreter_ns": [],
             "computed_ns": [],
             "outside": [],

@@ -124,6 +124,18 @@ def test_jobs_that_would_give_up_are_no_answer() -> None:
     assert doubts.overdue(1, parts, {"overdue": [5, 1]}, {"overdue": [5, 0]}) is None
 
 
+def test_orders_and_batches_that_nobody_saw_are_no_answer() -> None:
+    parts = {"pools": [{"name": "urgent"}, {"name": "pending"}]}
+    seen = {"guessed": [1, 0], "crowded": [0, 2]}
+    assert doubts.order(60, parts, seen, seen) is None
+    assert doubts.order(61, parts, seen, {"guessed": [7, 0], "crowded": [0, 2]}) is None, "seldom"
+    order = str(doubts.order(60, parts, seen, {"guessed": [7, 0], "crowded": [0, 2]}))
+    assert "asked 6 times" in order and "priority queue urgent" in order
+    assert "pending would do more items together" in str(
+        doubts.order(60, parts, seen, {"guessed": [1, 0], "crowded": [0, 8]})
+    )
+
+
 def test_jobs_that_would_decide_otherwise_are_no_answer() -> None:
     parts = {"branches": ["recommend"]}
     of = {count: {"otherwise": [count]} for count in (0, 1, 9)}

@@ -1,7 +1,9 @@
 //! What ended the waits that are no lock's: an answer on a queue, a reply, or the end of an item.
 use std::collections::{HashMap, HashSet};
 
-use super::pieces::{Kind, Pieces};
+use super::batches::Batches;
+use super::pieces::{Kind, Piece, Pieces};
+use super::polls::Polls;
 use super::reading::Recogniser;
 use super::record::{Place, Raw, Record, What};
 use super::running::Running;
@@ -24,6 +26,8 @@ pub struct Awaited {
     /// When it stopped running, and when it ran again, where that is not at those events: a task tells of no wait for an
     /// answer.
     pub suspended: Option<(u64, u64)>,
+    /// It sleeps and looks again, so long from one look to the next.
+    pub looks_ns: Option<u64>,
 }
 
 /// Of one root.
@@ -48,6 +52,10 @@ pub struct Links {
     pub puts: HashMap<Place, Place>,
     /// From a receipt to its sending, and back.
     pub ins: HashMap<Place, Place>,
+    /// Items whose work is done together.
+    pub batches: Batches,
+    /// Who sleeps until what it gave to others is done.
+    pub polls: Polls,
 }
 
 /// Finds them. `family` are the pieces of a root.
@@ -103,7 +111,8 @@ impl Finder<'_> {
             let What::Got(queue) = events[at as usize].what else { continue };
             let is_own = at == from && matches!(piece.kind, Kind::Queue(_));
             let Some(&put) = self.links.puts.get(&(piece.track, at)).filter(|_| !is_own) else { continue };
-            let Some(giver) = self.pieces.at(put).filter(|&p| p != number && self.family.contains(&p)) else {
+            let Some(giver) = self.pieces.at(put).filter(|&p| p != number).and_then(|by| self.done_in(by))
+            else {
                 continue;
             };
             // Whoever puts in tells when it has done so: it may be there, and taken, before.
@@ -126,7 +135,14 @@ impl Finder<'_> {
             if answered.contains(&child) {
                 continue;
             }
-            if let Some((ns, start, end)) = self.reply(child, events, sent, (from, to)) {
+            if let Some(poll) = self.links.polls.of(child) {
+                let suspended = None;
+                let looks_ns = Some(poll.ns);
+                let awaited =
+                    Awaited { from: poll.from, to: poll.to, signal: 0, latency_ns: 0, suspended, looks_ns };
+                self.signal(number, child, self.done(child).last_ns, awaited);
+                answered.insert(child);
+            } else if let Some((ns, start, end)) = self.reply(child, events, sent, (from, to)) {
                 waits.retain(|&(_, begin, _)| begin < start || begin >= end);
                 self.add(number, child, ns, start, end, events);
                 answered.insert(child);
@@ -136,29 +152,39 @@ impl Finder<'_> {
                 if waits.iter().any(on_record) {
                     continue; // what ended that is found below
                 }
-                self.signal(number, child, self.pieces.all[child as usize].last_ns, awaited);
+                self.signal(number, child, self.done(child).last_ns, awaited);
                 answered.insert(child);
             }
         }
         for (_, start, end) in waits {
             let (began, ended) = (events[start as usize].ns, events[end as usize].ns);
             let last = self.family.iter().copied().filter(|&other| {
-                let item = &self.pieces.all[other as usize];
+                let done = self.done(other);
                 !answered.contains(&other)
-                    && item.begin_ns < ended
-                    && item.last_ns <= ended + SLACK_NS
-                    && item.end_ns.min(ended) >= began
+                    && self.pieces.all[other as usize].begin_ns < ended
+                    && done.last_ns <= ended + SLACK_NS
+                    && done.end_ns.min(ended) >= began
                     && self.is_below(other, number)
             });
-            match last.max_by_key(|&other| self.pieces.all[other as usize].last_ns) {
+            match last.max_by_key(|&other| self.done(other).last_ns) {
                 Some(item) => {
-                    let ns = self.pieces.all[item as usize].end_ns.min(ended);
+                    let ns = self.done(item).end_ns.min(ended);
                     self.add(number, item, ns, start, end, events);
                     answered.insert(item);
                 }
                 None => self.found.unexplained_ns += ended - began,
             }
         }
+    }
+
+    /// Where the work of a piece is done.
+    fn done(&self, piece: u32) -> &Piece {
+        &self.pieces.all[self.links.batches.work(piece) as usize]
+    }
+
+    /// The piece of the family whose work is done there.
+    fn done_in(&self, by: u32) -> Option<u32> {
+        self.family.iter().copied().find(|&piece| self.links.batches.work(piece) == by)
     }
 
     /// Lock, begin and end of the waits that are no lock's, by event.
@@ -202,9 +228,9 @@ impl Finder<'_> {
         sent: u32,
         (from, to): (u32, u32),
     ) -> Option<(u64, u32, u32)> {
-        let item = &self.pieces.all[child as usize];
+        let item = self.done(child);
         let of = &self.record.tracks[item.track as usize];
-        let parent = &self.pieces.all[item.parent?.0 as usize];
+        let parent = &self.pieces.all[self.pieces.all[child as usize].parent?.0 as usize];
         let file = self.trace.tracks[parent.track as usize].file;
         let received = (item.from..item.to).rev().find_map(|at| {
             let What::Out(_) = of[at as usize].what else { return None };
@@ -236,8 +262,8 @@ impl Finder<'_> {
 
     /// A task or greenlet that did not run from before the end of what it sent until just after it has waited for that.
     fn suspended(&self, child: u32, events: &[Raw], sent: u32, (from, to): (u32, u32)) -> Option<Awaited> {
-        let item = &self.pieces.all[child as usize];
-        let track = self.pieces.all[item.parent?.0 as usize].track;
+        let item = self.done(child);
+        let track = self.pieces.all[self.pieces.all[child as usize].parent?.0 as usize].track;
         let (stopped, went_on) = self.running.around(track, item.last_ns)?;
         let late =
             (went_on - item.last_ns).saturating_sub(self.running.ready_ns(track, item.last_ns, went_on));
@@ -254,7 +280,8 @@ impl Finder<'_> {
             return None;
         }
         let suspended = Some((stopped.max(events[gap as usize].ns), went_on));
-        Some(Awaited { from: gap, to: next, signal: 0, latency_ns: went_on - item.last_ns, suspended })
+        let latency_ns = went_on - item.last_ns;
+        Some(Awaited { from: gap, to: next, signal: 0, latency_ns, suspended, looks_ns: None })
     }
 
     fn is_lock(&self, lock: u32) -> bool {
@@ -264,7 +291,8 @@ impl Finder<'_> {
     fn add(&mut self, piece: u32, giver: u32, ns: u64, from: u32, to: u32, events: &[Raw]) {
         let latency_ns = events[to as usize].ns.saturating_sub(ns);
         let latency_ns = if from == to { 0 } else { latency_ns };
-        self.signal(piece, giver, ns, Awaited { from, to, signal: 0, latency_ns, suspended: None });
+        let awaited = Awaited { from, to, signal: 0, latency_ns, suspended: None, looks_ns: None };
+        self.signal(piece, giver, ns, awaited);
     }
 
     fn signal(&mut self, piece: u32, giver: u32, ns: u64, awaited: Awaited) {

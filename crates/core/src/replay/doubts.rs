@@ -82,6 +82,7 @@ impl Doubts {
         of: impl Fn(u32) -> Option<u32>,
     ) {
         let mut began: HashMap<u32, u64> = HashMap::new();
+        let mut held: HashMap<u32, i32> = HashMap::new();
         let mut sums: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         let events = &record.tracks[track as usize][from as usize..to as usize];
         for (at, raw) in events.iter().enumerate() {
@@ -89,6 +90,8 @@ impl Doubts {
                 What::Wait(lock) => {
                     began.insert(lock, raw.ns);
                 }
+                What::Hold(lock) => *held.entry(lock).or_default() += 1,
+                What::Free(lock) => *held.entry(lock).or_default() -= 1,
                 What::Waited { lock, got: false, .. } => {
                     let ns = raw.ns - began.get(&lock).copied().unwrap_or(raw.ns);
                     // Who tries first, and waits then, waits.
@@ -96,7 +99,9 @@ impl Doubts {
                     let waits_then = ns <= TRY_NS
                         && matches!(next, Some(What::Wait(other) | What::Hold(other)) if other == lock);
                     let is_try = tries.contains_key(&(from + at as u32).wrapping_sub(1));
-                    if let Some(name) = of(lock).filter(|_| !waits_then && !is_try) {
+                    // Whether it has the lock itself: a condition asks so.
+                    let asks = ns <= TRY_NS && held.get(&lock).is_some_and(|&times| times > 0);
+                    if let Some(name) = of(lock).filter(|_| !waits_then && !is_try && !asks) {
                         let sum = sums.entry(name).or_default();
                         *sum = (sum.0 + 1, sum.1 + ns);
                     }
@@ -113,7 +118,8 @@ impl Doubts {
     pub fn sleeps(&mut self, name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) {
         let mut longest: HashMap<u32, Loop> = HashMap::new();
         let count = |of: fn(&Op) -> bool| program.iter().filter(|op| of(op)).count();
-        let unawaited = count(|op| matches!(op, Op::Send(_))) > count(|op| matches!(op, Op::Await { .. }));
+        let unawaited = count(|op| matches!(op, Op::Send(_)))
+            > count(|op| matches!(op, Op::Await { .. } | Op::Poll { .. }));
         for (inside, run) in runs(name, program, sleeps, calls) {
             let of = longest.entry(inside).or_default();
             let run = Loop { count: run.len(), ns: run.iter().sum(), alike: alike(&run), unawaited };
@@ -122,6 +128,11 @@ impl Doubts {
         for (inside, run) in longest {
             self.loops.entry(inside).or_default().push(run);
         }
+    }
+
+    /// Nobody gave up on that who would not do so in the replay.
+    pub fn gives_up(&mut self, name: u32) {
+        self.found.remove(&(Kind::GaveUp, name));
     }
 
     /// All of them.
@@ -196,7 +207,10 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
             Op::Enter { name, .. } => open.push(span(name)),
             Op::Leave => {
                 if let (Some(ns), Some(of)) = (slept.take(), open.last_mut()) {
-                    sleeps_for(of, ns, &held, &mut found);
+                    // Of one that is part of a poll it is the simulation's to say how long.
+                    if ns > 0 {
+                        sleeps_for(of, ns, &held, &mut found);
+                    }
                 } else if in_call > 0 {
                     in_call -= 1;
                 } else if open.len() > 1 {
@@ -221,7 +235,7 @@ fn runs(name: u32, program: &[Op], sleeps: &HashSet<u32>, calls: &HashSet<u32>) 
                 }
             }
             // It waited for something: what it slept before is over.
-            Op::Await { .. } => {
+            Op::Await { .. } | Op::Poll { .. } => {
                 if let Some(of) = open.last_mut() {
                     close(of, &mut found);
                 }
@@ -311,6 +325,13 @@ pub fn step(op: Option<&Op>) -> Step {
         Some(Op::Note(_)) => (14, 0),
         Some(Op::Look { .. }) => (15, 0),
         Some(Op::Yield(_)) => (16, 0),
+        Some(Op::Poll { .. }) => (17, 0),
+        Some(Op::Gather) => (18, 0),
+        Some(Op::Each(_)) => (19, 0),
+        Some(Op::GaveUp { lock, .. }) => (20, *lock),
+        Some(Op::If(lock)) => (21, *lock),
+        Some(Op::Else) => (22, 0),
+        Some(Op::Fi) => (23, 0),
         Some(Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }

@@ -175,7 +175,10 @@ pub(super) fn tidy(root: &mut Root) {
         }
     }
     for program in root.programs_mut() {
-        program.retain(|op| !matches!(op, Op::Await { signal, .. } if !given.contains(signal)));
+        let is_given = |signal: &u32| given.contains(signal);
+        program.retain(
+            |op| !matches!(op, Op::Await { signal, .. } | Op::Poll { signal, .. } if !is_given(signal)),
+        );
     }
 }
 

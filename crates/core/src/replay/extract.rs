@@ -3,10 +3,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::admission;
 use super::awaits::{self, Links};
+use super::batches::Batches;
 use super::beside;
 use super::branches::{self, Course};
 use super::computing::Computing;
 use super::doubts::{Delays, Doubt, Doubts, Kind as DoubtKind, Step, Unseen, step};
+use super::fallbacks;
 use super::guards;
 use super::jobs;
 use super::learnt;
@@ -16,8 +18,10 @@ use super::loops::{Beside, handshake};
 use super::made;
 use super::model::{Item, Model, Op, Root};
 use super::pieces::{Kind, Piece, Pieces};
+use super::polls::Polls;
 use super::pools::{self, Coming};
 use super::programs::{Hold, Parts, holds, program};
+use super::ranks;
 use super::reading::{Guard, InterpreterWaits, Reading, Recogniser};
 use super::record::{Place, Record, What};
 use super::regime::{Regime, regime};
@@ -83,7 +87,9 @@ pub fn extract(
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);
     let ins = outs.iter().map(|(&received, &sent)| (sent, received)).collect();
-    let links = Links { puts: put_of(&record, &outs), ins };
+    let batches = Batches::find(trace, &record, &pieces);
+    let polls = Polls::find(trace, &record, &pieces, &batches);
+    let links = Links { puts: put_of(&record, &outs), ins, batches, polls };
     let mut names: Vec<String> =
         (0..trace.names.len() as u32).map(|name| trace.names.text(name).to_owned()).collect();
     let prefix = prefixes(trace, &mut names);
@@ -93,7 +99,14 @@ pub fn extract(
     };
     let beside_jobs = Beside::find(trace, &record, &pieces, &outs, computing.is_known());
     let running = Running::find(trace, &record, &pieces, &beside_jobs, &computing);
-    let found = pools::find(trace, &record, &pieces, &prefix, &running);
+    let mut found = pools::find(trace, &record, &pieces, &prefix, &running);
+    for (&piece, coming) in &found.coming {
+        let most = pieces.all[piece as usize].queue().and_then(|queue| links.batches.most(queue));
+        let pool = &mut found.pools[coming.pool as usize];
+        pool.together = pool.together.max(most);
+        pool.most_together = pool.most_together.max(links.batches.size(piece));
+    }
+    let ranks = ranks::find(&record, &pieces, &found.coming, &mut found.pools);
     let made = made::spawned(&record, &outs, &running, &beside_jobs, &mut pieces);
     let spawns = beside_jobs.add(&record, &made, &running, &mut pieces);
     beside::add(trace, &record, &mut pieces);
@@ -103,6 +116,7 @@ pub fn extract(
         pieces: &pieces,
         links: &links,
         coming: &found.coming,
+        ranks: &ranks,
         running: &running,
         computing: &computing,
         spawns: &spawns,
@@ -170,6 +184,8 @@ struct Extractor<'a> {
     pieces: &'a Pieces,
     links: &'a Links,
     coming: &'a HashMap<u32, Coming>,
+    /// By the piece of an item.
+    ranks: &'a HashMap<u32, u32>,
     running: &'a Running,
     computing: &'a Computing,
     /// Jobs, by where their greenlets and tasks are made.
@@ -257,6 +273,9 @@ impl Extractor<'_> {
         }
         branches::find(&mut self.storm.model, &self.courses);
         tries::go_on(&mut self.storm.model);
+        for lock in fallbacks::find(&mut self.storm.model) {
+            self.doubts.gives_up(self.storm.model.locks[lock as usize].name);
+        }
         self.storm.doubts = std::mem::take(&mut self.doubts).all();
         let outside = self.record.system_calls.difference(&self.record.sleeps).chain(&self.record.remote);
         let mut of = vec![false; self.storm.model.names.len()];
@@ -318,6 +337,15 @@ impl Extractor<'_> {
         found.into_iter().filter_map(|(at, lock)| Some((at, *self.locks.get(&lock)?))).collect()
     }
 
+    /// By event: waits in vain for locks of the model, with the events that end them.
+    fn in_vain(&self, piece: &Piece) -> HashMap<u32, (u32, u32)> {
+        if !self.record.reading.knows(Recogniser::Fallbacks) {
+            return HashMap::new();
+        }
+        let found = fallbacks::in_vain(self.record, piece.track, piece.from, piece.to);
+        found.into_iter().filter_map(|(at, (end, lock))| Some((at, (end, *self.locks.get(&lock)?)))).collect()
+    }
+
     /// What a piece of a job did that a replay cannot do again.
     fn doubt(&mut self, number: u32, name: u32, ops: &[Op], is_awaited: bool) {
         let piece = &self.pieces.all[number as usize];
@@ -327,7 +355,7 @@ impl Extractor<'_> {
             let told = &self.trace.locks[lock as usize];
             (locks.contains_key(&lock) || !self.record.is_lock(lock)).then_some(told.name)
         };
-        if is_awaited && self.pieces.is_taken_with_the_next(self.record, number) {
+        if is_awaited && self.links.batches.is_unknown(number) {
             let queue = piece.queue().map_or(name, |queue| self.trace.locks[queue as usize].name);
             self.doubts.add(DoubtKind::Batched, queue, 1, 0);
         }
@@ -402,18 +430,20 @@ impl Extractor<'_> {
         };
         let mut latency = 0;
         for &number in &family.pieces {
-            let piece = &self.pieces.all[number as usize];
+            let work = self.links.batches.work(number);
+            let piece = &self.pieces.all[work as usize];
             let spawns = self.spawned_by(piece);
             let parts = Parts {
                 events: &self.record.tracks[piece.track as usize],
                 piece,
-                holds: holds[&number]
+                holds: holds[&work]
                     .iter()
                     .filter_map(|&(lock, begin, end)| Some((self.locks.get(&lock)?, begin, end)))
                     .flat_map(|(&lock, begin, end)| [(begin, lock), (end, lock)])
                     .collect(),
-                begins: holds[&number].iter().map(|&(_, begin, end)| (end, begin)).collect(),
+                begins: holds[&work].iter().map(|&(_, begin, end)| (end, begin)).collect(),
                 tries: self.tries(piece),
+                in_vain: self.in_vain(piece),
                 ways: &self.ways,
                 calls: &self.record.system_calls,
                 sends: sends.remove(&number).unwrap_or_default(),
@@ -427,7 +457,8 @@ impl Extractor<'_> {
                 is_met: self.made.get(&number).is_some_and(|place| self.beside.starts(place.0)),
                 spawns,
             };
-            let made = program(&parts, &self.storm.model);
+            let mut made = program(&parts, &self.storm.model);
+            let together = self.links.batches.is_known(number);
             latency += made.latency_ns;
             if job {
                 // Where nobody waits for what becomes of it, it does not matter what it is done with.
@@ -435,15 +466,20 @@ impl Extractor<'_> {
                 let is_awaited = |(parent, event)| awaits(parent).iter().any(|next| next.from >= event);
                 self.doubt(number, name, &made.ops, piece.parent.is_none_or(is_awaited));
                 self.storm.unseen.add(&made.ops, &self.calls);
-                let waited = |from, to| self.computing.waited_ns(piece.track, from, to);
-                self.storm.delays.add(
-                    &self.storm.model,
-                    name,
-                    &self.record.system_calls,
-                    &made.plain,
-                    waited,
-                );
+                // How long it takes to do several items together depends on how many they are.
+                if !together {
+                    let waited = |from, to| self.computing.waited_ns(piece.track, from, to);
+                    self.storm.delays.add(
+                        &self.storm.model,
+                        name,
+                        &self.record.system_calls,
+                        &made.plain,
+                        waited,
+                    );
+                }
             }
+            let piece = &self.pieces.all[number as usize];
+            made.ops = self.links.batches.marked(number, piece.queue(), made.ops);
             if job && number == own {
                 self.courses.push((self.storm.model.roots.len() as u32, course(&made.plain)));
             }
@@ -473,6 +509,7 @@ impl Extractor<'_> {
                 transit_ns: coming.transit_ns,
                 pickup_ns: coming.pickup_ns,
                 waited: coming.waited,
+                rank: self.ranks.get(&number).copied().unwrap_or(0),
                 program: made.ops,
             });
         }

@@ -56,6 +56,11 @@ fn received_with(record: &Record<'_>, (track, event): Place) -> Option<Place> {
     matches!(events[at as usize].what, What::In(_)).then_some((track, at))
 }
 
+/// Whether what was got came with a message, which says who put it.
+pub fn is_told(record: &Record<'_>, got: Place) -> bool {
+    received_with(record, got).is_some()
+}
+
 /// The put that comes with a message that is sent.
 fn put_with(record: &Record<'_>, (track, event): Place, queue: u32) -> Option<Place> {
     let events = &record.tracks[track as usize];

@@ -3,12 +3,13 @@
 //! [`record`] keeps what happened by track, as [`reading`] asks, `stores` which queues lend; [`jobs`] says which spans are
 //! jobs, [`pieces`] finds them and the items that are done for them, [`entries`] what lets them in, `made` who made them,
 //! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their waits, `locks` what they share, [`pools`]
-//! who does the items, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
+//! who does the items, `ranks` in which order, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
 //! [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes, and
 //! [`doubts`] what a replay cannot do again; `branches` what jobs decide by the clock, `tries` who tries a
-//! lock again.
+//! lock again, `fallbacks` who waits for one only so long, `polls` who looks again whether something is done, `batches` what workers do together.
 pub mod admission;
 pub mod awaits;
+mod batches;
 mod beside;
 mod branches;
 pub mod coalesce;
@@ -18,6 +19,7 @@ pub mod doubts;
 pub mod edits;
 pub mod entries;
 pub mod extract;
+mod fallbacks;
 mod guards;
 mod interpreters;
 pub mod jobs;
@@ -30,8 +32,10 @@ pub mod model;
 pub mod pattern;
 pub mod periods;
 pub mod pieces;
+mod polls;
 pub mod pools;
 pub mod programs;
+mod ranks;
 pub mod reading;
 pub mod record;
 pub mod regime;

@@ -3,6 +3,7 @@
 //! Waiting is never a number here: for a lock, for a worker and for an answer it is simulated. What remains are delays
 //! and latencies, as recorded.
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Stands for what was not recorded.
 pub const UNKNOWN: u64 = u64::MAX;
@@ -65,6 +66,19 @@ pub enum Op {
     Try(u32),
     /// Gives it back.
     Release(u32),
+    /// Waited for a lock in vain.
+    GaveUp {
+        /// Place in [`Model::locks`].
+        lock: u32,
+        /// So long.
+        ns: u64,
+    },
+    /// The next step takes a lock, a place in [`Model::locks`]: where it waits for that in vain it goes on after [`Op::Else`].
+    If(u32),
+    /// Who comes here has done what is done with the lock: it goes on after [`Op::Fi`].
+    Else,
+    /// Both go on.
+    Fi,
     /// Gives an item of its root to a pool, and goes on.
     Send(u32),
     /// Waits for a signal of its root.
@@ -74,8 +88,19 @@ pub enum Op {
         /// From the signal until it went on, where it waited.
         latency_ns: u64,
     },
+    /// Looks whether a signal of its root was given, and sleeps and looks again until it was.
+    Poll {
+        /// Number.
+        signal: u32,
+        /// From one look to the next.
+        ns: u64,
+    },
     /// Wakes who waits for it, now or later.
     Signal(u32),
+    /// A worker takes all that waits in the queue of its item: from here on it does it together.
+    Gather,
+    /// The next step takes its time for each item that is done together: in the recording they were so many.
+    Each(u32),
     /// Makes the greenlet, task or thread of a root, a place in [`Model::roots`], which comes now.
     Spawn(u32),
     /// Waits until the thread of a root that it has made computes: that keeps the interpreter then.
@@ -101,7 +126,11 @@ impl Op {
     /// What it takes by itself.
     pub fn time_ns(&self) -> u64 {
         match *self {
-            Self::Delay(ns) | Self::Sleep { ns, .. } | Self::Run { ns, .. } | Self::Compute { ns, .. } => ns,
+            Self::Delay(ns)
+            | Self::Sleep { ns, .. }
+            | Self::Run { ns, .. }
+            | Self::Compute { ns, .. }
+            | Self::GaveUp { ns, .. } => ns,
             _ => 0,
         }
     }
@@ -212,6 +241,36 @@ pub enum Discipline {
     Lifo,
     /// The least first, by an order that is not on record.
     Priority,
+    /// The least first: [`Item::rank`].
+    Ranked,
+}
+
+/// Which of the items of a priority queue go before which others, as far as that is on record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ranks {
+    /// By rank: a bit for each of those behind it.
+    behind: Vec<Vec<u64>>,
+}
+
+impl Ranks {
+    /// Of so many items, of which nothing is known.
+    pub fn new(items: usize) -> Self {
+        Self { behind: vec![vec![0; items.div_ceil(64)]; items] }
+    }
+
+    /// One goes before another one, and before all that this is known to go before.
+    pub fn add(&mut self, one: usize, other: usize) {
+        let behind = self.behind[other].clone();
+        let of = &mut self.behind[one];
+        of.iter_mut().zip(behind).for_each(|(bits, more)| *bits |= more);
+        of[other / 64] |= 1 << (other % 64);
+    }
+
+    /// Whether that is on record.
+    pub fn is_before(&self, one: u32, other: u32) -> bool {
+        let of = self.behind.get(one as usize).and_then(|behind| behind.get(other as usize / 64));
+        of.is_some_and(|bits| bits >> (other % 64) & 1 == 1)
+    }
 }
 
 /// Workers that take items.
@@ -235,6 +294,12 @@ pub struct Pool {
     pub grows: bool,
     /// An item never waited for a worker: it has as many as are needed.
     pub unlimited: bool,
+    /// Which items go before which others, where it gives them out by rank.
+    pub ranks: Arc<Ranks>,
+    /// Its workers take what waits together, so many items at a time at most.
+    pub together: Option<u32>,
+    /// The most that were.
+    pub most_together: u32,
     /// Median from an item's arrival to its begin with a worker that was idle.
     pub idle_ns: u64,
     /// Median from a worker's last item to the next one that waited.
@@ -261,6 +326,8 @@ pub struct Item {
     pub pickup_ns: u64,
     /// Whether it waited for a worker.
     pub waited: bool,
+    /// Its place among all that its pool gives out by rank, else 0.
+    pub rank: u32,
     /// What is done.
     pub program: Vec<Op>,
 }

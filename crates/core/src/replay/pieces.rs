@@ -8,9 +8,6 @@ use super::reading::Recogniser;
 use super::record::{Place, Raw, Record, What};
 use crate::hunt::choice::{Choice, How};
 
-/// Between two takings of one worker, in which it did nothing.
-const AT_ONCE_NS: u64 = 200_000;
-
 /// Greenlets and tasks of a job that are followed: those it makes, those that these make, and so on.
 const GENERATIONS: usize = 4;
 
@@ -189,26 +186,6 @@ impl Pieces {
         let found = of[..after].last().filter(|piece| event < piece.to)?;
         debug_assert_eq!(found.track, track);
         Some(from + after as u32 - 1)
-    }
-
-    /// Whether the worker of an item took the next one from the same queue at once, before it did anything with this one:
-    /// asking whether there is more takes locks, too.
-    pub fn is_taken_with_the_next(&self, record: &Record<'_>, piece: u32) -> bool {
-        let one = &self.all[piece as usize];
-        let Piece { kind: Kind::Queue(_), track, from, to, begin_ns, end_ns, .. } = *one else {
-            return false;
-        };
-        let next = self.at((track, to)).map(|next| &self.all[next as usize]);
-        let between = &record.tracks[track as usize][from as usize + 1..to as usize];
-        let is_of_locks = |raw: &Raw| {
-            matches!(
-                raw.what,
-                What::Hold(_) | What::Free(_) | What::Wait(_) | What::Waited { .. } | What::Aside
-            )
-        };
-        between.iter().all(is_of_locks)
-            && end_ns - begin_ns < AT_ONCE_NS
-            && next.is_some_and(|next| next.queue() == one.queue() && next.begin_ns - begin_ns < AT_ONCE_NS)
     }
 
     /// Pieces of a track.

@@ -1,5 +1,6 @@
 //! Who works for whom: pools of workers, learnt from who took which item when.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::comers;
 use super::model::{Discipline, Pool};
@@ -88,6 +89,9 @@ pub fn find(trace: &Trace, record: &Record<'_>, pieces: &Pieces, prefix: &[u32],
                 processes: Vec::new(),
                 forked: false,
                 grows: false,
+                ranks: Arc::default(),
+                together: None,
+                most_together: 1,
                 unlimited: key.2 == u32::MAX || !record.reading.knows(Recogniser::Pools),
                 idle_ns: 0,
                 busy_ns: 0,

@@ -41,6 +41,8 @@ pub struct Parts<'a> {
     pub begins: HashMap<u32, u32>,
     /// By the event with which it begins: a try of a lock, by its place in the model, that failed and was done again.
     pub tries: HashMap<u32, u32>,
+    /// By the event that begins a wait in vain: the event that ends it, and the lock's place in the model.
+    pub in_vain: HashMap<u32, (u32, u32)>,
     /// By the event of a wait: how long it takes until what it asks for is asked for, as of a lock in another process, ns.
     pub ways: &'a HashMap<Place, u64>,
     /// Items that are sent at an event.
@@ -182,6 +184,14 @@ impl Builder<'_> {
                     self.pass(ns);
                     self.push(ns, Op::Try(self.parts.tries[&at]));
                 }
+                What::Wait(_) if until.is_none() && self.parts.in_vain.contains_key(&at) => {
+                    let (end, lock) = self.parts.in_vain[&at];
+                    self.pass(ns);
+                    let waited = events[end as usize].ns - ns;
+                    self.push(ns, Op::GaveUp { lock, ns: waited });
+                    self.done.delay_ns += waited;
+                    until = Some(end);
+                }
                 What::Wait(_) if simulated.contains(&at) => {
                     self.pass(ns);
                     let way = self.parts.ways.get(&(piece.track, at)).copied().unwrap_or(0);
@@ -251,7 +261,13 @@ impl Builder<'_> {
                 let ready = self.ready_ns(went_on - next.latency_ns.min(went_on), went_on);
                 let latency_ns = next.latency_ns - ready.min(next.latency_ns);
                 self.done.latency_ns += latency_ns;
-                self.push(self.now, Op::Await { signal: next.signal, latency_ns });
+                self.push(
+                    self.now,
+                    match next.looks_ns {
+                        Some(ns) => Op::Poll { signal: next.signal, ns },
+                        None => Op::Await { signal: next.signal, latency_ns },
+                    },
+                );
                 waits_at = (at, self.before_call());
                 match next.suspended {
                     Some((_, again)) => self.now = again,

@@ -28,11 +28,19 @@ pub enum Recogniser {
     Semaphores,
     /// Locks that are tried again after a sleep.
     Tries,
+    /// Workers do together what waits for them.
+    Batches,
+    /// Who sleeps and looks again, looks whether what it gave to others is done.
+    Polls,
+    /// What is done where a lock was waited for in vain.
+    Fallbacks,
+    /// Which items a priority queue gives out before which.
+    Ranks,
 }
 
 impl Recogniser {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::Stores, "stores"),
         (Self::Guards, "guards"),
         (Self::Gates, "gates"),
@@ -45,6 +53,10 @@ impl Recogniser {
         (Self::Ways, "ways"),
         (Self::Semaphores, "semaphores"),
         (Self::Tries, "tries"),
+        (Self::Batches, "batches"),
+        (Self::Polls, "polls"),
+        (Self::Fallbacks, "fallbacks"),
+        (Self::Ranks, "ranks"),
     ];
 }
 

@@ -26,6 +26,10 @@ pub struct Outcome {
     pub busy_ns: Vec<u64>,
     /// By pool: how long items waited although a worker of the same pool was idle.
     pub wasted_ns: Vec<u64>,
+    /// By pool: how often it is not on record which of the items that waited would be taken.
+    pub guessed: Vec<u32>,
+    /// By pool: how many items were done together with more than on record.
+    pub crowded: Vec<u32>,
     /// By server: how long it ran something.
     pub ran_ns: Vec<u64>,
     /// By server: how long jobs, and what is done for them, were ready and waited for it.
@@ -48,6 +52,9 @@ pub struct Outside {
     pub ns: u64,
 }
 
+/// Who looks again and again does so for so many recorded storms at most.
+const MUCH_LATER: u64 = 100;
+
 /// Own program of a root, in the place of an item.
 const OWN: u32 = u32::MAX;
 
@@ -57,6 +64,8 @@ pub(super) enum Do {
     Step(u32),
     Arrive(u32, u32),
     Woken(u32),
+    /// Of that lock: who waits for it does so no longer, unless that was another wait.
+    GiveUp(u32, u32, u64),
     Computed(u32, u32),
     Tired(u32, u32),
     Awake(u32, u32),
@@ -69,11 +78,13 @@ pub(super) enum Do {
 /// Something that runs: a root or an item of it.
 pub(super) struct Actor {
     pub root: u32,
-    item: u32,
+    pub item: u32,
     at: usize,
     began: u64,
     /// When it began to wait for a lock.
     since: u64,
+    /// The number of its last wait for a lock.
+    wait: u64,
     /// When it was to sleep no longer: it is ready since then.
     pub due: Option<u64>,
     /// The server that it has.
@@ -85,6 +96,12 @@ pub(super) struct Actor {
     /// How many spans it is in, and of those that wait for somebody outside which, how deep and since when.
     depth: u32,
     outside: Vec<(u32, u32, u64)>,
+    /// Of an item: root and number of those that are done together with it.
+    pub with: Vec<(u32, u32)>,
+    /// How many signals it has given.
+    pub given: usize,
+    /// The next step takes so many times its time.
+    times: f64,
 }
 
 #[derive(Default)]
@@ -128,6 +145,8 @@ pub(super) struct Simulation<'m> {
     /// By root and branch: from when on it counts how late it is.
     noted: HashMap<(u32, u32), u64>,
     followers: Vec<Vec<u32>>,
+    /// Nobody looks again after that.
+    latest: u64,
     /// By gate: who is to be let in.
     outside: Vec<VecDeque<u32>>,
     /// Roots of which it is counted what they wait for: jobs that have begun.
@@ -168,6 +187,7 @@ pub fn simulate(model: &Model) -> Outcome {
         met: vec![Signal::Unset; model.roots.len()],
         noted: HashMap::new(),
         followers,
+        latest: latest(model, first),
         outside: vec![VecDeque::new(); model.gates.len()],
         counts: model.roots.iter().map(|root| root.job && root.job_ns.is_none()).collect(),
         out: Outcome {
@@ -179,6 +199,8 @@ pub fn simulate(model: &Model) -> Outcome {
             pool_ns: vec![0; model.pools.len()],
             busy_ns: vec![0; model.pools.len()],
             wasted_ns: vec![0; model.pools.len()],
+            guessed: vec![0; model.pools.len()],
+            crowded: vec![0; model.pools.len()],
             ran_ns: vec![0; model.servers.len()],
             ready_ns: vec![0; model.servers.len()],
             computed_ns: vec![0; model.interpreters.len()],
@@ -210,6 +232,12 @@ pub fn simulate(model: &Model) -> Outcome {
     simulation.out
 }
 
+/// Much later than all that was recorded.
+fn latest(model: &Model, first: u64) -> u64 {
+    let end = model.roots.iter().map(|root| root.end_ns).max().unwrap_or(first);
+    (end - first) * MUCH_LATER
+}
+
 impl Simulation<'_> {
     pub fn plan(&mut self, at: u64, what: Do) {
         self.counted += 1;
@@ -228,6 +256,7 @@ impl Simulation<'_> {
                 Do::Step(actor) => self.step(actor),
                 Do::Arrive(root, item) => self.arrive(root, item),
                 Do::Woken(lock) => self.woken(lock),
+                Do::GiveUp(lock, actor, wait) => self.give_up(lock, actor, wait),
                 Do::Computed(on, plan) => self.computed(on, plan),
                 Do::Tired(on, ticket) => self.tired(on, ticket),
                 Do::Awake(on, ticket) => self.awake(on, ticket),
@@ -245,12 +274,16 @@ impl Simulation<'_> {
             at: 0,
             began,
             since,
+            wait: 0,
             due: None,
             server: None,
             interpreter: None,
             own: None,
             depth: 0,
             outside: Vec::new(),
+            with: Vec::new(),
+            given: 0,
+            times: 1.0,
         };
         if let Some(place) = self.free.pop() {
             self.actors[place as usize] = actor;
@@ -261,17 +294,25 @@ impl Simulation<'_> {
     }
 
     fn op(&self, actor: u32) -> Option<Op> {
-        let Actor { root, item, at, .. } = self.actors[actor as usize];
+        self.program(actor).get(self.actors[actor as usize].at).copied()
+    }
+
+    fn program(&self, actor: u32) -> &'_ [Op] {
+        let Actor { root, item, .. } = self.actors[actor as usize];
         let root = &self.model.roots[root as usize];
-        let program = if item == OWN { &root.program } else { &root.items[item as usize].program };
-        program.get(at).copied()
+        if item == OWN { &root.program } else { &root.items[item as usize].program }
     }
 
     /// Until it waits for something, or has ended.
     pub fn step(&mut self, actor: u32) {
-        while let Some(op) = self.op(actor) {
-            self.actors[actor as usize].at += 1;
-            let root = self.actors[actor as usize].root;
+        while let Some(mut op) = self.op(actor) {
+            let of = &mut self.actors[actor as usize];
+            of.at += 1;
+            let root = of.root;
+            let times = std::mem::replace(&mut of.times, 1.0);
+            if times != 1.0 {
+                op.stretch(times);
+            }
             match op {
                 Op::Delay(0)
                 | Op::Sleep { ns: 0, .. }
@@ -298,7 +339,7 @@ impl Simulation<'_> {
                 Op::Compute { on, ns } => return self.compute(actor, on, ns),
                 Op::Yield(on) if self.yields(actor, on) => return,
                 Op::Yield(_) => {}
-                Op::Acquire { lock, .. } => {
+                Op::Acquire { lock, patience_ns, .. } => {
                     let state = &mut self.locks[lock as usize];
                     let Lookup { capacity, barging } = Lookup::of(self.model, lock);
                     if state.holders < capacity && (state.waiting.is_empty() || barging) {
@@ -306,9 +347,19 @@ impl Simulation<'_> {
                     } else {
                         state.waiting.push_back(actor);
                         self.actors[actor as usize].since = self.now;
+                        self.actors[actor as usize].wait = self.counted;
+                        if patience_ns != UNKNOWN && self.may_give_up(actor) {
+                            self.plan(self.now + patience_ns, Do::GiveUp(lock, actor, self.counted));
+                        }
                         return self.give_back(actor);
                     }
                 }
+                Op::GaveUp { ns, .. } => {
+                    self.give_back(actor);
+                    return self.plan(self.now + ns, Do::Step(actor));
+                }
+                Op::If(_) | Op::Fi => {}
+                Op::Else => self.go_to(actor, Op::Fi),
                 Op::Try(lock) => self.try_lock(actor, lock),
                 Op::Release(lock) => self.release(lock),
                 Op::Send(item) => {
@@ -347,15 +398,35 @@ impl Simulation<'_> {
                         self.plan(self.now, Do::Step(maker));
                     }
                 }
-                Op::Signal(signal) => {
-                    let state = &mut self.signals[root as usize][signal as usize];
-                    if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {
-                        self.plan(self.now + latency, Do::Step(other));
+                Op::Poll { signal, ns } => {
+                    if self.signals[root as usize][signal as usize] != Signal::Set {
+                        if self.now > self.latest {
+                            return; // nobody is left who could give it
+                        }
+                        self.actors[actor as usize].at -= 1;
+                        self.give_back(actor);
+                        return self.plan(self.now + ns.max(1), Do::Step(actor));
                     }
+                }
+                Op::Signal(signal) => {
+                    self.signal(root, signal);
+                    self.signal_together(actor);
+                }
+                Op::Gather => self.gather(actor),
+                Op::Each(of) => {
+                    let of_now = &mut self.actors[actor as usize];
+                    of_now.times = (1 + of_now.with.len()) as f64 / f64::from(of.max(1));
                 }
             }
         }
         self.end(actor);
+    }
+
+    pub fn signal(&mut self, root: u32, signal: u32) {
+        let state = &mut self.signals[root as usize][signal as usize];
+        if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {
+            self.plan(self.now + latency, Do::Step(other));
+        }
     }
 
     fn enter(&mut self, actor: u32, name: u32) {
@@ -383,6 +454,7 @@ impl Simulation<'_> {
 
     fn end(&mut self, actor: u32) {
         let Actor { root, item, began, .. } = self.actors[actor as usize];
+        self.end_together(actor);
         self.leave_interpreter(actor);
         let server = self.actors[actor as usize].server.take();
         self.free.push(actor);
@@ -438,6 +510,39 @@ impl Simulation<'_> {
         self.plan(self.now + handover, Do::Step(next));
     }
 
+    /// Whether the step before says what it does then.
+    fn may_give_up(&self, actor: u32) -> bool {
+        let before = self.actors[actor as usize].at.checked_sub(2);
+        matches!(before.and_then(|at| self.program(actor).get(at)), Some(Op::If(_)))
+    }
+
+    /// It has waited for the lock in vain.
+    fn give_up(&mut self, lock: u32, actor: u32, wait: u64) {
+        let waiting = &mut self.locks[lock as usize].waiting;
+        let place = waiting.iter().position(|&one| one == actor);
+        if let Some(place) = place.filter(|_| self.actors[actor as usize].wait == wait) {
+            waiting.remove(place);
+            self.go_to(actor, Op::Else);
+            self.step(actor);
+        }
+    }
+
+    /// Behind the next of these steps that belongs to the same choice.
+    fn go_to(&mut self, actor: u32, end: Op) {
+        let from = self.actors[actor as usize].at;
+        let mut depth = 0;
+        let found = self.program(actor)[from..].iter().position(|op| {
+            let is_end = depth == 0 && *op == end;
+            match op {
+                Op::If(_) => depth += 1,
+                Op::Fi => depth -= 1,
+                _ => {}
+            }
+            is_end
+        });
+        self.actors[actor as usize].at = found.map_or(self.program(actor).len(), |at| from + at + 1);
+    }
+
     /// Has it, and is behind the step that takes it, if it is free.
     fn try_lock(&mut self, actor: u32, lock: u32) {
         let state = &self.locks[lock as usize];
@@ -460,10 +565,7 @@ impl Simulation<'_> {
 
     /// Of the lock that it waits for: the recorded handover, and how long it would have waited at most.
     fn acquire(&self, actor: u32) -> Option<(u64, u64)> {
-        let Actor { root, item, at, .. } = self.actors[actor as usize];
-        let root = &self.model.roots[root as usize];
-        let program = if item == OWN { &root.program } else { &root.items[item as usize].program };
-        match program.get(at.wrapping_sub(1)) {
+        match self.program(actor).get(self.actors[actor as usize].at.wrapping_sub(1)) {
             Some(&Op::Acquire { handover_ns, patience_ns, .. }) => Some((handover_ns, patience_ns)),
             _ => None,
         }

@@ -1,14 +1,36 @@
 //! Pools in a simulation: items that wait for a worker, and workers that wait for an item.
 use std::collections::VecDeque;
 
-use super::model::Discipline;
-use super::simulate::{Do, Simulation};
+use super::model::{Discipline, Item, Model, Op, Pool};
+use super::simulate::{Actor, Do, Simulation};
 
 #[derive(Default)]
 pub(super) struct QueueState {
     pub idle: u32,
     /// Root, item, since when.
     pub waiting: VecDeque<(u32, u32, u64)>,
+}
+
+impl QueueState {
+    /// Which is taken next, and whether it is not on record that it is that one.
+    fn next(&mut self, model: &Model, pool: &Pool) -> Option<((u32, u32, u64), bool)> {
+        match pool.discipline {
+            Discipline::Lifo => Some((self.waiting.pop_back()?, false)),
+            // Of priorities nothing is on record: the gate refuses them where items wait.
+            Discipline::Fifo | Discipline::Priority => Some((self.waiting.pop_front()?, false)),
+            Discipline::Ranked => {
+                let rank =
+                    |&(root, item, _): &(u32, u32, u64)| model.roots[root as usize].items[item as usize].rank;
+                let at = (0..self.waiting.len()).min_by_key(|&at| rank(&self.waiting[at]))?;
+                let taken = self.waiting.remove(at)?;
+                let known = |other| {
+                    let (one, other) = (rank(&taken), rank(other));
+                    one == other || pool.ranks.is_before(one, other)
+                };
+                Some((taken, !self.waiting.iter().all(known)))
+            }
+        }
+    }
 }
 
 impl Simulation<'_> {
@@ -66,22 +88,76 @@ impl Simulation<'_> {
         let pool = &self.model.pools[at as usize];
         self.account(at);
         let queue = &mut self.queues[at as usize][queue as usize];
-        let next = match pool.discipline {
-            Discipline::Lifo => queue.waiting.pop_back(),
-            // Of priorities nothing is on record: the gate refuses them where items wait.
-            Discipline::Fifo | Discipline::Priority => queue.waiting.pop_front(),
-        };
-        let Some((root, item, since)) = next else {
+        let Some(((root, item, since), guessed)) = queue.next(self.model, pool) else {
             queue.idle += 1;
             self.sums[at as usize].0 += 1;
             return None;
         };
-        self.sums[at as usize].1 -= 1;
-        if self.counts[root as usize] {
-            self.out.pool_ns[at as usize] += self.now - since;
-        }
+        self.out.guessed[at as usize] += u32::from(guessed);
+        self.taken(at, root, since);
         let next = &self.model.roots[root as usize].items[item as usize];
         let pickup = if next.waited { next.pickup_ns } else { pool.busy_ns };
         Some(self.start(root, item, pickup))
     }
+
+    /// It waits no longer.
+    fn taken(&mut self, pool: u32, root: u32, since: u64) {
+        self.sums[pool as usize].1 -= 1;
+        if self.counts[root as usize] {
+            self.out.pool_ns[pool as usize] += self.now - since;
+        }
+    }
+
+    fn item(&self, (root, item): (u32, u32)) -> &Item {
+        &self.model.roots[root as usize].items[item as usize]
+    }
+
+    /// Who does an item takes all that waits in its queue, too.
+    pub fn gather(&mut self, actor: u32) {
+        let &Actor { root, item, .. } = &self.actors[actor as usize];
+        let &Item { pool, queue, .. } = self.item((root, item));
+        let of = &self.model.pools[pool as usize];
+        self.account(pool);
+        for _ in 1..of.together.unwrap_or(1) {
+            let queue = &mut self.queues[pool as usize][queue as usize];
+            let Some(((root, item, since), _)) = queue.next(self.model, of) else { break };
+            self.taken(pool, root, since);
+            self.actors[actor as usize].with.push((root, item));
+        }
+        let size = 1 + self.actors[actor as usize].with.len() as u32;
+        if size > of.most_together + of.most_together.div_ceil(2) {
+            self.out.crowded[pool as usize] += size;
+        }
+    }
+
+    /// As the first one's it gives the signals of those that are done together with it.
+    pub fn signal_together(&mut self, actor: u32) {
+        let at = self.actors[actor as usize].given;
+        self.actors[actor as usize].given += 1;
+        for number in 0..self.actors[actor as usize].with.len() {
+            let one = self.actors[actor as usize].with[number];
+            let signal = signals(&self.item(one).program).nth(at);
+            signal.into_iter().for_each(|signal| self.signal(one.0, signal));
+        }
+    }
+
+    /// What is done is done for all of them.
+    pub fn end_together(&mut self, actor: u32) {
+        let of = &mut self.actors[actor as usize];
+        let (with, given) = (std::mem::take(&mut of.with), of.given);
+        for one in with {
+            let left: Vec<u32> = signals(&self.item(one).program).skip(given).collect();
+            left.into_iter().for_each(|signal| self.signal(one.0, signal));
+            if self.model.roots[one.0 as usize].until_ns.is_some() {
+                self.out.roots[one.0 as usize].1 = self.now;
+            }
+        }
+    }
+}
+
+fn signals(program: &[Op]) -> impl Iterator<Item = u32> + '_ {
+    program.iter().filter_map(|op| match *op {
+        Op::Signal(signal) => Some(signal),
+        _ => None,
+    })
 }

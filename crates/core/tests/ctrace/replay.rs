@@ -11,12 +11,14 @@ use crate::support::{Made, Place, Told};
 mod branches;
 mod computing;
 mod entries;
+mod fallbacks;
 mod guards;
 mod hunted;
 mod locks;
 mod loops;
 mod messages;
 mod queues;
+mod together;
 mod tries;
 mod waits;
 mod what;
@@ -201,6 +203,13 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Start => "start".to_owned(),
         Op::Stop => "stop".to_owned(),
         Op::Yield(_) => "yield".to_owned(),
+        Op::Poll { signal, ns } => format!("poll {signal} {ns}"),
+        Op::Gather => "gather".to_owned(),
+        Op::Each(of) => format!("each of {of}"),
+        Op::GaveUp { lock, ns } => format!("gave up {} {ns}", model.text(model.locks[lock as usize].name)),
+        Op::If(lock) => format!("if {}", model.text(model.locks[lock as usize].name)),
+        Op::Else => "else".to_owned(),
+        Op::Fi => "fi".to_owned(),
         Op::Try(lock) => format!("try {}", model.text(model.locks[lock as usize].name)),
     };
     program.iter().map(step).collect::<Vec<_>>().join(" ")

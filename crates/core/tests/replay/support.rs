@@ -27,7 +27,7 @@ pub fn root(begin_ns: u64, program: Vec<Op>, items: Vec<Item>) -> Root {
 }
 
 pub fn item(queue: u32, program: Vec<Op>) -> Item {
-    Item { pool: 0, queue, transit_ns: 0, pickup_ns: 0, waited: false, program }
+    Item { pool: 0, queue, transit_ns: 0, pickup_ns: 0, waited: false, rank: 0, program }
 }
 
 pub fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
@@ -41,6 +41,9 @@ pub fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         processes: vec![],
         forked: false,
         grows: false,
+        ranks: Default::default(),
+        together: None,
+        most_together: 1,
         discipline: Discipline::Fifo,
         unlimited: false,
         idle_ns: 0,

@@ -25,6 +25,7 @@ FURTHER = 0.25  # more of them at a time than ever before
 INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
 WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways took half as long
 WIDE = 0.1  # of a predicted change: half of its interval
+GUESSED = 0.1  # of the jobs: in an order, or beside so much, that was not seen
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
 
@@ -94,6 +95,28 @@ def overdue(
             return (
                 f"with the edit jobs would give up on {row['name']} {now - was} times, since they only try it or wait for it"
                 " no longer than a time-out: what they do then is not on record"
+            )
+    return None
+
+
+def order(
+    jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> str | None:
+    """The reason why it is not known what workers would take next; None if that is seldom so.
+
+    `before` and `after`: replays of one storm, without and with the edits.
+    """
+    for row, was, now in zip(parts["pools"], before["guessed"], after["guessed"], strict=True):
+        if now - was >= GUESSED * jobs:
+            return (
+                f"with the edit it would be asked {now - was} times which of two items the priority queue {row['name']}"
+                " gives out first that never waited in it at a time"
+            )
+    for row, was, now in zip(parts["pools"], before["crowded"], after["crowded"], strict=True):
+        if now - was >= GUESSED * jobs:
+            return (
+                f"with the edit workers of {row['name']} would do more items together than they ever did: what that costs is"
+                " not on record"
             )
     return None
 

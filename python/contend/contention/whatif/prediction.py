@@ -251,6 +251,7 @@ class _Replay:
             or (None if self.judged.tested else doubts.more_computing(jobs_ns, after))
             or self._overdue(after)
             or self._otherwise(after)
+            or self._order(after)
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
@@ -266,6 +267,13 @@ class _Replay:
     def _otherwise(self, after: Sequence[Mapping[str, Any]]) -> str | None:
         reasons = (
             doubts.otherwise(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
+            for one, now in zip(self.storms, after, strict=True)
+        )
+        return next((reason for reason in reasons if reason), None)
+
+    def _order(self, after: Sequence[Mapping[str, Any]]) -> str | None:
+        reasons = (
+            doubts.order(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
             for one, now in zip(self.storms, after, strict=True)
         )
         return next((reason for reason in reasons if reason), None)

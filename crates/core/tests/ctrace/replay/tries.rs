@@ -8,7 +8,7 @@ fn tried(thread: u32, lock: u32, ns: u64) -> Vec<Told> {
     vec![(ns, thread, event::LOCK_WAIT, lock, 0), (ns, thread, event::LOCK_GIVEN_UP, lock, 0)]
 }
 
-fn sleep(thread: u32, from: u64, to: u64) -> Vec<Told> {
+pub(super) fn sleep(thread: u32, from: u64, to: u64) -> Vec<Told> {
     vec![
         (from, thread, event::BEGIN, IO, 0),
         (0, thread, event::ARG, KIND, SLEEP),
@@ -29,7 +29,7 @@ fn events(sleeps: &[u64]) -> Vec<Told> {
     [job(A, 1, 0, 100, &hold(A, L, 0, 0, 100)), job(B, 2, 5, now + 30, &tries)].concat()
 }
 
-fn read(events: &[Told], without: &[Recogniser]) -> Storm {
+pub(super) fn read(events: &[Told], without: &[Recogniser]) -> Storm {
     let (trace, _place) = trace_of(events);
     let reading = Reading { without: without.to_vec(), ..Reading::default() };
     extract(&trace, &[], &reading, || Ok(())).unwrap()
