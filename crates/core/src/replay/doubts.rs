@@ -332,6 +332,8 @@ pub fn step(op: Option<&Op>) -> Step {
         Some(Op::If(lock)) => (21, *lock),
         Some(Op::Else) => (22, 0),
         Some(Op::Fi) => (23, 0),
+        Some(Op::Due { .. }) => (24, 0),
+        Some(Op::Again { .. }) => (25, 0),
         Some(Op::Delay(_) | Op::Sleep { .. } | Op::Run { .. } | Op::Compute { .. }) => (10, 0),
     }
 }

@@ -1,5 +1,5 @@
 //! From a trace to its [`Model`], and what the recording says that the replay has to reproduce.
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::admission;
 use super::awaits::{self, Links};
@@ -14,7 +14,7 @@ use super::jobs;
 use super::learnt;
 use super::links::{out_of, put_of};
 use super::locks;
-use super::loops::{Beside, handshake};
+use super::loops::{self, Beside, handshake};
 use super::made;
 use super::model::{Item, Model, Op, Root};
 use super::pieces::{Kind, Piece, Pieces};
@@ -108,7 +108,7 @@ pub fn extract(
     }
     let ranks = ranks::find(&record, &pieces, &found.coming, &mut found.pools);
     let made = made::spawned(&record, &outs, &running, &beside_jobs, &mut pieces);
-    let spawns = beside_jobs.add(&record, &made, &running, &mut pieces);
+    let added = beside_jobs.add(&record, &made, &running, &mut pieces);
     beside::add(trace, &record, &mut pieces);
     let mut extractor = Extractor {
         trace,
@@ -119,7 +119,9 @@ pub fn extract(
         ranks: &ranks,
         running: &running,
         computing: &computing,
-        spawns: &spawns,
+        spawns: &added.spawns,
+        again: &added.again,
+        comes_again: BTreeMap::new(),
         made: &made,
         beside: &beside_jobs,
         roots: HashMap::new(),
@@ -192,6 +194,10 @@ struct Extractor<'a> {
     spawns: &'a HashMap<Place, Vec<u32>>,
     /// By job: where its greenlet, task or thread was made.
     made: &'a HashMap<u32, Place>,
+    /// Callbacks that have themselves called again.
+    again: &'a HashMap<Place, (u32, u64)>,
+    /// Their roots, and how long after each comes the next one, by server and name.
+    comes_again: BTreeMap<(u32, u32), Vec<(usize, u64)>>,
     beside: &'a Beside,
     /// By the piece of a job: its place in the roots.
     roots: HashMap<u32, u32>,
@@ -262,6 +268,9 @@ impl Extractor<'_> {
             self.storm.model.fit_processes(pool);
         }
         made::keep_order(&mut self.storm.model.roots);
+        for ((on, _), roots) in std::mem::take(&mut self.comes_again) {
+            loops::one_of(&mut self.storm.model.roots, on, &roots);
+        }
         let jobs = self.storm.model.roots.iter().filter(|root| root.job);
         let (first, last) =
             jobs.fold((u64::MAX, 0), |of, job| (of.0.min(job.begin_ns), of.1.max(job.end_ns)));
@@ -480,6 +489,14 @@ impl Extractor<'_> {
             }
             let piece = &self.pieces.all[number as usize];
             made.ops = self.links.batches.marked(number, piece.queue(), made.ops);
+            let is_callback = piece.kind == Kind::Beside && self.beside.callbacks.contains_key(&piece.track);
+            if let Some(on) = self.running.server(piece.track).filter(|_| is_callback) {
+                made.ops.insert(0, Op::Due { on, ns: 0 });
+                if let Some(&(name, pause_ns)) = self.again.get(&(piece.track, piece.from)) {
+                    let place = self.storm.model.roots.len();
+                    self.comes_again.entry((on, name)).or_default().push((place, pause_ns));
+                }
+            }
             if job && number == own {
                 self.courses.push((self.storm.model.roots.len() as u32, course(&made.plain)));
             }

@@ -5,12 +5,19 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::links::BESIDE;
+use super::model::{Op, Root};
 use super::pieces::{Kind, Piece, Pieces};
 use super::record::{Place, Record, What};
 use super::running::Running;
 use crate::ctrace::format::{lock as kind, track};
 use crate::ctrace::reader::Trace;
 use crate::hunt::jobs::SPAWN;
+
+/// A callback that has itself called again comes after the same time: of so many and more, so many do so to within a tenth.
+const LEAST_GAPS: usize = 4;
+const ALIKE: f64 = 0.4;
+/// How late a loop is at least.
+const LATE_NS: u64 = 50_000;
 
 /// Found before it is known what ran when.
 #[derive(Default)]
@@ -21,6 +28,14 @@ pub struct Beside {
     starters: HashSet<u32>,
     /// By the thread of a loop of tasks: spans of what it runs beside these, by their first and last event.
     pub callbacks: BTreeMap<u32, Vec<(u32, u32)>>,
+}
+
+/// What was added.
+pub struct Added {
+    /// Jobs, by where a maker makes each.
+    pub spawns: HashMap<Place, Vec<u32>>,
+    /// Callbacks that have themselves called again, by their first event: name, and how long after their end.
+    pub again: HashMap<Place, (u32, u64)>,
 }
 
 impl Beside {
@@ -77,15 +92,16 @@ impl Beside {
         self.starters.contains(&thread) && self.makers.contains_key(&thread)
     }
 
-    /// Adds their pieces. `made`: by job, where it was made; returned are the jobs by the place where a maker makes each.
+    /// Adds their pieces. `made`: by job, where it was made.
     pub fn add(
         &self,
         record: &Record<'_>,
         made: &HashMap<u32, Place>,
         running: &Running,
         pieces: &mut Pieces,
-    ) -> HashMap<Place, Vec<u32>> {
+    ) -> Added {
         let mut spawns: HashMap<Place, Vec<u32>> = HashMap::new();
+        let mut again = HashMap::new();
         for (&job, &place) in made.iter().filter(|(_, place)| self.makers.contains_key(&place.0)) {
             spawns.entry(place).or_default().push(job);
         }
@@ -95,8 +111,14 @@ impl Beside {
         let first_made = first_made(record, made, pieces);
         for (&on, spans) in &self.callbacks {
             let mut before = 0;
+            let pauses = pauses(record, on, spans);
+            let mut last: HashMap<u32, u64> = HashMap::new();
             for &(from, to) in spans {
                 let mut callback = piece(record, on, from, to + 1);
+                let name = name(record, on, from);
+                let pause = pauses.get(&name);
+                again.extend(pause.map(|&pause| ((on, from), (name, pause))));
+                let due = last.insert(name, callback.end_ns).zip(pause).map(|(end, pause)| end + pause);
                 let ready_ns = running.ready_at(on, before, callback.begin_ns);
                 // It ran before jobs that waited already for a loop that did nothing on record: it was ready before these.
                 let later = first_made.partition_point(|&(began, _)| began <= callback.begin_ns);
@@ -104,13 +126,67 @@ impl Beside {
                     Some(&(_, made)) if ready_ns == callback.begin_ns => ready_ns.min(made.saturating_sub(1)),
                     _ => ready_ns,
                 };
+                let ready_ns = due.map_or(ready_ns, |due| due.min(callback.begin_ns));
                 callback.arrival_ns = Some(ready_ns.max(before));
                 before = callback.end_ns;
                 pieces.all.push(callback);
             }
         }
-        spawns
+        Added { spawns, again }
     }
+}
+
+/// Callbacks of a server that have themselves called again, at these places with what lies after each, are one root: each
+/// comes after the end of the one before, and on and on while there are jobs.
+pub fn one_of(roots: &mut [Root], on: u32, of: &[(usize, u64)]) {
+    let [(first, _), rest @ ..] = of else { return };
+    let mut program = std::mem::take(&mut roots[*first].program);
+    let mut end_ns = roots[*first].end_ns;
+    for &(place, _) in rest {
+        let Root { begin_ns, end_ns: ends, program: next, .. } = &mut roots[place];
+        program.push(Op::Due { on, ns: begin_ns.saturating_sub(end_ns) });
+        program.extend(std::mem::take(next).into_iter().skip(1));
+        end_ns = *ends;
+    }
+    let pause_ns = of[of.len() - 1].1;
+    program.push(Op::Again { on, ns: pause_ns });
+    roots[*first].program = program;
+    let merged: HashSet<u32> = of.iter().map(|&(place, _)| place as u32).collect();
+    for (place, root) in (0..).zip(roots) {
+        if merged.contains(&place) || root.after.is_some_and(|after| merged.contains(&after)) {
+            root.after = None;
+        }
+    }
+}
+
+fn name(record: &Record<'_>, track: u32, at: u32) -> u32 {
+    match record.tracks[track as usize][at as usize].what {
+        What::Begin { name, .. } => name,
+        _ => u32::MAX,
+    }
+}
+
+/// By name of a callback that has itself called again: how long after its end.
+fn pauses(record: &Record<'_>, on: u32, spans: &[(u32, u32)]) -> HashMap<u32, u64> {
+    let ns = |at: u32| record.tracks[on as usize][at as usize].ns;
+    let mut of: HashMap<u32, (u64, Vec<u64>)> = HashMap::new();
+    for &(from, to) in spans {
+        let (last, gaps) = of.entry(name(record, on, from)).or_insert((u64::MAX, Vec::new()));
+        if *last != u64::MAX {
+            gaps.push(ns(from).saturating_sub(*last));
+        }
+        *last = ns(to);
+    }
+    let usual = |mut gaps: Vec<u64>| {
+        gaps.sort_unstable();
+        let low = *gaps.get(gaps.len() / 10)?;
+        let alike = gaps.iter().filter(|&&gap| (low..=low + low / 10).contains(&gap)).count();
+        let comes_again = gaps.len() >= LEAST_GAPS && alike as f64 >= ALIKE * gaps.len() as f64;
+        // A loop that is busy is least late: one that is not waits in whole milliseconds.
+        let least = gaps[0].saturating_sub(LATE_NS);
+        comes_again.then_some(if least < low / 2 { low } else { least })
+    };
+    of.into_iter().filter_map(|(name, (_, gaps))| Some((name, usual(gaps)?))).collect()
 }
 
 /// When jobs began, in order, and when the first of those that began then or later was made.

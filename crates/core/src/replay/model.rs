@@ -33,6 +33,20 @@ pub enum Op {
         /// See `late_ns`.
         idle_ns: u64,
     },
+    /// A timer of a server's own: it goes on when the server looks at its timers after that.
+    Due {
+        /// Place in [`Model::servers`].
+        on: u32,
+        /// In so long.
+        ns: u64,
+    },
+    /// While there are jobs it goes on after its first step, when the server looks at its timers after that.
+    Again {
+        /// Place in [`Model::servers`].
+        on: u32,
+        /// In so long.
+        ns: u64,
+    },
     /// Runs so long on a server, which does nothing else meanwhile. It keeps the server until it waits for something.
     Run {
         /// Place in [`Model::servers`].
@@ -185,6 +199,21 @@ pub struct Server {
     pub tick_ns: u64,
     /// How much later than that it runs what slept: median.
     pub wake_ns: u64,
+    /// In which order it runs what is ready.
+    pub turns: Turns,
+}
+
+/// The order in which a loop or hub runs what is ready, and whose timers are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Turns {
+    /// In rounds: what was ready when the round began, and then each timer that was due, which makes its sleeper ready for the
+    /// next round (asyncio, Lib/asyncio/base_events.py).
+    #[default]
+    Rounds,
+    /// In rounds: what was ready or due when the round began, by since when (eventlet, eventlet/hubs/hub.py).
+    ByTime,
+    /// What is ready until nothing is, then all whose timers are due (gevent on libev).
+    TimersLast,
 }
 
 impl Server {
@@ -192,7 +221,9 @@ impl Server {
     ///
     /// ```
     /// use contend_core::replay::model::{Server, TICK_NS};
-    /// let server = Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: TICK_NS, wake_ns: 7 };
+    /// let server = Server {
+    ///     name: 0, interpreter: None, switch_ns: 0, tick_ns: TICK_NS, wake_ns: 7, turns: Default::default(),
+    /// };
     /// assert_eq!((server.wakes(500, 1_000_600), server.wakes(500, 400)), (2_000_507, 507));
     /// ```
     pub fn wakes(&self, since: u64, due: u64) -> u64 {

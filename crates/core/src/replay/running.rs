@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::computing::Computing;
 use super::loops::Beside;
-use super::model::{Op, Server, TICK_NS, UNKNOWN};
+use super::model::{Op, Server, TICK_NS, Turns, UNKNOWN};
 use super::periods::Periods;
 use super::pieces::Pieces;
 use super::pools::median;
@@ -98,7 +98,8 @@ impl Running {
             let mut ran = busy.remove(&thread).unwrap_or_default();
             let switch_ns = switch_ns(&mut ran);
             let name = trace.tracks[thread as usize].name;
-            self.servers.push(Server { name, interpreter, switch_ns, tick_ns: 0, wake_ns: 0 });
+            let turns = Turns::default();
+            self.servers.push(Server { name, interpreter, switch_ns, tick_ns: 0, wake_ns: 0, turns });
             self.busy.push(Periods::new(ran, BETWEEN_NS));
         }
         for (on, ran) in own {
@@ -116,6 +117,11 @@ impl Running {
     /// Whether it is on record when this task or greenlet ran.
     pub fn is_hosted(&self, on: u32) -> bool {
         self.tracks.contains_key(&on)
+    }
+
+    /// Place of the server of a greenlet, a task or the thread of a loop.
+    pub fn server(&self, on: u32) -> Option<u32> {
+        self.tracks.get(&on).map(|of| of.0)
     }
 
     /// Whether tasks or greenlets take turns on that thread.
@@ -306,6 +312,11 @@ fn learn_timers(server: &mut Server, woken: &[(u64, u64, u64)], is_of_tasks: boo
     };
     server.tick_ns = if rounds { TICK_NS } else { 0 };
     server.wake_ns = median(&mut late(server));
+    server.turns = match (is_of_tasks, rounds) {
+        (true, _) => Turns::Rounds,
+        (false, false) => Turns::ByTime,
+        (false, true) => Turns::TimersLast,
+    };
 }
 
 /// What lies between one that ran and the next, where the loop waited for nothing: the median.

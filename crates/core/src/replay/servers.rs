@@ -2,7 +2,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::model::UNKNOWN;
+use super::model::{Turns, UNKNOWN};
 use super::simulate::{Do, Simulation};
 
 /// How much later the server looked than somebody was due, and how long before it had had nothing to do.
@@ -16,8 +16,12 @@ const ALIKE_NS: u64 = 100_000;
 pub(super) struct ServerState {
     /// Somebody has it.
     taken: bool,
-    /// Who is ready, what it will do, and since when it waits.
-    waiting: VecDeque<(u32, Turn, u64)>,
+    /// What it has to do.
+    waiting: VecDeque<Ready>,
+    /// So many of that in this round.
+    left: usize,
+    /// Who slept and goes before all of that.
+    woken: VecDeque<Ready>,
     /// Who sleeps: until when, in which order they began to, who, and how late that was in the recording.
     asleep: BinaryHeap<Reverse<(u64, u64, u32, Late)>>,
     /// How many began to sleep.
@@ -28,12 +32,35 @@ pub(super) struct ServerState {
     rings: u32,
 }
 
+/// What a server has to do.
+#[derive(Clone, Copy)]
+enum Ready {
+    /// Who is ready, what it will do, and since when it waits.
+    Turn(u32, Turn, u64),
+    /// A timer that was due then: its sleeper is ready after that.
+    Timer(u32, u64),
+}
+
+impl Ready {
+    fn since(&self) -> u64 {
+        let (Self::Turn(_, _, since) | Self::Timer(_, since)) = *self;
+        since
+    }
+}
+
 /// Running so long.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     pub ns: u64,
     /// In the interpreter.
     pub computes: bool,
+}
+
+impl ServerState {
+    /// Who slept first, then who is ready.
+    fn at_once(&mut self) -> Option<Ready> {
+        self.woken.pop_front().or_else(|| self.waiting.pop_front())
+    }
 }
 
 impl Simulation<'_> {
@@ -43,9 +70,13 @@ impl Simulation<'_> {
             return self.go(actor, on, turn);
         }
         self.give_back(actor);
-        let since = self.actors[actor as usize].due.take().unwrap_or(self.now);
+        let due = self.actors[actor as usize].due.take();
+        let ready = Ready::Turn(actor, turn, due.unwrap_or(self.now));
         let server = &mut self.servers[on as usize];
-        server.waiting.push_back((actor, turn, since));
+        match self.model.servers[on as usize].turns {
+            Turns::TimersLast if due.is_some() => server.woken.push_back(ready),
+            _ => server.waiting.push_back(ready),
+        }
         if !server.taken {
             self.next(on, 0);
         }
@@ -67,18 +98,75 @@ impl Simulation<'_> {
     /// `after_ns`: what the server does itself before.
     fn next(&mut self, on: u32, after_ns: u64) {
         self.servers[on as usize].taken = true; // whoever comes meanwhile waits
-        self.wake(on);
-        let server = &mut self.servers[on as usize];
-        let Some((actor, turn, since)) = server.waiting.pop_front() else {
-            server.taken = false;
-            server.idle_since = self.now;
-            return self.plan_ring(on);
-        };
-        self.actors[actor as usize].server = Some(on);
-        if self.counts[self.actors[actor as usize].root as usize] {
-            self.out.ready_ns[on as usize] += self.now - since;
+        loop {
+            match self.turn(on) {
+                Some(Ready::Timer(actor, due)) => {
+                    self.actors[actor as usize].due = Some(due);
+                    self.step(actor);
+                }
+                Some(Ready::Turn(actor, turn, since)) => {
+                    self.actors[actor as usize].server = Some(on);
+                    if self.counts[self.actors[actor as usize].root as usize] {
+                        self.out.ready_ns[on as usize] += self.now - since;
+                    }
+                    return self.go(actor, on, Turn { ns: after_ns + turn.ns, ..turn });
+                }
+                None => {
+                    let server = &mut self.servers[on as usize];
+                    server.taken = false;
+                    server.idle_since = self.now;
+                    return self.plan_ring(on);
+                }
+            }
         }
-        self.go(actor, on, Turn { ns: after_ns + turn.ns, ..turn });
+    }
+
+    /// What it does next.
+    fn turn(&mut self, on: u32) -> Option<Ready> {
+        let turns = self.model.servers[on as usize].turns;
+        if turns == Turns::TimersLast {
+            if let Some(next) = self.servers[on as usize].at_once() {
+                return Some(next);
+            }
+            self.look(on);
+            return self.servers[on as usize].at_once();
+        }
+        if self.servers[on as usize].left == 0 {
+            self.look(on);
+            let server = &mut self.servers[on as usize];
+            server.left = server.waiting.len();
+            if turns == Turns::ByTime {
+                server.waiting.make_contiguous().sort_by_key(Ready::since);
+            }
+        }
+        let server = &mut self.servers[on as usize];
+        server.left = server.left.checked_sub(1)?;
+        server.waiting.pop_front()
+    }
+
+    /// Looks at its timers: who was to sleep until now goes on.
+    fn look(&mut self, on: u32) {
+        loop {
+            let server = &mut self.servers[on as usize];
+            let Some(&Reverse((due, _, actor, _))) = server.asleep.peek() else { return };
+            if due > self.now {
+                return;
+            }
+            server.asleep.pop();
+            let is_timer = std::mem::take(&mut self.actors[actor as usize].is_timer);
+            if self.model.servers[on as usize].turns == Turns::Rounds && !is_timer {
+                self.servers[on as usize].waiting.push_back(Ready::Timer(actor, due));
+                continue;
+            }
+            self.actors[actor as usize].due = Some(due);
+            self.step(actor);
+        }
+    }
+
+    /// A timer of its own is due in so long.
+    pub(super) fn due(&mut self, actor: u32, on: u32, ns: u64) {
+        self.actors[actor as usize].is_timer = true;
+        self.sleep(actor, on, ns, (0, UNKNOWN));
     }
 
     /// Sleeps so long.
@@ -90,20 +178,6 @@ impl Simulation<'_> {
         self.give_back(actor);
         if is_idle {
             self.next(on, 0); // the loop ran who began to sleep, and looks at its timers then
-        }
-    }
-
-    /// Who was to sleep until now is ready.
-    fn wake(&mut self, on: u32) {
-        loop {
-            let server = &mut self.servers[on as usize];
-            let Some(&Reverse((due, _, actor, _))) = server.asleep.peek() else { return };
-            if due > self.now {
-                return;
-            }
-            server.asleep.pop();
-            self.actors[actor as usize].due = Some(due);
-            self.step(actor);
         }
     }
 

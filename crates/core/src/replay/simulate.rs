@@ -55,6 +55,9 @@ pub struct Outside {
 /// Who looks again and again does so for so many recorded storms at most.
 const MUCH_LATER: u64 = 100;
 
+/// What comes again and again does so after that at least.
+const LEAST_PAUSE_NS: u64 = 100_000;
+
 /// Own program of a root, in the place of an item.
 const OWN: u32 = u32::MAX;
 
@@ -87,6 +90,8 @@ pub(super) struct Actor {
     wait: u64,
     /// When it was to sleep no longer: it is ready since then.
     pub due: Option<u64>,
+    /// It is a timer's own, and goes on when that is looked at.
+    pub is_timer: bool,
     /// The server that it has.
     pub server: Option<u32>,
     /// The interpreter that it has.
@@ -276,6 +281,7 @@ impl Simulation<'_> {
             since,
             wait: 0,
             due: None,
+            is_timer: false,
             server: None,
             interpreter: None,
             own: None,
@@ -335,6 +341,14 @@ impl Simulation<'_> {
                 Op::Sleep { on, ns, late_ns, idle_ns } => {
                     return self.sleep(actor, on, ns, (late_ns, idle_ns));
                 }
+                // What comes again and again is over when all jobs are.
+                Op::Due { ns: 1.., .. } if !self.has_jobs() => return self.end(actor),
+                Op::Due { on, ns } => return self.due(actor, on, ns),
+                Op::Again { on, ns } if self.has_jobs() => {
+                    self.actors[actor as usize].at = 1;
+                    return self.due(actor, on, ns.max(LEAST_PAUSE_NS));
+                }
+                Op::Again { .. } => {}
                 Op::Run { on, ns, computes } => return self.ready(actor, on, Turn { ns, computes }),
                 Op::Compute { on, ns } => return self.compute(actor, on, ns),
                 Op::Yield(on) if self.yields(actor, on) => return,
@@ -420,6 +434,12 @@ impl Simulation<'_> {
             }
         }
         self.end(actor);
+    }
+
+    /// Some have not ended, and may still.
+    fn has_jobs(&self) -> bool {
+        let mut jobs = self.model.roots.iter().zip(&self.out.roots).filter(|(root, _)| root.job);
+        self.now <= self.latest && jobs.any(|(_, out)| out.1 == UNKNOWN)
     }
 
     pub fn signal(&mut self, root: u32, signal: u32) {

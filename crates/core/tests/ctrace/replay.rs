@@ -210,6 +210,8 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::If(lock) => format!("if {}", model.text(model.locks[lock as usize].name)),
         Op::Else => "else".to_owned(),
         Op::Fi => "fi".to_owned(),
+        Op::Due { ns, .. } => format!("due {ns}"),
+        Op::Again { ns, .. } => format!("again {ns}"),
         Op::Try(lock) => format!("try {}", model.text(model.locks[lock as usize].name)),
     };
     program.iter().map(step).collect::<Vec<_>>().join(" ")

@@ -1,7 +1,7 @@
 //! Loops, interpreters and processors.
 use super::support::{ACQUIRE, MS, call, ends, item, model, root};
 use contend_core::replay::edits::{Edit, apply};
-use contend_core::replay::model::{Interpreter, Model, Op, Root, Server, UNKNOWN};
+use contend_core::replay::model::{Interpreter, Model, Op, Root, Server, Turns, UNKNOWN};
 use contend_core::replay::simulate::simulate;
 
 #[test]
@@ -9,7 +9,14 @@ fn a_loop_runs_one_after_the_other_until_they_wait() {
     let run = |ns| Op::Run { on: 0, ns, computes: false };
     let task = |begin| root(begin, vec![run(10), run(5), Op::Delay(100), run(10)], vec![]);
     let mut model = model(vec![task(0), task(1), task(2)], vec![]);
-    model.servers = vec![Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: 0, wake_ns: 0 }];
+    model.servers = vec![Server {
+        name: 0,
+        interpreter: None,
+        switch_ns: 0,
+        tick_ns: 0,
+        wake_ns: 0,
+        turns: Turns::Rounds,
+    }];
     // It is not given away between two steps; while they sleep the others run.
     let out = simulate(&model);
     assert_eq!(ends(&model), [125, 140, 155]);
@@ -28,7 +35,8 @@ fn a_loop_that_does_nothing_looks_at_its_timers_by_the_millisecond() {
     let late = 400_000;
     let mut model =
         model(vec![root(0, vec![run(10), sleep(2_500_000, UNKNOWN, 0), run(10)], vec![])], vec![]);
-    let server = Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: MS, wake_ns: 1000 };
+    let server =
+        Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: MS, wake_ns: 1000, turns: Turns::Rounds };
     model.servers = vec![server];
     assert_eq!(ends(&model), [3 * MS + 1000 + 20]);
     // As late as in the recording, where it had been idle as long before.
@@ -64,9 +72,64 @@ fn a_worker_of_a_loop_takes_the_next_item_before_others_run() {
         root(at, program, vec![done])
     };
     let mut model = model(vec![of(0), of(0)], vec![1]);
-    model.servers = vec![Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: 0, wake_ns: 0 }];
+    model.servers = vec![Server {
+        name: 0,
+        interpreter: None,
+        switch_ns: 0,
+        tick_ns: 0,
+        wake_ns: 0,
+        turns: Turns::Rounds,
+    }];
     // The second item begins when the first is done, at 62, and not when the first job has computed.
     assert_eq!(ends(&model), [97, 152]);
+}
+
+/// On the loop.
+fn runs(ns: u64) -> Op {
+    Op::Run { on: 0, ns, computes: false }
+}
+
+/// Two sleep until 10 and run for 1 then; a timer's own runs for 5 at 10; what has run until 11 makes one more ready at 10.
+fn at_ten(turns: Turns) -> Vec<u64> {
+    let sleeps = |ns| Op::Sleep { on: 0, ns, late_ns: 0, idle_ns: UNKNOWN };
+    let wakes = vec![runs(10), Op::Signal(0), runs(1)];
+    let first =
+        root(0, vec![Op::Send(0), Op::Await { signal: 0, latency_ns: 0 }, runs(1)], vec![item(0, wakes)]);
+    let of = |program| root(0, program, vec![]);
+    let roots = vec![
+        first,
+        of(vec![sleeps(9), runs(1)]),
+        of(vec![Op::Due { on: 0, ns: 10 }, runs(5)]),
+        of(vec![sleeps(10), runs(1)]),
+    ];
+    let server = Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: 0, wake_ns: 0, turns };
+    ends(&Model { servers: vec![server], ..model(roots, vec![1]) })
+}
+
+#[test]
+fn a_loop_looks_at_its_timers_in_its_own_order() {
+    // The first is made ready by what ran until 11; then timers are looked at, whose sleepers are ready for the round after.
+    assert_eq!(at_ten(Turns::Rounds), [12, 18, 17, 19]);
+    // By when they were due, or ready.
+    assert_eq!(at_ten(Turns::ByTime), [13, 12, 18, 19]);
+    // What is ready first, then all whose timers are due, as they are.
+    assert_eq!(at_ten(Turns::TimersLast), [12, 13, 18, 19]);
+}
+
+#[test]
+fn what_comes_again_does_so_while_there_are_jobs() {
+    // Runs for 2,000,000, and again 3,000,000 after that; the job sleeps until 12,000,000, and waits for one of them.
+    let again = vec![Op::Due { on: 0, ns: 0 }, runs(2 * MS), Op::Again { on: 0, ns: 3 * MS }];
+    let mut beside = root(0, again, vec![]);
+    beside.job = false;
+    let sleep = Op::Sleep { on: 0, ns: 11 * MS, late_ns: 0, idle_ns: UNKNOWN };
+    let mut job = root(0, vec![sleep, runs(MS)], vec![]);
+    job.end_ns = 13 * MS;
+    let server =
+        Server { name: 0, interpreter: None, switch_ns: 0, tick_ns: 0, wake_ns: 0, turns: Turns::Rounds };
+    let made = Model { servers: vec![server], ..model(vec![job, beside], vec![]) };
+    // It runs at 0, 5, and from 10 to 12, when the job is ready; and at 15, when there is no job any more.
+    assert_eq!(ends_ms(&made), [13, 17]);
 }
 
 /// Threads that share interpreters, so many of them on so many processors.
@@ -160,7 +223,14 @@ fn interpreters_share_the_processors_and_loops_compute_in_one() {
     let run = |computes| Op::Run { on: 0, ns: 4 * MS, computes };
     let thread = root(0, vec![compute(0, 3)], vec![]);
     let mut model = computing(vec![thread, root(0, vec![run(true), run(false)], vec![])], 1, 0);
-    model.servers = vec![Server { name: 0, interpreter: Some(0), switch_ns: 0, tick_ns: 0, wake_ns: 0 }];
+    model.servers = vec![Server {
+        name: 0,
+        interpreter: Some(0),
+        switch_ns: 0,
+        tick_ns: 0,
+        wake_ns: 0,
+        turns: Turns::Rounds,
+    }];
     assert_eq!(ends_ms(&model), [3, 11]);
     model.roots[1].program = vec![run(false), run(true)];
     assert_eq!(ends_ms(&model), [3, 8]);

@@ -34,7 +34,9 @@ def _where(charges: Charges, kind: str) -> str:
 
 def _gil(charges: Charges, ns: int) -> Candidate:
     tables = charges.tables
-    did = [f"{d.culprit} {of_time(d.share)}" for d in charges.meanwhile.get("GIL", ())[:3] if d.culprit]
+    # Who waited for that lock, too, had it no more than who is told of.
+    others = [d for d in charges.meanwhile.get("GIL", ()) if d.culprit not in ("", GIL)]
+    did = [f"{d.culprit} {of_time(d.share)}" for d in others[:3]]
     held = f", held meanwhile by {listed(did)}" if did else ""
     own = sum(waited for (kind, _), waited in charges.waited.items() if kind == "gil")
     own -= sum(charges.woken.values()) + sum(charges.looks.values())

@@ -372,7 +372,7 @@ def _pool_notes(source: Source, edit: Edit) -> Iterator[str]:
     for pool, waited in zip(parts["pools"], recorded["pool_ns"], strict=True):
         name = pool["name"]
         if edit.kind == "jobs" and pool["workers"] and not waited:
-            yield f"pool {name}: {pool['workers']} workers were seen; if it may have more, the prediction is too slow"
+            yield f"pool {name}: workers seen: {pool['workers']}; if it may have more, the prediction is too slow"
         if edit.kind == "jobs" and pool["queues"] > 1:
             yield (
                 f"pool {name}: a drawn job's queue is drawn too, unless the recorded ones are more uneven than"

@@ -347,14 +347,54 @@ fn a_callback_of_a_loop_of_tasks_is_run_beside_the_tasks() {
             "job boot 100-530000",
             "  run 100 start run 9700 <work sleep 50000 > run 10000 stop",
             "beside A 50000-520000",
-            "  <serve run 470000 >",
+            "  due 0 <serve run 470000 >",
             "jobs 529700 locks [] pools [] latency 0 unexplained 0",
         ]
     );
     assert_eq!(simulate(&storm.model).roots[0], (100, 529_900));
-    // A loop that does nothing looks at its timers after whole milliseconds.
+    // It is called, and does nothing; a loop that does nothing looks at its timers after whole milliseconds.
     let (model, _) = apply(&storm.model, &[Edit::Remove("serve".to_owned())], 1);
-    assert_eq!(simulate(&model).roots[0], (100, 1_019_800));
+    assert_eq!(simulate(&model).roots[0], (100, 1_059_900));
+}
+
+#[test]
+fn a_callback_that_has_itself_called_again_comes_after_its_own_end() {
+    // Five times, each 3,000,000 after the end of the one before, which takes 1,000,000; the loop is 50,000 late; the job sleeps meanwhile.
+    let mark = |ns, kind| (ns, A, kind, BOOT, 1);
+    let mut events = vec![
+        (100, A, event::FLOW_OUT, SPAWN, 1),
+        switch(200, TASK1),
+        (200, A, event::FLOW_IN, SPAWN, 1),
+        mark(300, event::JOB_BEGIN),
+        (400, A, event::BEGIN, WORK, 0),
+        (0, A, event::ARG, KIND, SLEEP),
+        (20_000_000, A, event::INT, ASKED_NS, 0),
+        switch(400, A),
+    ];
+    for at in 0..5 {
+        events.extend(span(A, SERVE, 3_000_000 + 4_050_000 * at, 4_000_000 + 4_050_000 * at, &[]));
+    }
+    events.extend([
+        switch(20_300_000, TASK1),
+        (20_300_000, A, event::END, WORK, 0),
+        mark(20_300_100, event::JOB_END),
+        switch(20_300_100, A),
+    ]);
+    let storm = storm_of(&events, &[]).unwrap();
+    let told = lines(&storm);
+    let callback = told.iter().find(|line| line.contains("again")).unwrap();
+    let once = "<serve run 1000000 > due 3000000";
+    assert!(callback.contains(&format!("due 0 {once} {once}")), "{told:?}");
+    assert!(callback.ends_with("again 3000000"), "{told:?}");
+    // Twice as long each, they come less often.
+    let mut longer = storm.model.clone();
+    longer.roots.iter_mut().filter(|root| !root.job).flat_map(|root| &mut root.program).for_each(|op| {
+        if let Op::Run { ns, .. } = op {
+            *ns *= 2;
+        }
+    });
+    let ran = |model: &Model| simulate(model).ran_ns[0];
+    assert!(ran(&longer) < ran(&storm.model) * 7 / 4, "{} {}", ran(&longer), ran(&storm.model));
 }
 
 #[test]
