@@ -4,17 +4,12 @@ use std::collections::{HashMap, HashSet};
 use super::model::{Lock, Order};
 use super::programs::Hold;
 use super::reading::Recogniser;
-use super::record::{Record, What};
+use super::record::Record;
 use crate::ctrace::format::lock as kind;
 use crate::ctrace::reader::Trace;
 
 /// One in so many had the lock before its turn: its order is not that of the requests.
 const BARGING: u64 = 50;
-/// Of those that waited, so many, and no fewer, had it before another one that had waited for longer: no order is kept.
-const BEFORE: f64 = 0.15;
-const LEAST_BEFORE: usize = 3;
-/// Two that have it within that time of each other had it in either order.
-const AT_ONCE_NS: u64 = 100_000;
 
 /// Those that more than one family of pieces uses, and where each of the trace's is among them. `holds`: by piece.
 pub fn find<'p>(
@@ -25,7 +20,6 @@ pub fn find<'p>(
 ) -> (HashMap<u32, u32>, Vec<Lock>) {
     let mut places = HashMap::new();
     let mut found = Vec::new();
-    let waits = waits(record);
     for lock in shared(trace, record, families, holds) {
         let of = &trace.locks[lock as usize];
         let passing = &record.locks[lock as usize];
@@ -45,46 +39,11 @@ pub fn find<'p>(
             site: of.site,
             capacity,
             semaphore: of.kind == kind::SEMAPHORE || store.is_some(),
-            order: match barges {
-                _ if is_in_no_order(waits.get(&lock).map_or(&[], Vec::as_slice)) => Order::AsRecorded,
-                true => Order::Barging,
-                false => Order::Handed,
-            },
+            order: if barges { Order::Barging } else { Order::Handed },
             handover_ns: 0,
         });
     }
     (places, found)
-}
-
-/// Begins and ends of the waits that ended with having it, by lock.
-fn waits(record: &Record<'_>) -> HashMap<u32, Vec<(u64, u64)>> {
-    let mut found: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
-    for events in &record.tracks {
-        let mut open: HashMap<u32, u64> = HashMap::new();
-        for raw in events {
-            match raw.what {
-                What::Wait(lock) => drop(open.insert(lock, raw.ns)),
-                What::Waited { lock, got, .. } => {
-                    let began = open.remove(&lock).filter(|_| got);
-                    found.entry(lock).or_default().extend(began.map(|began| (began, raw.ns)));
-                }
-                _ => {}
-            }
-        }
-    }
-    found
-}
-
-/// Whether those who wait have it before others who have waited longer, so often that no order is kept.
-fn is_in_no_order(waits: &[(u64, u64)]) -> bool {
-    let mut waits = waits.to_vec();
-    waits.sort_unstable();
-    let (mut latest, mut before) = (0, 0);
-    for &(_, had) in &waits {
-        before += usize::from(latest > had + AT_ONCE_NS);
-        latest = latest.max(had);
-    }
-    before >= LEAST_BEFORE && before as f64 >= BEFORE * waits.len() as f64
 }
 
 fn shared<'p>(

@@ -75,8 +75,6 @@ pub enum Op {
         handover_ns: u64,
         /// So long it would have waited at most; [`UNKNOWN`]: for ever.
         patience_ns: u64,
-        /// When it had it in the recording: CLOCK_MONOTONIC.
-        had_ns: u64,
     },
     /// Tries a lock, a place in [`Model::locks`]: where that is free it has it, and goes on after the next step that takes it.
     Try(u32),
@@ -168,8 +166,6 @@ pub enum Order {
     Handed,
     /// It is free until who waits longest has woken; others may take it meanwhile.
     Barging,
-    /// Whoever had it first in the recording has it from its release on: those that wait are woken in no order.
-    AsRecorded,
 }
 
 /// A lock that more than one job or thread uses.

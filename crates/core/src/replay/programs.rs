@@ -225,7 +225,7 @@ impl Builder<'_> {
                         }
                         let patience = self.parts.patience.get(&(piece.track, at));
                         let patience_ns = patience.copied().unwrap_or(UNKNOWN);
-                        self.push(ns, Op::Acquire { lock, handover_ns: handover, patience_ns, had_ns: ns });
+                        self.push(ns, Op::Acquire { lock, handover_ns: handover, patience_ns });
                         handover = UNKNOWN;
                     }
                 }

@@ -518,10 +518,7 @@ impl Simulation<'_> {
         self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
         state.since = self.now;
         state.holders = state.holders.saturating_sub(1);
-        if self.model.locks[lock as usize].order == Order::AsRecorded {
-            self.first_as_recorded(lock);
-        }
-        let Some(&next) = self.locks[lock as usize].waiting.front() else { return };
+        let Some(&next) = state.waiting.front() else { return };
         let handover = self.handover(next, lock);
         if Lookup::of(self.model, lock).barging {
             if !std::mem::replace(&mut self.locks[lock as usize].waking, true) {
@@ -531,24 +528,6 @@ impl Simulation<'_> {
         }
         self.grant(lock, next);
         self.plan(self.now + handover, Do::Step(next));
-    }
-
-    /// Whoever had it first in the recording goes before all others that wait.
-    fn first_as_recorded(&mut self, lock: u32) {
-        let had = |&at: &usize| match self.last_op(self.locks[lock as usize].waiting[at]) {
-            Some(Op::Acquire { had_ns, .. }) => had_ns,
-            _ => UNKNOWN,
-        };
-        let first = (0..self.locks[lock as usize].waiting.len()).min_by_key(had);
-        let waiting = &mut self.locks[lock as usize].waiting;
-        if let Some(next) = first.and_then(|at| waiting.remove(at)) {
-            waiting.push_front(next);
-        }
-    }
-
-    /// The step that it waits at.
-    fn last_op(&self, actor: u32) -> Option<Op> {
-        self.program(actor).get(self.actors[actor as usize].at.wrapping_sub(1)).copied()
     }
 
     /// Whether the step before says what it does then.
@@ -606,8 +585,8 @@ impl Simulation<'_> {
 
     /// Of the lock that it waits for: the recorded handover, and how long it would have waited at most.
     fn acquire(&self, actor: u32) -> Option<(u64, u64)> {
-        match self.last_op(actor) {
-            Some(Op::Acquire { handover_ns, patience_ns, .. }) => Some((handover_ns, patience_ns)),
+        match self.program(actor).get(self.actors[actor as usize].at.wrapping_sub(1)) {
+            Some(&Op::Acquire { handover_ns, patience_ns, .. }) => Some((handover_ns, patience_ns)),
             _ => None,
         }
     }

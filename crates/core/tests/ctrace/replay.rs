@@ -131,11 +131,7 @@ fn lines(storm: &Storm) -> Vec<String> {
     let mut lines = Vec::new();
     for lock in &model.locks {
         let capacity = if lock.capacity == u32::MAX { "any".to_owned() } else { lock.capacity.to_string() };
-        let order = match lock.order {
-            Order::Handed => "handed",
-            Order::Barging => "barging",
-            Order::AsRecorded => "as recorded",
-        };
+        let order = if lock.order == Order::Handed { "handed" } else { "barging" };
         lines.push(format!("lock {} for {capacity}, {order} in {}", model.text(lock.name), lock.handover_ns));
     }
     for pool in &model.pools {

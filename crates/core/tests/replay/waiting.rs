@@ -25,20 +25,6 @@ fn a_handover_takes_its_time_and_a_barging_lock_may_be_taken_meanwhile() {
 }
 
 #[test]
-fn who_is_woken_in_no_order_is_woken_as_recorded() {
-    let hold = |had_ns| {
-        let acquire = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns: UNKNOWN, had_ns };
-        root(had_ns / 100, vec![acquire, Op::Delay(10), Op::Release(0)], vec![])
-    };
-    let mut roots: Vec<Root> = [0, 300, 100, 200].map(hold).to_vec();
-    roots.iter_mut().enumerate().for_each(|(at, root)| root.begin_ns = at as u64);
-    let mut model = model(roots, vec![]);
-    assert_eq!(ends(&model), [10, 20, 30, 40]);
-    model.locks[0].order = Order::AsRecorded;
-    assert_eq!(ends(&model), [10, 40, 20, 30]);
-}
-
-#[test]
 fn a_semaphore_has_as_many_holders_as_it_allows() {
     let hold = vec![ACQUIRE, Op::Delay(10), Op::Release(0)];
     let mut model = model((0..5).map(|_| root(0, hold.clone(), vec![])).collect(), vec![]);
@@ -75,8 +61,7 @@ fn what_came_in_last_is_taken_first_where_the_queue_does_so() {
 #[test]
 fn who_waits_for_longer_than_it_would_is_counted() {
     let takes = |patience_ns| {
-        let acquire = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns, had_ns: 0 };
-        vec![acquire, Op::Delay(10), Op::Release(0)]
+        vec![Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns }, Op::Delay(10), Op::Release(0)]
     };
     let overdue = |patience_ns| {
         let roots = vec![root(0, takes(0), vec![]), root(1, takes(patience_ns), vec![])];

@@ -58,27 +58,6 @@ fn one_in_fifty_may_be_early_and_the_lock_is_handed_all_the_same() {
 }
 
 #[test]
-fn where_no_order_is_kept_the_recorded_one_is() {
-    // Each of three rounds: A has it for 400 µs, and of the two that wait the later one has it first, or the earlier one.
-    let us = 1000;
-    let order = |late_first: bool| {
-        let mut events = [Vec::new(), Vec::new(), Vec::new()];
-        for begin in (0..3).map(|round| 2000 * us * round) {
-            let at = |of: u64| begin + of * us;
-            let (first, second) = if late_first { (700, 400) } else { (400, 700) };
-            events[0].extend(hold(A, L, at(0), at(0), at(400)));
-            events[1].extend(hold(B, L, at(100), at(first), at(first + 300)));
-            events[2].extend(hold(W1, L, at(200), at(second), at(second + 300)));
-        }
-        let [a, b, c] = events;
-        let end = 7000 * us;
-        let of = [job(A, 1, 0, end, &a), job(B, 2, 1, end, &b), job(W1, 3, 2, end, &c)];
-        storm_of(&of.concat(), &[]).unwrap().model.locks[0].order
-    };
-    assert_eq!((order(false), order(true)), (Order::Handed, Order::AsRecorded));
-}
-
-#[test]
 fn locks_of_one_job_alone_are_time_and_how_many_a_semaphore_admits_is_learnt_from_waits() {
     let mut events = job(A, 1, 100, 200, &[hold(A, L, 110, 110, 120), hold(A, S, 130, 130, 140)].concat());
     events.extend(job(B, 2, 110, 210, &hold(B, S, 150, 150, 160)));
