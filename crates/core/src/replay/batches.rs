@@ -133,7 +133,12 @@ impl Batches {
         let (Some(&(_, size)), Some(queue)) = (self.of.get(&piece), queue) else { return ops };
         let Some(learnt) = self.learnt.get(&queue) else { return ops };
         let steps: Vec<Step> = ops.iter().filter_map(step).collect();
-        let mut made = vec![Op::Gather];
+        // It takes what waits when its turn has come, not when it is woken.
+        let mut made = match ops.first() {
+            Some(&Op::Run { on, computes, .. }) => vec![Op::Run { on, ns: 1, computes }, Op::Gather],
+            Some(&Op::Compute { on, .. }) => vec![Op::Compute { on, ns: 1 }, Op::Gather],
+            _ => vec![Op::Gather],
+        };
         if steps != learnt.steps {
             made.extend(ops);
             return made;

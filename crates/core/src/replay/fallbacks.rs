@@ -172,7 +172,9 @@ fn ways(own: &[Op], site: Site, its: &[Op], other: Site) -> Option<(usize, usize
             let (had_to, vain_to) = (until(&did, first, had), until(&not, second, vain));
             let fits = is_own(&had[had_at + 1..had_to]) && is_own(&vain[vain_at + 1..vain_to]);
             let ends = if site.had { (had_to, vain_to) } else { (vain_to, had_to) };
-            return fits.then_some(ends);
+            if fits {
+                return Some(ends);
+            }
         }
     }
     None

@@ -7,14 +7,21 @@ use contend_core::replay::reading::Recogniser;
 /// Patience of all of them.
 const MOST: u64 = 50_000;
 
-/// Asks for L at that moment and has it for 30,000 from `had` on; then works for 7,000.
+/// Asks for L at that moment and has it for 30,000 from `had` on; then works for 7,000, and once more.
 fn has(thread: u32, number: u32, asked: u64, had: u64) -> Vec<Told> {
     let inside = [
         vec![(asked, thread, event::LOCK_WAIT, L, 0), (had, thread, event::LOCK_ACQUIRED, L, patient())],
         vec![(had + 30_000, thread, event::LOCK_RELEASED, L, 0)],
-        span(thread, CALL, had + 30_000, had + 37_000, &[]),
+        calls(thread, had + 30_000),
     ];
     job(thread, number, asked, had + 37_000, &inside.concat())
+}
+
+/// Twice the same, so that what follows is alike in several places: a call of 3,500 with a span of 3,000 in it.
+fn calls(thread: u32, from: u64) -> Vec<Told> {
+    let call =
+        |from: u64| span(thread, CALL, from, from + 3_500, &span(thread, WORK, from, from + 3_000, &[]));
+    [call(from), call(from + 3_500)].concat()
 }
 
 /// Asks for it in vain, does without for 20,000, and goes on as the others.
@@ -22,8 +29,8 @@ fn does_without(thread: u32, number: u32, asked: u64) -> Vec<Told> {
     let gave_up = asked + MOST;
     let inside = [
         vec![(asked, thread, event::LOCK_WAIT, L, 0), (gave_up, thread, event::LOCK_GIVEN_UP, L, 0)],
-        span(thread, SERVE, gave_up, gave_up + 20_000, &[]),
-        span(thread, CALL, gave_up + 20_000, gave_up + 27_000, &[]),
+        span(thread, SERVE, gave_up, gave_up + 20_000, &span(thread, WORK, gave_up, gave_up + 19_000, &[])),
+        calls(thread, gave_up + 20_000),
     ];
     job(thread, number, asked, gave_up + 27_000, &inside.concat())
 }
