@@ -19,6 +19,8 @@ const SAME: f64 = 0.9;
 /// Fewest pairs of batches of different sizes from which it is learnt what an item costs, and of how many batches at most.
 const LEAST_PAIRS: usize = 2;
 const MOST: usize = 200;
+/// Fewest different sizes, but of two that follow each other.
+const LEAST_SIZES: usize = 3;
 /// Of the batches' time: so much may be otherwise than learnt, and as much may what an item costs make of it.
 const UNSURE: f64 = 0.15;
 /// A step of which less is paid for each item, or for each time, is paid for otherwise as a whole.
@@ -238,7 +240,12 @@ impl Finder<'_> {
             .iter()
             .map(|batch| (whole(batch) as f64 - fixed_ns - item_ns * batch.taken.len() as f64).abs());
         let sizes = || of.iter().map(|batch| batch.taken.len());
-        let spread = (sizes().max()? - sizes().min()?) as f64 / 2.0;
+        let apart = sizes().max()? - sizes().min()?;
+        // Between two that are apart nothing says that it is a line.
+        if apart > 1 && sizes().collect::<HashSet<_>>().len() < LEAST_SIZES {
+            return None;
+        }
+        let spread = apart as f64 / 2.0;
         if off.sum::<f64>() > UNSURE * sum || apart_ns * spread * of.len() as f64 > UNSURE * sum {
             return None;
         }

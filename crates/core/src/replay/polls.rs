@@ -13,6 +13,8 @@ const ALIKE: f64 = 0.1;
 const BETWEEN: f64 = 0.25;
 /// Of those that give something to these workers, so many sleep until it is done.
 const SAME: f64 = 0.9;
+/// Of these: so many look more than once; one sleep in which something is done by chance is no look.
+const AGAIN: f64 = 0.1;
 /// Fewest of them from which it is told.
 const LEAST: usize = 4;
 /// What is done is on record so much before whoever looks can see it.
@@ -80,7 +82,8 @@ impl Polls {
             let polls: Vec<(u32, Poll)> =
                 items.iter().filter_map(|&(item, poll)| Some((item, poll?))).collect();
             let looks = || polls.iter().map(|(_, poll)| poll.looks);
-            let varies = looks().max() > looks().min();
+            let again = looks().filter(|&looks| looks > 1).count() as f64;
+            let varies = looks().max() > looks().min() && again >= AGAIN * polls.len() as f64;
             if polls.len() >= LEAST && varies && polls.len() as f64 >= SAME * items.len() as f64 {
                 found.extend(polls);
             }
