@@ -331,9 +331,9 @@ class Storm:
         *,
         interpreter: InterpreterWaits = "recorded",
         without: Sequence[str] = (),
-        guards: Sequence[tuple[str, str, int]] = (),
+        guards: Sequence[tuple[str, str, int | None]] = (),
     ) -> None: ...
-    def guards(self) -> list[tuple[str, str, int]]:
+    def guards(self) -> list[tuple[str, str, int | None]]:
         """Conditions that let in so many at a time: name, site, how many."""
 
     def recorded(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ impl Storm {
         jobs: Vec<String>,
         interpreter: &str,
         without: Vec<String>,
-        guards: Vec<(String, String, u32)>,
+        guards: Vec<(String, String, Option<u32>)>,
     ) -> PyResult<Self> {
         let without = without
             .iter()
@@ -63,8 +63,9 @@ impl Storm {
         Ok(Self { storm })
     }
 
-    /// Name, site and how many each lets in, of conditions that let in so many at a time.
-    fn guards(&self) -> Vec<(String, String, u32)> {
+    /// Name, site and how many each lets in, of conditions that let in so many at a time; nothing where that is many who share,
+    /// or one alone.
+    fn guards(&self) -> Vec<(String, String, Option<u32>)> {
         let of = |guard: &Guard| (guard.name.clone(), guard.site.clone(), guard.most);
         self.storm.guards.iter().map(of).collect()
     }

@@ -462,6 +462,7 @@ impl Extractor<'_> {
                 computing: self.computing,
                 asked: &self.record.asked,
                 patience: &self.record.patience,
+                alone: &self.record.alone,
                 meets: self.met_by(piece.track, &spawns),
                 is_met: self.made.get(&number).is_some_and(|place| self.beside.starts(place.0)),
                 spawns,

@@ -107,7 +107,7 @@ fn branch(model: &mut Model, lock: u32) -> bool {
         let own: Vec<Op> = program[site.at + 1..until].to_vec();
         let acquire = match program[site.at] {
             op @ Op::Acquire { .. } => op,
-            _ => Op::Acquire { lock, handover_ns: UNKNOWN, patience_ns: usual_ns },
+            _ => Op::Acquire { lock, handover_ns: UNKNOWN, patience_ns: usual_ns, alone: false },
         };
         let (does, otherwise) = if site.had { (own, other) } else { (other, own) };
         let both = [Op::If(lock), acquire].into_iter().chain(does).chain([Op::Else]).chain(otherwise);

@@ -8,18 +8,38 @@ use std::collections::HashMap;
 
 use super::reading::{Guard, Recogniser};
 use super::record::{Place, Raw, Record, What};
+use super::sharing;
 use crate::ctrace::format::lock as kind;
 
 /// Fewest waits for a condition from which it is learnt.
-const LEAST_WAITS: usize = 3;
+pub const LEAST_WAITS: usize = 3;
 
 /// From taking the condition's lock to giving it back, with the waits between: events of a track.
 #[derive(Default)]
-struct Section {
-    track: u32,
-    from: u32,
-    to: u32,
-    waits: Vec<(u32, u32)>,
+pub struct Section {
+    /// Of its events.
+    pub track: u32,
+    /// The first of them.
+    pub from: u32,
+    /// And the last.
+    pub to: u32,
+    /// Begins and ends.
+    pub waits: Vec<(u32, u32)>,
+}
+
+impl Section {
+    /// Its place is that of the event that will be the hold.
+    pub fn ends_with_its_wait(&self) -> bool {
+        self.waits.last().is_none_or(|&(_, waited)| waited + 1 == self.to)
+    }
+}
+
+/// Who is let in.
+enum Rule {
+    /// So many at a time.
+    Most(u32),
+    /// Many who share, or one alone: whether it is that, by each two sections.
+    Alone(Vec<bool>),
 }
 
 /// Makes holds of what is done between going in and coming out, and says of which conditions. After all has been told.
@@ -38,13 +58,34 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
         let is_it = |guard: &&Guard| (guard.name.as_str(), guard.site.as_str()) == (name, site);
         let known = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
         let Some(sections) = sections(record, condition, lock, &places) else { continue };
-        if let Some(most) = inside_at_most(record, &sections, known) {
-            found.push(Guard { name: name.to_owned(), site: site.to_owned(), most });
-            hold(record, condition, lock, &sections);
-            record.stores.insert(condition, most);
+        let Some(rule) = rule(record, &sections, known) else { continue };
+        let most = if let Rule::Most(most) = rule { Some(most) } else { None };
+        found.push(Guard { name: name.to_owned(), site: site.to_owned(), most });
+        let holds = hold(record, condition, lock, &sections);
+        match rule {
+            Rule::Most(most) => {
+                record.stores.insert(condition, most);
+                if wakes_one(&sections) {
+                    record.notified.insert(condition);
+                }
+            }
+            Rule::Alone(alone) => {
+                record.shared.insert(condition);
+                record.alone.extend(holds.into_iter().zip(alone).filter(|(_, alone)| *alone).map(|of| of.0));
+            }
         }
     }
     found
+}
+
+/// As the sections have it. `known`: as other storms say.
+fn rule(record: &Record<'_>, sections: &[Section], known: Option<Option<u32>>) -> Option<Rule> {
+    let alone = |known| sharing::alone(record, sections, known).map(Rule::Alone);
+    match known {
+        Some(None) => alone(true),
+        Some(most) => inside_at_most(record, sections, most).map(Rule::Most),
+        None => inside_at_most(record, sections, None).map(Rule::Most).or_else(|| alone(false)),
+    }
 }
 
 /// Conditions, with the lock of each: the one that is let go while it is waited for, and held to notify it.
@@ -145,6 +186,12 @@ fn sections(record: &Record<'_>, condition: u32, lock: u32, places: &[Place]) ->
     Some(found)
 }
 
+/// Who leaves wakes one of those that wait, and not all: no more of them are woken in vain than leave.
+fn wakes_one(sections: &[Section]) -> bool {
+    let in_vain: usize = sections.iter().map(|section| section.waits.len().saturating_sub(1)).sum();
+    in_vain <= sections.len() / 2
+}
+
 /// How many are inside at most, where the sections are ways in and out. `known`: from other storms.
 fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>) -> Option<u32> {
     let ns = |section: &Section, at: u32| record.tracks[section.track as usize][at as usize].ns;
@@ -154,8 +201,7 @@ fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>)
         if way_in.track != way_out.track || !way_out.waits.is_empty() {
             return None;
         }
-        // Its place is that of the event that will be the hold.
-        if way_in.waits.last().is_some_and(|&(_, waited)| waited + 1 != way_in.to) {
+        if !way_in.ends_with_its_wait() {
             return None;
         }
         steps.push((ns(way_in, way_in.to), 1));
@@ -192,12 +238,14 @@ fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>)
 }
 
 /// How many of these are up to then.
-fn until(sorted: &[u64], ns: u64) -> usize {
+pub fn until(sorted: &[u64], ns: u64) -> usize {
     sorted.partition_point(|&at| at <= ns)
 }
 
-/// Writes the record anew: what was done under the lock is aside, and the condition is waited for and held.
-fn hold(record: &mut Record<'_>, condition: u32, lock: u32, sections: &[Section]) {
+/// Writes the record anew: what was done under the lock is aside, and the condition is waited for and held. Where from, by each
+/// two sections.
+fn hold(record: &mut Record<'_>, condition: u32, lock: u32, sections: &[Section]) -> Vec<Place> {
+    let mut holds = Vec::new();
     let mut frees: Vec<u64> = Vec::new();
     let (mut began, mut ended) = (Vec::new(), Vec::new());
     let mut at_once: Vec<u64> = Vec::new();
@@ -226,10 +274,12 @@ fn hold(record: &mut Record<'_>, condition: u32, lock: u32, sections: &[Section]
                 ended.push(events[last.1 as usize].ns);
                 let ns = events[last.1 as usize].ns;
                 events[way_in.to as usize] = Raw { ns, what: What::Hold(condition) };
+                holds.push((way_in.track, way_in.to));
             }
             _ => {
                 at_once.push(events[way_in.from as usize].ns);
                 events[way_in.from as usize].what = What::Hold(condition);
+                holds.push((way_in.track, way_in.from));
             }
         }
     }
@@ -246,4 +296,5 @@ fn hold(record: &mut Record<'_>, condition: u32, lock: u32, sections: &[Section]
     passing.waited = began.len() as u64;
     let overtakes = |ns: &&u64| until(&began, **ns) > until(&ended, **ns);
     passing.overtook = at_once.iter().filter(overtakes).count() as u64;
+    holds
 }

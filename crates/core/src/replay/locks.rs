@@ -25,21 +25,29 @@ pub fn find<'p>(
         let passing = &record.locks[lock as usize];
         let store = record.stores.get(&lock).copied();
         let limit = record.limits.get(&lock).map(|&limit| limit.max(passing.most));
+        let is_shared = record.shared.contains(&lock);
         let capacity = match (of.kind, store.or(limit)) {
             (_, Some(known)) => known,
+            _ if is_shared => u32::MAX,
             // Unless somebody waited, more may have been allowed than were seen.
             (kind::SEMAPHORE, _) if passing.waited == 0 => u32::MAX,
             (kind::SEMAPHORE, _) => passing.most.max(1),
             _ => 1,
         };
         let barges = passing.overtook * BARGING > passing.waited;
+        let order = match barges {
+            _ if is_shared => Order::Shared,
+            _ if record.notified.contains(&lock) => Order::Notified,
+            true => Order::Barging,
+            false => Order::Handed,
+        };
         places.insert(lock, found.len() as u32);
         found.push(Lock {
             name: of.name,
             site: of.site,
             capacity,
             semaphore: of.kind == kind::SEMAPHORE || store.is_some(),
-            order: if barges { Order::Barging } else { Order::Handed },
+            order,
             handover_ns: 0,
         });
     }

@@ -1,6 +1,6 @@
 //! What would change if: a storm is read from a trace, edited, and run again as a simulation of discrete events.
 //!
-//! [`record`] keeps what happened by track, as [`reading`] asks, `stores` which queues lend; [`jobs`] says which spans are
+//! [`record`] keeps what happened by track, as [`reading`] asks, `stores` which queues lend, `guards` and `sharing` which conditions let in whom; [`jobs`] says which spans are
 //! jobs, [`pieces`] finds them and the items that are done for them, [`entries`] what lets them in, `made` who made them,
 //! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their waits, `locks` what they share, [`pools`]
 //! who does the items, `ranks` in which order, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
@@ -41,6 +41,7 @@ pub mod record;
 pub mod regime;
 pub mod running;
 mod servers;
+mod sharing;
 pub mod simulate;
 mod stores;
 mod tries;

@@ -75,6 +75,8 @@ pub enum Op {
         handover_ns: u64,
         /// So long it would have waited at most; [`UNKNOWN`]: for ever.
         patience_ns: u64,
+        /// Of one that many share: it has it alone.
+        alone: bool,
     },
     /// Tries a lock, a place in [`Model::locks`]: where that is free it has it, and goes on after the next step that takes it.
     Try(u32),
@@ -166,6 +168,10 @@ pub enum Order {
     Handed,
     /// It is free until who waits longest has woken; others may take it meanwhile.
     Barging,
+    /// It is free until who waits longest has woken, who waits anew, behind all others, where it is taken by then.
+    Notified,
+    /// Many share it, or one has it alone: it goes to whoever can have it, of those that wait to the longest first.
+    Shared,
 }
 
 /// A lock that more than one job or thread uses.

@@ -67,6 +67,8 @@ pub struct Parts<'a> {
     pub asked: &'a HashMap<Place, u64>,
     /// For how long a lock would have been waited for at most, ns, by the event that holds it.
     pub patience: &'a HashMap<Place, u64>,
+    /// Events that hold a lock alone that others share.
+    pub alone: &'a HashSet<Place>,
 }
 
 /// A program, and how long it waited for each lock in the recording.
@@ -225,7 +227,8 @@ impl Builder<'_> {
                         }
                         let patience = self.parts.patience.get(&(piece.track, at));
                         let patience_ns = patience.copied().unwrap_or(UNKNOWN);
-                        self.push(ns, Op::Acquire { lock, handover_ns: handover, patience_ns });
+                        let alone = self.parts.alone.contains(&(piece.track, at));
+                        self.push(ns, Op::Acquire { lock, handover_ns: handover, patience_ns, alone });
                         handover = UNKNOWN;
                     }
                 }

@@ -6,7 +6,7 @@ use crate::Error;
 pub enum Recogniser {
     /// Queues that lend what is in them are semaphores.
     Stores,
-    /// Conditions that let in so many at a time are semaphores.
+    /// Conditions that let in so many at a time are semaphores; those that let in many who share, or one alone, are such locks.
     Guards,
     /// Jobs are let in when others end.
     Gates,
@@ -100,15 +100,15 @@ impl std::str::FromStr for InterpreterWaits {
     }
 }
 
-/// A condition that lets in so many at a time, as it was learnt from a storm.
+/// A condition that lets in so many at a time, or many who share or one alone, as it was learnt from a storm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     /// Of the condition.
     pub name: String,
     /// `file:line`.
     pub site: String,
-    /// At a time.
-    pub most: u32,
+    /// At a time; many who share, or one alone, where there is no such number.
+    pub most: Option<u32>,
 }
 
 /// How a storm is read.

@@ -148,6 +148,12 @@ pub struct Record<'t> {
     working: Vec<u32>,
     /// Queues of what is lent, as connections: who takes one puts it back. How many there are, by queue.
     pub stores: HashMap<u32, u32>,
+    /// Of those that conditions are: who gives one back wakes one of those that wait.
+    pub notified: HashSet<u32>,
+    /// Locks that many share, or one has alone.
+    pub shared: HashSet<u32>,
+    /// Where those are had alone.
+    pub alone: HashSet<Place>,
     /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
     pub limits: HashMap<u32, u32>,
     /// For how long a lock would have been waited for at most, ns, by the event that holds it.
@@ -196,6 +202,9 @@ impl<'t> Record<'t> {
             in_calls: vec![Vec::new(); trace.tracks.len()],
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
+            notified: HashSet::new(),
+            shared: HashSet::new(),
+            alone: HashSet::new(),
             limits: HashMap::new(),
             patience: HashMap::new(),
             patience_ns: None,
@@ -230,7 +239,9 @@ impl<'t> Record<'t> {
 
     /// A wait for it is for a lock, and ends with having it.
     pub fn is_lock(&self, lock: u32) -> bool {
-        self.trace.locks[lock as usize].is_held() || self.stores.contains_key(&lock)
+        self.trace.locks[lock as usize].is_held()
+            || self.stores.contains_key(&lock)
+            || self.shared.contains(&lock)
     }
 
     fn is_interpreter(&self, lock: u32) -> bool {

@@ -67,6 +67,8 @@ pub(super) enum Do {
     Step(u32),
     Arrive(u32, u32),
     Woken(u32),
+    /// That one looks whether the lock is free.
+    Looks(u32, u32),
     /// Of that lock: who waits for it does so no longer, unless that was another wait.
     GiveUp(u32, u32, u64),
     Computed(u32, u32),
@@ -113,6 +115,8 @@ pub(super) struct Actor {
 struct LockState {
     holders: u32,
     waiting: VecDeque<u32>,
+    /// Of one that many share: who has it does so alone.
+    alone: bool,
     /// One that is to wake.
     waking: bool,
     since: u64,
@@ -261,6 +265,7 @@ impl Simulation<'_> {
                 Do::Step(actor) => self.step(actor),
                 Do::Arrive(root, item) => self.arrive(root, item),
                 Do::Woken(lock) => self.woken(lock),
+                Do::Looks(lock, actor) => self.looks(lock, actor),
                 Do::GiveUp(lock, actor, wait) => self.give_up(lock, actor, wait),
                 Do::Computed(on, plan) => self.computed(on, plan),
                 Do::Tired(on, ticket) => self.tired(on, ticket),
@@ -353,13 +358,11 @@ impl Simulation<'_> {
                 Op::Compute { on, ns } => return self.compute(actor, on, ns),
                 Op::Yield(on) if self.yields(actor, on) => return,
                 Op::Yield(_) => {}
-                Op::Acquire { lock, patience_ns, .. } => {
-                    let state = &mut self.locks[lock as usize];
-                    let Lookup { capacity, barging } = Lookup::of(self.model, lock);
-                    if state.holders < capacity && (state.waiting.is_empty() || barging) {
-                        self.take(lock);
+                Op::Acquire { lock, patience_ns, alone, .. } => {
+                    if self.is_free(lock, alone) {
+                        self.take(lock, alone);
                     } else {
-                        state.waiting.push_back(actor);
+                        self.locks[lock as usize].waiting.push_back(actor);
                         self.actors[actor as usize].since = self.now;
                         self.actors[actor as usize].wait = self.counted;
                         if patience_ns != UNKNOWN && self.may_give_up(actor) {
@@ -506,11 +509,29 @@ impl Simulation<'_> {
         }
     }
 
-    fn take(&mut self, lock: u32) {
+    /// Whether one more may have it.
+    fn has_room(&self, lock: u32, alone: bool) -> bool {
+        let state = &self.locks[lock as usize];
+        let of = &self.model.locks[lock as usize];
+        match of.order {
+            Order::Shared => state.holders == 0 || !(state.alone || alone),
+            _ => state.holders < of.capacity,
+        }
+    }
+
+    /// Whether who comes now may have it, whoever waits.
+    fn is_free(&self, lock: u32, alone: bool) -> bool {
+        let nobody_before = || self.locks[lock as usize].waiting.is_empty();
+        self.has_room(lock, alone)
+            && (self.model.locks[lock as usize].order != Order::Handed || nobody_before())
+    }
+
+    fn take(&mut self, lock: u32, alone: bool) {
         let state = &mut self.locks[lock as usize];
         self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
         state.since = self.now;
         state.holders += 1;
+        state.alone = alone;
     }
 
     fn release(&mut self, lock: u32) {
@@ -518,14 +539,39 @@ impl Simulation<'_> {
         self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
         state.since = self.now;
         state.holders = state.holders.saturating_sub(1);
-        let Some(&next) = state.waiting.front() else { return };
-        let handover = self.handover(next, lock);
-        if Lookup::of(self.model, lock).barging {
-            if !std::mem::replace(&mut self.locks[lock as usize].waking, true) {
-                self.plan(self.now + handover, Do::Woken(lock));
+        match self.model.locks[lock as usize].order {
+            Order::Shared => {
+                let waiting = self.locks[lock as usize].waiting.clone();
+                for next in waiting {
+                    if self.has_room(lock, self.is_alone(next)) {
+                        self.locks[lock as usize].waiting.retain(|&one| one != next);
+                        self.hand(lock, next);
+                    }
+                }
             }
-            return;
+            Order::Handed => {
+                if let Some(next) = self.locks[lock as usize].waiting.pop_front() {
+                    self.hand(lock, next);
+                }
+            }
+            Order::Notified => {
+                if let Some(next) = self.locks[lock as usize].waiting.pop_front() {
+                    self.plan(self.now + self.handover(next, lock), Do::Looks(lock, next));
+                }
+            }
+            Order::Barging => {
+                let state = &mut self.locks[lock as usize];
+                let Some(&next) = state.waiting.front() else { return };
+                if !std::mem::replace(&mut state.waking, true) {
+                    self.plan(self.now + self.handover(next, lock), Do::Woken(lock));
+                }
+            }
         }
+    }
+
+    /// It has the lock from now on, and goes on when it has woken.
+    fn hand(&mut self, lock: u32, next: u32) {
+        let handover = self.handover(next, lock);
         self.grant(lock, next);
         self.plan(self.now + handover, Do::Step(next));
     }
@@ -565,69 +611,73 @@ impl Simulation<'_> {
 
     /// Has it, and is behind the step that takes it, if it is free.
     fn try_lock(&mut self, actor: u32, lock: u32) {
-        let state = &self.locks[lock as usize];
-        if state.holders >= Lookup::of(self.model, lock).capacity || !state.waiting.is_empty() {
+        if !self.has_room(lock, false) || !self.locks[lock as usize].waiting.is_empty() {
             return;
         }
         while let Some(op) = self.op(actor) {
             self.actors[actor as usize].at += 1;
             if matches!(op, Op::Acquire { lock: other, .. } if other == lock) {
-                return self.take(lock);
+                return self.take(lock, false);
             }
         }
     }
 
     /// As recorded where it waited there, else as is usual for this lock.
     fn handover(&self, actor: u32, lock: u32) -> u64 {
-        let recorded = self.acquire(actor).map(|(handover_ns, _)| handover_ns);
+        let recorded = self.acquire(actor).map(|(handover_ns, ..)| handover_ns);
         recorded.filter(|&ns| ns != UNKNOWN).unwrap_or(self.model.locks[lock as usize].handover_ns)
     }
 
-    /// Of the lock that it waits for: the recorded handover, and how long it would have waited at most.
-    fn acquire(&self, actor: u32) -> Option<(u64, u64)> {
+    /// Whether it waits to have a lock alone.
+    fn is_alone(&self, actor: u32) -> bool {
+        self.acquire(actor).is_some_and(|(.., alone)| alone)
+    }
+
+    /// Of the lock that it waits for: the recorded handover, how long it would have waited at most, and whether it is to have it
+    /// alone.
+    fn acquire(&self, actor: u32) -> Option<(u64, u64, bool)> {
         match self.program(actor).get(self.actors[actor as usize].at.wrapping_sub(1)) {
-            Some(&Op::Acquire { handover_ns, patience_ns, .. }) => Some((handover_ns, patience_ns)),
+            Some(&Op::Acquire { handover_ns, patience_ns, alone, .. }) => {
+                Some((handover_ns, patience_ns, alone))
+            }
             _ => None,
         }
     }
 
     fn grant(&mut self, lock: u32, actor: u32) {
-        self.locks[lock as usize].waiting.pop_front();
-        self.take(lock);
+        let acquire = self.acquire(actor);
+        self.take(lock, acquire.is_some_and(|(.., alone)| alone));
         let Actor { root, since, .. } = self.actors[actor as usize];
         if self.counts[root as usize] {
             self.out.lock_ns[lock as usize] += self.now - since;
-            let patience_ns = self.acquire(actor).map_or(UNKNOWN, |(_, patience_ns)| patience_ns);
+            let patience_ns = acquire.map_or(UNKNOWN, |(_, patience_ns, _)| patience_ns);
             self.out.overdue[lock as usize] += u32::from(self.now - since > patience_ns);
         }
+    }
+
+    /// It was woken, and has the lock where that is still free.
+    fn looks(&mut self, lock: u32, actor: u32) {
+        if !self.has_room(lock, false) {
+            return self.locks[lock as usize].waiting.push_back(actor);
+        }
+        self.grant(lock, actor);
+        self.step(actor);
     }
 
     fn woken(&mut self, lock: u32) {
         let state = &mut self.locks[lock as usize];
         state.waking = false;
-        let capacity = Lookup::of(self.model, lock).capacity;
         let Some(&next) = state.waiting.front() else { return };
-        if state.holders >= capacity {
+        if !self.has_room(lock, false) {
             return; // taken meanwhile: it is woken again by the next release
         }
+        self.locks[lock as usize].waiting.pop_front();
         self.grant(lock, next);
-        let state = &self.locks[lock as usize];
-        if let Some(&other) = state.waiting.front().filter(|_| state.holders < capacity) {
+        if let Some(&other) = self.locks[lock as usize].waiting.front().filter(|_| self.has_room(lock, false))
+        {
             self.locks[lock as usize].waking = true;
             self.plan(self.now + self.handover(other, lock), Do::Woken(lock));
         }
         self.step(next);
-    }
-}
-
-struct Lookup {
-    capacity: u32,
-    barging: bool,
-}
-
-impl Lookup {
-    fn of(model: &Model, lock: u32) -> Self {
-        let lock = &model.locks[lock as usize];
-        Self { capacity: lock.capacity, barging: lock.order == Order::Barging }
     }
 }

@@ -131,7 +131,12 @@ fn lines(storm: &Storm) -> Vec<String> {
     let mut lines = Vec::new();
     for lock in &model.locks {
         let capacity = if lock.capacity == u32::MAX { "any".to_owned() } else { lock.capacity.to_string() };
-        let order = if lock.order == Order::Handed { "handed" } else { "barging" };
+        let order = match lock.order {
+            Order::Handed => "handed",
+            Order::Barging => "barging",
+            Order::Notified => "notified",
+            Order::Shared => "shared",
+        };
         lines.push(format!("lock {} for {capacity}, {order} in {}", model.text(lock.name), lock.handover_ns));
     }
     for pool in &model.pools {
@@ -184,11 +189,11 @@ fn steps(model: &Model, program: &[Op]) -> String {
         Op::Sleep { ns, .. } => format!("sleep {ns}"),
         Op::Run { ns, .. } => format!("run {ns}"),
         Op::Compute { ns, .. } => format!("compute {ns}"),
-        Op::Acquire { lock, handover_ns: UNKNOWN, .. } => {
-            format!("+{}", model.text(model.locks[lock as usize].name))
-        }
-        Op::Acquire { lock, handover_ns, .. } => {
-            format!("+{} handed in {handover_ns}", model.text(model.locks[lock as usize].name))
+        Op::Acquire { lock, handover_ns, alone, .. } => {
+            let alone = if alone { " alone" } else { "" };
+            let handed =
+                if handover_ns == UNKNOWN { String::new() } else { format!(" handed in {handover_ns}") };
+            format!("+{}{alone}{handed}", model.text(model.locks[lock as usize].name))
         }
         Op::Release(lock) => format!("-{}", model.text(model.locks[lock as usize].name)),
         Op::Send(item) => format!("send {item}"),

@@ -3,7 +3,7 @@ use contend_core::replay::edits::Random;
 use contend_core::replay::model::{Discipline, Item, Lock, Model, Op, Order, Pool, Root, UNKNOWN};
 use contend_core::replay::simulate::simulate;
 
-pub const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns: UNKNOWN };
+pub const ACQUIRE: Op = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns: UNKNOWN, alone: false };
 
 pub const MS: u64 = 1_000_000;
 

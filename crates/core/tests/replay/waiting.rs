@@ -61,7 +61,8 @@ fn what_came_in_last_is_taken_first_where_the_queue_does_so() {
 #[test]
 fn who_waits_for_longer_than_it_would_is_counted() {
     let takes = |patience_ns| {
-        vec![Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns }, Op::Delay(10), Op::Release(0)]
+        let acquire = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns, alone: false };
+        vec![acquire, Op::Delay(10), Op::Release(0)]
     };
     let overdue = |patience_ns| {
         let roots = vec![root(0, takes(0), vec![]), root(1, takes(patience_ns), vec![])];
@@ -131,4 +132,32 @@ fn a_barging_semaphore_wakes_as_many_as_it_has_room_for() {
     model.locks[0] = Lock { capacity: 2, order: Order::Barging, handover_ns: 3, ..model.locks[0].clone() };
     // Both are released at 10; the third wakes at 13 and the fourth 3 later, for there is room for it.
     assert_eq!(ends(&model), [10, 10, 23, 26]);
+}
+
+#[test]
+fn who_is_woken_and_finds_the_lock_taken_waits_behind_all_others() {
+    let once = |before: u64| vec![Op::Delay(before), ACQUIRE, Op::Delay(10), Op::Release(0)];
+    let roots = [0, 1, 2, 12].map(|before| root(0, once(before), vec![])).to_vec();
+    let mut model = model(roots, vec![]);
+    model.locks[0].handover_ns = 5;
+    model.locks[0].order = Order::Barging;
+    // The second is woken at 15, when the last one has it since 12; it is woken again at 27.
+    assert_eq!(ends(&model), [10, 37, 52, 22]);
+    model.locks[0].order = Order::Notified;
+    assert_eq!(ends(&model), [10, 52, 37, 22], "the third is the one that is woken then");
+}
+
+#[test]
+fn many_share_a_lock_or_one_has_it_alone() {
+    let of = |before: u64, alone: bool| {
+        let acquire = Op::Acquire { lock: 0, handover_ns: UNKNOWN, patience_ns: UNKNOWN, alone };
+        root(0, vec![Op::Delay(before), acquire, Op::Delay(10), Op::Release(0)], vec![])
+    };
+    let roots = vec![of(0, false), of(1, false), of(2, true), of(3, false), of(4, true), of(14, false)];
+    let mut model = model(roots, vec![]);
+    model.locks[0] = Lock { capacity: u32::MAX, order: Order::Shared, ..model.locks[0].clone() };
+    // Who shares goes before those that wait to be alone, which have it one after the other; then the last one has it.
+    assert_eq!(ends(&model), [10, 11, 23, 13, 33, 43]);
+    let out = simulate(&model);
+    assert_eq!((out.lock_ns[0], out.held_ns[0]), (11 + 19 + 19, 60));
 }

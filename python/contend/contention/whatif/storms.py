@@ -65,6 +65,10 @@ InterpreterWaits = Literal["recorded", "simulated", "left out"]
 """What a replay makes of waits for the interpreter's lock."""
 
 
+Guard = tuple[str, str, int | None]
+"""Name and site of a condition, and how many it lets in at a time; None: many who share, or one alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A trace and the storm that it holds."""
@@ -73,10 +77,10 @@ class Source:
     storm: Storm
     jobs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    guards: tuple[tuple[str, str, int], ...] = ()
-    """Conditions that let in so many at a time, by other storms of the program: name, site, how many."""
+    guards: tuple[Guard, ...] = ()
+    """Conditions that let in so many at a time, by other storms of the program."""
 
-    def taught(self, guards: tuple[tuple[str, str, int], ...]) -> Source:
+    def taught(self, guards: tuple[Guard, ...]) -> Source:
         """The same storm, read with what others of its program say of conditions. Raises as `open_storms`."""
         taught = replace(self, guards=guards)
         if set(guards) <= set(self.storm.guards()):
@@ -110,6 +114,9 @@ def open_storms(
         for trace in traces
     ]
     learnt = {guard for source in sources for guard in source.storm.guards()}
+    # Where nobody who shares came together in a storm, that seems to let in one at a time.
+    shared = {guard[:2] for guard in learnt if guard[2] is None}
+    learnt -= {guard for guard in learnt if guard[:2] in shared and guard[2] is not None}
     # Of what one storm says otherwise than another nothing is known.
     limits = Counter((name, site) for name, site, _ in learnt)
     known = tuple(sorted(guard for guard in learnt if limits[guard[:2]] == 1))

@@ -1,0 +1,105 @@
+//! Conditions that let in many who share, or one alone, as a lock for readers and writers does.
+//!
+//! Who shares and who is alone is not on record. It is told by what is done inside: where two that do the same were ever
+//! inside together, all that do so share; all others are alone. Each wait on record has to agree with that.
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::guards::{LEAST_WAITS, Section, until};
+use super::record::{Record, What};
+
+/// Inside, from one moment to another.
+struct Inside {
+    from: u64,
+    to: u64,
+    /// The names of what it does there.
+    does: BTreeSet<u32>,
+    alone: bool,
+    waits: Vec<(u64, u64)>,
+}
+
+/// Who is alone, by each two sections, where these are ways in and out. `known`: other storms say that many share this one.
+///
+/// Who shares is let in also while one waits who will be alone: that this is so has to be seen.
+pub fn alone(record: &Record<'_>, sections: &[Section], known: bool) -> Option<Vec<bool>> {
+    let mut all = sections.chunks(2).map(|pair| inside(record, pair)).collect::<Option<Vec<_>>>()?;
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_unstable_by_key(|&at| all[at].from);
+    let mut shared: BTreeSet<BTreeSet<u32>> = BTreeSet::new();
+    let mut until: Option<usize> = None;
+    for &at in &order {
+        if let Some(before) = until.filter(|&before| all[before].to > all[at].from) {
+            // One of both may be alone no more than the other.
+            shared.extend([all[before].does.clone(), all[at].does.clone()]);
+        }
+        if until.is_none_or(|before| all[before].to < all[at].to) {
+            until = Some(at);
+        }
+    }
+    all.iter_mut().for_each(|one| one.alone = !shared.contains(&one.does));
+    let waits = all.iter().map(|one| one.waits.len()).sum::<usize>();
+    let is_told = known || (waits >= LEAST_WAITS && shares_before(&all));
+    (is_told && agrees(&all) && every_kind_is_seen(&all)).then(|| all.iter().map(|one| one.alone).collect())
+}
+
+fn inside(record: &Record<'_>, pair: &[Section]) -> Option<Inside> {
+    let [way_in, way_out] = pair else { return None };
+    if way_in.track != way_out.track || !way_out.waits.is_empty() || !way_in.ends_with_its_wait() {
+        return None;
+    }
+    let events = &record.tracks[way_in.track as usize];
+    let ns = |at: u32| events[at as usize].ns;
+    let does = events[way_in.to as usize..way_out.from as usize].iter().filter_map(|raw| match raw.what {
+        What::Begin { name, .. } => Some(name),
+        _ => None,
+    });
+    Some(Inside {
+        from: ns(way_in.to),
+        to: ns(way_out.to),
+        does: does.collect(),
+        alone: false,
+        waits: way_in.waits.iter().map(|&(from, to)| (ns(from), ns(to))).collect(),
+    })
+}
+
+/// Each waited only while it could not come in, and until somebody had left.
+fn agrees(all: &[Inside]) -> bool {
+    let (came, left) = (sorted(all, |one| Some(one.from)), sorted(all, |one| Some(one.to)));
+    // Nobody else is inside with these.
+    let mut alone: Vec<(u64, u64)> =
+        all.iter().filter(|one| one.alone).map(|one| (one.from, one.to)).collect();
+    alone.sort_unstable();
+    let is_alone = |ns: u64| {
+        let before = alone.partition_point(|&(from, _)| from <= ns).checked_sub(1);
+        before.is_some_and(|last| ns < alone[last].1)
+    };
+    let agrees = |one: &Inside, from: u64, to: u64| {
+        let hinders = if one.alone { until(&came, from) > until(&left, from) } else { is_alone(from) };
+        hinders && until(&left, to) > until(&left, from)
+    };
+    all.iter().all(|one| one.waits.iter().all(|&(from, to)| agrees(one, from, to)))
+}
+
+/// Somebody who shares came in while somebody waited to be alone.
+fn shares_before(all: &[Inside]) -> bool {
+    let came = sorted(all, |one| (!one.alone).then_some(one.from));
+    let mut waits = all.iter().filter(|one| one.alone).flat_map(|one| &one.waits);
+    waits.any(|&(from, to)| until(&came, to) > until(&came, from))
+}
+
+/// Of each kind that is alone one waited for others, or others waited for one.
+fn every_kind_is_seen(all: &[Inside]) -> bool {
+    let mut begins: Vec<u64> = all.iter().flat_map(|one| &one.waits).map(|wait| wait.0).collect();
+    begins.sort_unstable();
+    let mut seen: BTreeMap<&BTreeSet<u32>, bool> = BTreeMap::new();
+    for one in all.iter().filter(|one| one.alone) {
+        let hinders = until(&begins, one.to) > until(&begins, one.from);
+        *seen.entry(&one.does).or_default() |= hinders || !one.waits.is_empty();
+    }
+    seen.into_values().all(|is_seen| is_seen)
+}
+
+fn sorted(all: &[Inside], of: impl Fn(&Inside) -> Option<u64>) -> Vec<u64> {
+    let mut found: Vec<u64> = all.iter().filter_map(of).collect();
+    found.sort_unstable();
+    found
+}
