@@ -4,7 +4,7 @@
 //! jobs, [`pieces`] finds them and the items that are done for them, [`entries`] what lets them in, `made` who made them,
 //! [`links`] who sent them, `beside` what others do; [`awaits`] what ended their waits, `locks` what they share, [`pools`]
 //! who does the items, `ranks` in which order, [`running`] what ran on which loop, [`computing`] who computed when. [`extract`] makes of them a
-//! [`model`], which [`edits`] change and [`simulate`] runs; [`regime`] says whether the storm waits or computes, and
+//! [`model`], which [`edits`] change and [`simulate`] runs, with `holders` of locks, `workers`, `servers` and `interpreters`, to an [`outcome`]; [`regime`] says whether the storm waits or computes, and
 //! [`doubts`] what a replay cannot do again; `branches` what jobs decide by the clock, `tries` who tries a
 //! lock again, `fallbacks` who waits for one only so long, `polls` who looks again whether something is done, `batches` what workers do together.
 pub mod admission;
@@ -21,6 +21,7 @@ pub mod entries;
 pub mod extract;
 mod fallbacks;
 mod guards;
+mod holders;
 mod interpreters;
 pub mod jobs;
 mod learnt;
@@ -29,6 +30,7 @@ mod locks;
 mod loops;
 mod made;
 pub mod model;
+pub mod outcome;
 pub mod pattern;
 pub mod periods;
 pub mod pieces;

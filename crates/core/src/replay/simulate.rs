@@ -2,55 +2,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
+use super::holders::LockState;
 use super::interpreters::InterpreterState;
-use super::model::{Model, Op, Order, UNKNOWN, made};
+use super::model::{Model, Op, UNKNOWN, made};
+pub use super::outcome::{Outcome, Outside};
 use super::servers::{ServerState, Turn};
 use super::workers::QueueState;
-
-/// What came out. Times are ns since the first root's begin in the recording.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// Begin and end of each root; an end of [`UNKNOWN`] never came.
-    pub roots: Vec<(u64, u64)>,
-    /// By lock: how long jobs and what is done for them waited.
-    pub lock_ns: Vec<u64>,
-    /// By pool: how long their items waited for a worker.
-    pub pool_ns: Vec<u64>,
-    /// By lock: how often jobs, and what is done for them, waited for longer than they would have.
-    pub overdue: Vec<u32>,
-    /// By branch: how many jobs would do what they did not, or not do what they did.
-    pub otherwise: Vec<u32>,
-    /// By lock: how long it was held.
-    pub held_ns: Vec<u64>,
-    /// By pool: how long workers had items.
-    pub busy_ns: Vec<u64>,
-    /// By pool: how long items waited although a worker of the same pool was idle.
-    pub wasted_ns: Vec<u64>,
-    /// By pool: how often it is not on record which of the items that waited would be taken.
-    pub guessed: Vec<u32>,
-    /// By pool: how many items were done together with more than on record.
-    pub crowded: Vec<u32>,
-    /// By server: how long it ran something.
-    pub ran_ns: Vec<u64>,
-    /// By server: how long jobs, and what is done for them, were ready and waited for it.
-    pub ready_ns: Vec<u64>,
-    /// By interpreter: how long it was computed in.
-    pub computed_ns: Vec<u64>,
-    /// By interpreter: how long jobs, and what is done for them, waited for it.
-    pub interpreter_ns: Vec<u64>,
-    /// By name of those that wait for somebody outside: how many did so at a time at most, and how long all together.
-    pub outside: BTreeMap<u32, Outside>,
-}
-
-/// Waits for somebody outside.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outside {
-    now: u32,
-    /// At a time.
-    pub most: u32,
-    /// Together.
-    pub ns: u64,
-}
 
 /// Who looks again and again does so for so many recorded storms at most.
 const MUCH_LATER: u64 = 100;
@@ -84,12 +41,12 @@ pub(super) enum Do {
 pub(super) struct Actor {
     pub root: u32,
     pub item: u32,
-    at: usize,
+    pub at: usize,
     began: u64,
     /// When it began to wait for a lock.
-    since: u64,
+    pub since: u64,
     /// The number of its last wait for a lock.
-    wait: u64,
+    pub wait: u64,
     /// When it was to sleep no longer: it is ready since then.
     pub due: Option<u64>,
     /// It is a timer's own, and goes on when that is looked at.
@@ -111,17 +68,6 @@ pub(super) struct Actor {
     times: f64,
 }
 
-#[derive(Default)]
-struct LockState {
-    holders: u32,
-    waiting: VecDeque<u32>,
-    /// Of one that many share: who has it does so alone.
-    alone: bool,
-    /// One that is to wake.
-    waking: bool,
-    since: u64,
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum Signal {
     Unset,
@@ -134,11 +80,11 @@ pub(super) struct Simulation<'m> {
     pub now: u64,
     /// When the first root began in the recording.
     first: u64,
-    counted: u64,
+    pub counted: u64,
     events: BinaryHeap<Reverse<(u64, u64, Do)>>,
     pub actors: Vec<Actor>,
     free: Vec<u32>,
-    locks: Vec<LockState>,
+    pub locks: Vec<LockState>,
     pub servers: Vec<ServerState>,
     pub interpreters: Vec<InterpreterState>,
     /// By pool: interpreters of idle workers that are processes.
@@ -304,11 +250,11 @@ impl Simulation<'_> {
         self.actors.len() as u32 - 1
     }
 
-    fn op(&self, actor: u32) -> Option<Op> {
+    pub fn op(&self, actor: u32) -> Option<Op> {
         self.program(actor).get(self.actors[actor as usize].at).copied()
     }
 
-    fn program(&self, actor: u32) -> &'_ [Op] {
+    pub fn program(&self, actor: u32) -> &'_ [Op] {
         let Actor { root, item, .. } = self.actors[actor as usize];
         let root = &self.model.roots[root as usize];
         if item == OWN { &root.program } else { &root.items[item as usize].program }
@@ -509,92 +455,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// Whether one more may have it.
-    fn has_room(&self, lock: u32, alone: bool) -> bool {
-        let state = &self.locks[lock as usize];
-        let of = &self.model.locks[lock as usize];
-        match of.order {
-            Order::Shared => state.holders == 0 || !(state.alone || alone),
-            _ => state.holders < of.capacity,
-        }
-    }
-
-    /// Whether who comes now may have it, whoever waits.
-    fn is_free(&self, lock: u32, alone: bool) -> bool {
-        let nobody_before = || self.locks[lock as usize].waiting.is_empty();
-        self.has_room(lock, alone)
-            && (self.model.locks[lock as usize].order != Order::Handed || nobody_before())
-    }
-
-    fn take(&mut self, lock: u32, alone: bool) {
-        let state = &mut self.locks[lock as usize];
-        self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
-        state.since = self.now;
-        state.holders += 1;
-        state.alone = alone;
-    }
-
-    fn release(&mut self, lock: u32) {
-        let state = &mut self.locks[lock as usize];
-        self.out.held_ns[lock as usize] += u64::from(state.holders) * (self.now - state.since);
-        state.since = self.now;
-        state.holders = state.holders.saturating_sub(1);
-        match self.model.locks[lock as usize].order {
-            Order::Shared => {
-                let waiting = self.locks[lock as usize].waiting.clone();
-                for next in waiting {
-                    if self.has_room(lock, self.is_alone(next)) {
-                        self.locks[lock as usize].waiting.retain(|&one| one != next);
-                        self.hand(lock, next);
-                    }
-                }
-            }
-            Order::Handed => {
-                if let Some(next) = self.locks[lock as usize].waiting.pop_front() {
-                    self.hand(lock, next);
-                }
-            }
-            Order::Notified => {
-                if let Some(next) = self.locks[lock as usize].waiting.pop_front() {
-                    self.plan(self.now + self.handover(next, lock), Do::Looks(lock, next));
-                }
-            }
-            Order::Barging => {
-                let state = &mut self.locks[lock as usize];
-                let Some(&next) = state.waiting.front() else { return };
-                if !std::mem::replace(&mut state.waking, true) {
-                    self.plan(self.now + self.handover(next, lock), Do::Woken(lock));
-                }
-            }
-        }
-    }
-
-    /// It has the lock from now on, and goes on when it has woken.
-    fn hand(&mut self, lock: u32, next: u32) {
-        let handover = self.handover(next, lock);
-        self.grant(lock, next);
-        self.plan(self.now + handover, Do::Step(next));
-    }
-
-    /// Whether the step before says what it does then.
-    fn may_give_up(&self, actor: u32) -> bool {
-        let before = self.actors[actor as usize].at.checked_sub(2);
-        matches!(before.and_then(|at| self.program(actor).get(at)), Some(Op::If(_)))
-    }
-
-    /// It has waited for the lock in vain.
-    fn give_up(&mut self, lock: u32, actor: u32, wait: u64) {
-        let waiting = &mut self.locks[lock as usize].waiting;
-        let place = waiting.iter().position(|&one| one == actor);
-        if let Some(place) = place.filter(|_| self.actors[actor as usize].wait == wait) {
-            waiting.remove(place);
-            self.go_to(actor, Op::Else);
-            self.step(actor);
-        }
-    }
-
     /// Behind the next of these steps that belongs to the same choice.
-    fn go_to(&mut self, actor: u32, end: Op) {
+    pub fn go_to(&mut self, actor: u32, end: Op) {
         let from = self.actors[actor as usize].at;
         let mut depth = 0;
         let found = self.program(actor)[from..].iter().position(|op| {
@@ -607,77 +469,5 @@ impl Simulation<'_> {
             is_end
         });
         self.actors[actor as usize].at = found.map_or(self.program(actor).len(), |at| from + at + 1);
-    }
-
-    /// Has it, and is behind the step that takes it, if it is free.
-    fn try_lock(&mut self, actor: u32, lock: u32) {
-        if !self.has_room(lock, false) || !self.locks[lock as usize].waiting.is_empty() {
-            return;
-        }
-        while let Some(op) = self.op(actor) {
-            self.actors[actor as usize].at += 1;
-            if matches!(op, Op::Acquire { lock: other, .. } if other == lock) {
-                return self.take(lock, false);
-            }
-        }
-    }
-
-    /// As recorded where it waited there, else as is usual for this lock.
-    fn handover(&self, actor: u32, lock: u32) -> u64 {
-        let recorded = self.acquire(actor).map(|(handover_ns, ..)| handover_ns);
-        recorded.filter(|&ns| ns != UNKNOWN).unwrap_or(self.model.locks[lock as usize].handover_ns)
-    }
-
-    /// Whether it waits to have a lock alone.
-    fn is_alone(&self, actor: u32) -> bool {
-        self.acquire(actor).is_some_and(|(.., alone)| alone)
-    }
-
-    /// Of the lock that it waits for: the recorded handover, how long it would have waited at most, and whether it is to have it
-    /// alone.
-    fn acquire(&self, actor: u32) -> Option<(u64, u64, bool)> {
-        match self.program(actor).get(self.actors[actor as usize].at.wrapping_sub(1)) {
-            Some(&Op::Acquire { handover_ns, patience_ns, alone, .. }) => {
-                Some((handover_ns, patience_ns, alone))
-            }
-            _ => None,
-        }
-    }
-
-    fn grant(&mut self, lock: u32, actor: u32) {
-        let acquire = self.acquire(actor);
-        self.take(lock, acquire.is_some_and(|(.., alone)| alone));
-        let Actor { root, since, .. } = self.actors[actor as usize];
-        if self.counts[root as usize] {
-            self.out.lock_ns[lock as usize] += self.now - since;
-            let patience_ns = acquire.map_or(UNKNOWN, |(_, patience_ns, _)| patience_ns);
-            self.out.overdue[lock as usize] += u32::from(self.now - since > patience_ns);
-        }
-    }
-
-    /// It was woken, and has the lock where that is still free.
-    fn looks(&mut self, lock: u32, actor: u32) {
-        if !self.has_room(lock, false) {
-            return self.locks[lock as usize].waiting.push_back(actor);
-        }
-        self.grant(lock, actor);
-        self.step(actor);
-    }
-
-    fn woken(&mut self, lock: u32) {
-        let state = &mut self.locks[lock as usize];
-        state.waking = false;
-        let Some(&next) = state.waiting.front() else { return };
-        if !self.has_room(lock, false) {
-            return; // taken meanwhile: it is woken again by the next release
-        }
-        self.locks[lock as usize].waiting.pop_front();
-        self.grant(lock, next);
-        if let Some(&other) = self.locks[lock as usize].waiting.front().filter(|_| self.has_room(lock, false))
-        {
-            self.locks[lock as usize].waking = true;
-            self.plan(self.now + self.handover(other, lock), Do::Woken(lock));
-        }
-        self.step(next);
     }
 }
