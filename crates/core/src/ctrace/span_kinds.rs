@@ -14,6 +14,8 @@ pub enum SpanKind {
     Io,
     /// One that waits for time to pass.
     Sleep,
+    /// A collection of garbage: its thread keeps the interpreter to its end.
+    Collection,
 }
 
 impl SpanKind {
@@ -27,7 +29,7 @@ impl SpanKind {
 #[derive(Debug, Clone, Copy)]
 pub struct SpanKinds {
     key: Option<u32>,
-    words: [(Option<u32>, SpanKind); 3],
+    words: [(Option<u32>, SpanKind); 4],
 }
 
 impl SpanKinds {
@@ -40,6 +42,7 @@ impl SpanKinds {
                 word("remote", SpanKind::Remote),
                 word("io", SpanKind::Io),
                 word("sleep", SpanKind::Sleep),
+                word("gc", SpanKind::Collection),
             ],
         }
     }

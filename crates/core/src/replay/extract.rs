@@ -293,6 +293,8 @@ impl Extractor<'_> {
             of[name as usize] = false;
         }
         self.storm.model.outside = of;
+        self.storm.model.keeps = vec![false; self.storm.model.names.len()];
+        self.record.collections.iter().for_each(|&name| self.storm.model.keeps[name as usize] = true);
     }
 
     /// Roots that a maker's piece makes, by event.

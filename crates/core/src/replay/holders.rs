@@ -48,11 +48,11 @@ impl Simulation<'_> {
         state.holders = state.holders.saturating_sub(1);
         match self.model.locks[lock as usize].order {
             Order::Shared => {
-                let waiting = self.locks[lock as usize].waiting.clone();
-                for next in waiting {
+                for next in std::mem::take(&mut self.locks[lock as usize].waiting) {
                     if self.has_room(lock, self.is_alone(next)) {
-                        self.locks[lock as usize].waiting.retain(|&one| one != next);
                         self.hand(lock, next);
+                    } else {
+                        self.locks[lock as usize].waiting.push_back(next);
                     }
                 }
             }

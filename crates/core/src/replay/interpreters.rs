@@ -3,7 +3,7 @@
 //!
 //! As in CPython (Python/ceval_gil.c): who lets it go wakes the first of those that wait. That one takes a while to be awake,
 //! and whoever asks meanwhile has it. Nobody waits longer than the switch interval: then it asks for a switch, unless there
-//! was one since, and waits again, behind all others.
+//! was one since, and waits again, behind all others. Who collects garbage looks for that when it is done.
 use std::collections::VecDeque;
 
 use super::simulate::{Do, Simulation};
@@ -25,6 +25,8 @@ pub(super) struct InterpreterState {
     waking: Vec<Waiting>,
     /// The last one that was given out.
     ticket: u32,
+    /// Somebody has asked for it who has waited for as long as one waits at a time, and the holder keeps it for now.
+    is_asked_for: bool,
     /// How often it went from one to another.
     switches: u32,
     /// Of the end that is planned: an event that was planned before is none.
@@ -54,7 +56,11 @@ impl Simulation<'_> {
         let on = self.actors[actor as usize].own.unwrap_or(on);
         self.out.computed_ns[on as usize] += ns;
         if self.actors[actor as usize].interpreter == Some(on) {
-            return self.work(on, ns);
+            if !self.interpreters[on as usize].is_asked_for || self.actors[actor as usize].keeps > 0 {
+                return self.work(on, ns);
+            }
+            self.leave_interpreter(actor);
+            return self.wait_after_next(on, actor, ns);
         }
         self.leave_interpreter(actor);
         let wants = Waiting { actor, ns, since: self.now, ticket: 0, switches: 0 };
@@ -109,6 +115,11 @@ impl Simulation<'_> {
 
     /// The holder lets it go in the middle of its work. What is done by now ends now.
     fn interrupt(&mut self, on: u32) {
+        let holder = self.interpreters[on as usize].holder;
+        if holder.is_some_and(|holder| self.actors[holder as usize].keeps > 0) {
+            self.interpreters[on as usize].is_asked_for = true;
+            return;
+        }
         self.settle(on, self.slowed());
         let of = &mut self.interpreters[on as usize];
         let more = |work: &mut Work| work.left_ns > 0;
@@ -157,6 +168,7 @@ impl Simulation<'_> {
     fn take_interpreter(&mut self, on: u32, one: Waiting) {
         let of = &mut self.interpreters[on as usize];
         of.holder = Some(one.actor);
+        of.is_asked_for = false;
         of.switches += u32::from(of.last.replace(one.actor) != of.holder);
         let of = &mut self.actors[one.actor as usize];
         of.interpreter = Some(on);

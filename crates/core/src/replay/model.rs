@@ -478,6 +478,8 @@ pub struct Model {
     /// By name: a span of that name waits for somebody whose work is not on record, as a system call or a call without a
     /// traced server does. It takes as long as recorded, however many do so at a time.
     pub outside: Vec<bool>,
+    /// By name: who is in a span of that name keeps its interpreter, as one that collects garbage does.
+    pub keeps: Vec<bool>,
     /// By their begin.
     pub roots: Vec<Root>,
 }

@@ -140,6 +140,8 @@ pub struct Record<'t> {
     pub sleeps: HashSet<u32>,
     /// Names of calls that leave the process.
     pub remote: HashSet<u32>,
+    /// Names of collections of garbage.
+    pub collections: HashSet<u32>,
     /// By track: whether each span that is open is a call.
     calls: Vec<Vec<bool>>,
     /// By track: whether each span that is open is a system call.
@@ -198,6 +200,7 @@ impl<'t> Record<'t> {
             multiplexes: MULTIPLEXES.iter().filter_map(|call| trace.names.find(call)).collect(),
             sleeps: HashSet::new(),
             remote: HashSet::new(),
+            collections: HashSet::new(),
             calls: vec![Vec::new(); trace.tracks.len()],
             in_calls: vec![Vec::new(); trace.tracks.len()],
             working: vec![0; trace.tracks.len()],
@@ -310,6 +313,9 @@ impl Sink for Record<'_> {
                 }
                 if kind == SpanKind::Remote {
                     self.remote.insert(name);
+                }
+                if kind == SpanKind::Collection {
+                    self.collections.insert(name);
                 }
                 self.calls[track as usize].push(kind == SpanKind::Remote);
                 self.in_calls[track as usize].push(kind.is_system_call());

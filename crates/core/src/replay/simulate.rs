@@ -60,6 +60,8 @@ pub(super) struct Actor {
     /// How many spans it is in, and of those that wait for somebody outside which, how deep and since when.
     depth: u32,
     outside: Vec<(u32, u32, u64)>,
+    /// How deep the span is in which it keeps its interpreter; 0: it is in none.
+    pub keeps: u32,
     /// Of an item: root and number of those that are done together with it.
     pub with: Vec<(u32, u32)>,
     /// How many signals it has given.
@@ -238,6 +240,7 @@ impl Simulation<'_> {
             own: None,
             depth: 0,
             outside: Vec::new(),
+            keeps: 0,
             with: Vec::new(),
             given: 0,
             times: 1.0,
@@ -401,6 +404,9 @@ impl Simulation<'_> {
     fn enter(&mut self, actor: u32, name: u32) {
         let of = &mut self.actors[actor as usize];
         of.depth += 1;
+        if of.keeps == 0 && self.model.keeps.get(name as usize) == Some(&true) {
+            of.keeps = of.depth;
+        }
         if self.model.outside.get(name as usize) == Some(&true) {
             of.outside.push((name, of.depth, self.now));
             let outside = self.out.outside.entry(name).or_default();
@@ -417,6 +423,9 @@ impl Simulation<'_> {
             let outside = self.out.outside.entry(name).or_default();
             outside.now -= 1;
             outside.ns += self.now - since;
+        }
+        if of.keeps == of.depth {
+            of.keeps = 0;
         }
         of.depth = of.depth.saturating_sub(1);
     }

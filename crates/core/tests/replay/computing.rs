@@ -248,3 +248,17 @@ fn who_started_a_thread_wants_the_interpreter_when_that_has_it() {
     long.roots[1].program = vec![compute(0, 1), Op::Met, compute(0, 20)];
     assert_eq!(ends_ms(&long), [7, 22]);
 }
+
+#[test]
+fn who_collects_garbage_keeps_the_interpreter_to_its_end() {
+    let compute = |ns| Op::Compute { on: 0, ns };
+    let collects = vec![Op::Enter { name: 0, items: 0 }, compute(12 * MS), Op::Leave, compute(2 * MS)];
+    let mut model = model(vec![root(0, collects, vec![]), root(MS, vec![compute(MS)], vec![])], vec![]);
+    model.interpreters = vec![Interpreter { name: 0, handover_ns: 0 }];
+    // The other one asks for it at 6 ms.
+    assert_eq!(ends(&model), [15 * MS, 7 * MS]);
+    model.keeps = vec![true];
+    assert_eq!(ends(&model), [15 * MS, 13 * MS], "it has it once the garbage is collected");
+    model.roots[0].program.pop();
+    assert_eq!(ends(&model), [12 * MS, 13 * MS]);
+}

@@ -59,6 +59,7 @@ pub fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
         gates: vec![],
         branches: vec![],
         outside: vec![],
+        keeps: vec![],
         roots,
     }
 }

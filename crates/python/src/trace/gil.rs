@@ -291,6 +291,11 @@ pub unsafe fn begin() -> Result<(), &'static str> {
     next_epoch();
     ASKED.switch_cond.store(switch, Ordering::Relaxed);
     ASKED.cond.store(cond, Ordering::Release);
+    // That nobody waited for it is on record, too.
+    let session = current();
+    if session != 0 && DEFINED.swap(session, Ordering::Relaxed) != session {
+        define();
+    }
     Ok(())
 }
 
