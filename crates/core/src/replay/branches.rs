@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::doubts::{Step, step};
-use super::model::{Branch, Model, Op};
+use super::model::{Branch, Model, Op, Root, UNKNOWN};
 use super::tries;
 
 /// Fewest jobs that do it, and fewest that do not.
@@ -78,13 +78,13 @@ fn branch(of: &[&Course], span: Step) -> Option<(Branch, Option<Point>, Point)> 
             true => (true, most, least_not),
             false => (false, most_not, least),
         };
-        (below < above).then(|| (above - below, early, below + (above - below) / 2))
+        (below < above).then_some((early, below, above))
     };
-    let (_, early, limit_ns, base) = bases
+    let (early, below_ns, above_ns, base) = bases
         .iter()
-        .filter_map(|base| split(base).map(|(apart, early, limit)| (apart, early, limit, *base)))
-        .max_by_key(|of| of.0)?;
-    Some((Branch { name: span.1, early, limit_ns }, base, at))
+        .filter_map(|base| split(base).map(|(early, below, above)| (early, below, above, *base)))
+        .max_by_key(|(_, below, above, _)| above - below)?;
+    Some((Branch { name: span.1, early, below_ns, above_ns, learnt: false }, base, at))
 }
 
 /// That so many of all are just those that are before, or after, all others.
@@ -102,36 +102,100 @@ fn place(steps: &[(Step, u64)], (of, before): Point) -> Option<usize> {
     alike.nth(before)
 }
 
+/// Has each job look there whether it does it. What those would do that did not is what others did, each in turn.
 fn mark(model: &mut Model, of: &[&Course], branch: Branch, base: Option<Point>, at: Point) {
     let number = model.branches.len() as u32;
-    let span = (ENTER, branch.name);
-    model.branches.push(branch);
-    for (root, steps) in of {
-        let does = steps.iter().any(|of| of.0 == span);
-        // A worker does those that it is given.
-        let root = &mut model.roots[*root as usize];
-        let given = root.items.iter_mut().map(|item| &mut item.program).find(|of| of.contains(&Op::Start));
-        let program = given.unwrap_or(&mut root.program);
-        let begins = program.iter().position(|op| *op == Op::Start).map_or(0, |at| at + 1);
-        let mut alike: HashMap<Step, usize> = HashMap::new();
-        let mut found = Vec::new();
-        if base.is_none() {
-            found.push((begins, Op::Note(number)));
-        }
-        let steps = tries::outside(program).filter(|&(place, op)| place >= begins && op.time_ns() == 0);
-        for (place, op) in steps {
-            let of = step(Some(op));
-            let before = alike.entry(of).or_default();
-            if Some((of, *before)) == base {
-                found.push((place + 1, Op::Note(number)));
-            }
-            if (of, *before) == at {
-                found.push((place + 1, Op::Look { branch: number, does }));
-            }
-            *before += 1;
-        }
-        for (place, op) in found.into_iter().rev() {
-            program.insert(place, op);
+    let name = branch.name;
+    let mut places = Vec::new();
+    for (root, _) in of {
+        let item =
+            model.roots[*root as usize].items.iter().position(|item| item.program.contains(&Op::Start));
+        let program = program_of(&mut model.roots[*root as usize], item);
+        places.push((*root, item, looks(program, name, base, at)));
+    }
+    let mut known: Vec<Vec<Op>> = Vec::new();
+    for (root, item, looks) in &places {
+        let program = program_of(&mut model.roots[*root as usize], *item);
+        known.extend(looks.does.map(|(from, to)| program[from..to].to_vec()));
+    }
+    let learnt = !known.is_empty() && known.iter().flatten().all(is_own);
+    for op in known.iter_mut().flatten() {
+        if let Op::Sleep { late_ns, idle_ns, .. } = op {
+            (*late_ns, *idle_ns) = (UNKNOWN, UNKNOWN);
         }
     }
+    let mut turn = 0;
+    for (root, item, looks) in places {
+        let Some(place) = looks.at else { continue };
+        let program = program_of(&mut model.roots[root as usize], item);
+        let does = looks.does.is_some();
+        let mut more = vec![Op::Look { branch: number, does }];
+        match looks.does {
+            Some((_, to)) => program.insert(to, Op::Fi),
+            None if learnt => {
+                more.extend_from_slice(&known[turn % known.len()]);
+                more.push(Op::Fi);
+                turn += 1;
+            }
+            None => more.push(Op::Fi),
+        }
+        program.splice(place..place, more);
+        if let Some(noted) = looks.noted {
+            program.insert(noted, Op::Note(number));
+        }
+    }
+    model.branches.push(Branch { learnt, ..branch });
+}
+
+/// Of a program: from where on it counts how late it is, where it looks, and the span, where it has it.
+struct Looks {
+    noted: Option<usize>,
+    at: Option<usize>,
+    does: Option<(usize, usize)>,
+}
+
+/// A worker does those that it is given: the item.
+fn program_of(root: &mut Root, item: Option<usize>) -> &mut Vec<Op> {
+    match item {
+        Some(item) => &mut root.items[item].program,
+        None => &mut root.program,
+    }
+}
+
+fn looks(program: &[Op], name: u32, base: Option<Point>, at: Point) -> Looks {
+    let begins = program.iter().position(|op| *op == Op::Start).map_or(0, |at| at + 1);
+    let mut alike: HashMap<Step, usize> = HashMap::new();
+    let mut found = Looks { noted: base.is_none().then_some(begins), at: None, does: None };
+    let steps = tries::outside(program).filter(|&(place, op)| place >= begins && op.time_ns() == 0);
+    for (place, op) in steps {
+        let of = step(Some(op));
+        let before = alike.entry(of).or_default();
+        if Some((of, *before)) == base {
+            found.noted = Some(place + 1);
+        }
+        if (of, *before) == at {
+            found.at = Some(place + 1);
+        }
+        *before += 1;
+    }
+    let from = found.at.unwrap_or(program.len());
+    let enters = |op: &Op| matches!(op, Op::Enter { name: other, .. } if *other == name);
+    found.does = program[from..].iter().position(enters).map(|at| (from + at, leaves(program, from + at)));
+    found
+}
+
+/// Behind the end of the span that begins there.
+fn leaves(program: &[Op], from: usize) -> usize {
+    let mut depth = 0;
+    let end = program[from..].iter().position(|op| {
+        depth += i32::from(matches!(op, Op::Enter { .. })) - i32::from(*op == Op::Leave);
+        depth == 0
+    });
+    end.map_or(program.len(), |at| from + at + 1)
+}
+
+/// It needs nobody else: time, and locks.
+fn is_own(op: &Op) -> bool {
+    let locks = matches!(op, Op::Acquire { .. } | Op::Release(_) | Op::Enter { .. } | Op::Leave);
+    locks || op.time_ns() > 0 || matches!(op, Op::Delay(_) | Op::Yield(_))
 }

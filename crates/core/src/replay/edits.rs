@@ -66,9 +66,9 @@ pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
             let names = named(&model, pattern);
             model.roots.iter_mut().for_each(|root| remove(root, &names));
             // Whether jobs would do it is no question any more.
-            let gone: Vec<bool> = model.branches.iter().map(|of| names[of.name as usize]).collect();
-            let looks = |op: &Op| matches!(op, Op::Look { branch, .. } if gone[*branch as usize]);
-            model.roots.iter_mut().for_each(|root| root.program.retain(|op| !looks(op)));
+            for branch in model.branches.iter_mut().filter(|of| names[of.name as usize]) {
+                (branch.above_ns, branch.learnt) = (branch.below_ns, true);
+            }
         }
     }
     for edit in edits {

@@ -125,7 +125,7 @@ pub enum Op {
     Met,
     /// From here on it counts how late it is: a place in [`Model::branches`].
     Note(u32),
-    /// Here it depends on that what it does next.
+    /// Here it depends on that whether it goes on, or after the next [`Op::Fi`].
     Look {
         /// Place in [`Model::branches`].
         branch: u32,
@@ -265,8 +265,12 @@ pub struct Branch {
     pub name: u32,
     /// Those have it that are no later than the limit; else those that are later.
     pub early: bool,
-    /// Half-way between the latest of the ones and the earliest of the others.
-    pub limit_ns: u64,
+    /// The latest of those that are early.
+    pub below_ns: u64,
+    /// And the earliest of those that are late. What one does that is in between is not on record.
+    pub above_ns: u64,
+    /// It is known what jobs would do that had it not.
+    pub learnt: bool,
 }
 
 /// In which order a queue gives out its items.

@@ -12,7 +12,7 @@ pub struct Outcome {
     pub pool_ns: Vec<u64>,
     /// By lock: how often jobs, and what is done for them, waited for longer than they would have.
     pub overdue: Vec<u32>,
-    /// By branch: how many jobs would do what they did not, or not do what they did.
+    /// By branch: of how many jobs it is not known whether they do it, or what they do then.
     pub otherwise: Vec<u32>,
     /// By lock: how long it was held.
     pub held_ns: Vec<u64>,

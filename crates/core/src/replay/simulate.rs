@@ -352,10 +352,9 @@ impl Simulation<'_> {
                 }
                 Op::Note(branch) => drop(self.noted.insert((root, branch), self.now)),
                 Op::Look { branch, does } => {
-                    let of = &self.model.branches[branch as usize];
-                    let since = self.noted.get(&(root, branch)).copied().unwrap_or(self.now);
-                    let would = (self.now - since <= of.limit_ns) == of.early;
-                    self.out.otherwise[branch as usize] += u32::from(would != does);
+                    if !self.goes_on(root, branch, does) {
+                        self.go_to(actor, Op::Fi);
+                    }
                 }
                 Op::Met => {
                     if let Signal::Awaited(maker, _) =
@@ -399,6 +398,18 @@ impl Simulation<'_> {
         if let Signal::Awaited(other, latency) = std::mem::replace(state, Signal::Set) {
             self.plan(self.now + latency, Do::Step(other));
         }
+    }
+
+    /// Whether it does, by how late it is, what it did if `does`.
+    fn goes_on(&mut self, root: u32, branch: u32, does: bool) -> bool {
+        let of = &self.model.branches[branch as usize];
+        let since = self.noted.get(&(root, branch)).copied().unwrap_or(self.now);
+        let late_ns = self.now - since;
+        let is_told = late_ns <= of.below_ns || late_ns >= of.above_ns;
+        let would = if is_told { (late_ns <= of.below_ns) == of.early } else { does };
+        let is_known = is_told && (would == does || of.learnt);
+        self.out.otherwise[branch as usize] += u32::from(!is_known);
+        if is_known { would } else { does }
     }
 
     fn enter(&mut self, actor: u32, name: u32) {
@@ -471,7 +482,7 @@ impl Simulation<'_> {
         let found = self.program(actor)[from..].iter().position(|op| {
             let is_end = depth == 0 && *op == end;
             match op {
-                Op::If(_) => depth += 1,
+                Op::If(_) | Op::Look { .. } => depth += 1,
                 Op::Fi => depth -= 1,
                 _ => {}
             }

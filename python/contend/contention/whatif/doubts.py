@@ -25,6 +25,7 @@ FURTHER = 0.25  # more of them at a time than ever before
 INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
 WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways took half as long
 WIDE = 0.1  # of a predicted change: half of its interval
+LATE = 0.05  # of the jobs: what they do by how late they are is not known
 GUESSED = 0.1  # of the jobs: in an order, or beside so much, that was not seen
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
@@ -124,14 +125,14 @@ def order(
 def otherwise(
     jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:
-    """The reason why jobs that would decide otherwise, by how late they are, make the replay wrong; None if there are few.
-    `before` and `after`: replays of one storm, without and with the edits.
+    """The reason why jobs of which it is not known what they would do, by how late they are, make the replay wrong; None if
+    there are few. `before` and `after`: replays of one storm, without and with the edits.
     """
     for name, was, now in zip(parts["branches"], before["otherwise"], after["otherwise"], strict=True):
-        if now - was >= GAVE_UP * jobs:
+        if now - was >= LATE * jobs:
             return (
-                f"jobs do {name} by how late they are, as it seems, and with the edit {now - was} of {jobs} would decide"
-                " otherwise: what follows is not on record"
+                f"jobs do {name} by how late they are, as it seems, and of {now - was} of {jobs} it is not on record whether"
+                " they would do it with the edit, or what follows then"
             )
     return None
 

@@ -50,11 +50,26 @@ fn a_span_that_only_those_have_that_are_early_is_decided_by_the_clock() {
     assert_eq!(model.branches.len(), 1);
     let branch = &model.branches[0];
     // Since the begin: 5 until it is asked for, the wait, and 10 held.
-    assert_eq!((model.text(branch.name), branch.early, branch.limit_ns), ("work", true, (30 + 105) / 2));
+    assert_eq!((model.text(branch.name), branch.early, branch.learnt), ("work", true, true));
+    assert_eq!((branch.below_ns, branch.above_ns), (30, 105));
     assert_eq!(otherwise(&model), [0], "as they were, they decide as they did");
-    // Without waits all of them are early.
+    let works = |model: &Model| -> Vec<bool> {
+        // Each is 5 before the lock, has it for 10, works for 20 if it does, and has 5 more.
+        let out = simulate(model);
+        let jobs = model.roots.iter().zip(out.roots).filter(|(root, _)| root.job);
+        jobs.map(|(_, (begin, end))| end - begin >= 35).collect()
+    };
+    // Without waits all of them are early, and work as others did.
     let (unlocked, _) = apply(&model, &[Edit::Unlock("L".into())], 0);
-    assert_eq!(otherwise(&unlocked), [8]);
+    assert_eq!((otherwise(&unlocked), works(&unlocked)), (vec![0], vec![true; 16]));
+    // What one does is not known that is later than those that did it, and earlier than those that did not.
+    let mut unclear = model.clone();
+    unclear.branches[0].below_ns = 20;
+    assert_eq!((otherwise(&unclear), works(&unclear)), (vec![8], works(&model)));
+    let mut unlearnt = model.clone();
+    unlearnt.branches[0].learnt = false;
+    let (unlocked, _) = apply(&unlearnt, &[Edit::Unlock("L".into())], 0);
+    assert_eq!(otherwise(&unlocked), [8], "who would do what nobody's is known of");
     // What is left out for all is no question any more.
     let (removed, _) = apply(&model, &[Edit::Unlock("L".into()), Edit::Remove("work".into())], 0);
     assert_eq!(otherwise(&removed), [0]);
