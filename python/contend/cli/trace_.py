@@ -43,12 +43,13 @@ if TYPE_CHECKING:
 @click.option(
     "--cpu-times",
     is_flag=True,
-    help="The thread's CPU time at both ends of every span (a system call each: 0.2 to 0.7 µs).",
+    help="The thread's CPU time at both ends of every span and job, and where a wait begins (a system call each: 0.2 to"
+    " 0.7 µs).",
 )
 @click.option(
     "--run-delay",
     is_flag=True,
-    help="How long the thread was ready and had no CPU, at both ends of every span (about 5 µs each).",
+    help="How long the thread was ready and had no CPU, at both ends of every span and job (about 5 µs each).",
 )
 @click.option(
     "--overflow",

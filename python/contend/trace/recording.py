@@ -60,8 +60,9 @@ def start(
     that can be read up to its last quarter of a second. At most `buffer_bytes` of memory hold events that wait to be
     written; beyond, `overflow` decides: "drop" (new events are dropped and counted, `Status.lost`, and in the file)
     or "block" (the program waits for the disk). `clock` "monotonic" keeps to clock_gettime where "auto" would use
-    the CPU's counter. `cpu_times` adds the thread's CPU time to the begin and end of every span, a system call each
-    (0.2 to 0.7 µs), `run_delay` how long the thread was ready and had no CPU, a file of /proc each (about 5 µs).
+    the CPU's counter. `cpu_times` adds the thread's CPU time to the begin and end of every span and job, and to
+    where a wait begins, a system call each (0.2 to 0.7 µs), `run_delay` to spans and jobs how long the thread was ready
+    and had no CPU, a file of /proc each (about 5 µs).
 
     The interpreter's own: `gil` records waits for the GIL of 20 us and more and who held it meanwhile
     (`Status.gil` says where that cannot be), `gc` pauses for garbage collection, `blocked_after_ms` callbacks and

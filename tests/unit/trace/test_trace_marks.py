@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from support.ctrace_events import (
     INSTANT,
     JOB_BEGIN,
     JOB_END,
+    LOCK_WAIT,
     read,
 )
 
@@ -119,14 +121,42 @@ def test_cpu_times_are_beside_both_ends(tmp_path: Path) -> None:
     assert 0 < cpu <= told.seconds(ended.ticks - begun.ticks) * 1e9 * 1.01
 
 
+def test_cpu_times_are_beside_jobs_and_waits(tmp_path: Path) -> None:
+    path = trace.start(tmp_path, cpu_times=True)
+    lock = trace.Lock()
+    held = threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            time.sleep(0.02)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    with trace.job("wait"):
+        _work()
+        with lock:
+            pass
+    holder.join()
+    trace.stop()
+    told = read(path)
+    [begun], [ended] = told.of(JOB_BEGIN), told.of(JOB_END)
+    waited = next(
+        event for event in told.of(LOCK_WAIT) if event.track == begun.track and event.ticks > begun.ticks
+    )
+    first, then, last = (int(event.args["cpu"]) for event in (begun, waited, ended))  # type: ignore[call-overload]
+    work_ns = told.seconds(waited.ticks - begun.ticks) * 1e9
+    assert 0 < then - first <= work_ns * 1.01
+    assert 0 <= last - then < 0.01e9, "it computed before it waited"
+
+
 def _work() -> int:
     return sum(range(200_000))
 
 
 @pytest.mark.parametrize("clock", ["auto", "monotonic"])
 def test_ticks_are_the_monotonic_clock(tmp_path: Path, clock: str) -> None:
-    import time
-
     path = trace.start(tmp_path, clock=clock)  # type: ignore[arg-type]
     before = time.monotonic_ns()
     trace.instant("now")

@@ -118,6 +118,14 @@ impl Local {
         self.settle_slowly(session, event);
     }
 
+    /// As `settle`, for an event with what completes it; without that where this thread has nothing on record yet.
+    pub fn settle_group(&self, session: u32, events: &[Event]) {
+        match self.session.get() == session {
+            true => self.close_group(session, events),
+            false => self.settle(session, events[0]),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn settle_slowly(&self, session: u32, event: Event) {

@@ -133,7 +133,7 @@ pub trait Sink {
         Ok(())
     }
     /// Its end; where nobody told it, on the track on which it began.
-    fn job_end(&mut self, at: At, track: u32, job: Job, how: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, track: u32, job: Job, how: Ending, _: &[Event]) -> Result<()> {
         Ok(())
     }
 }
@@ -308,7 +308,7 @@ impl<S: Sink> Teller<'_, S> {
             self.lanes.entry(kind).or_default().give(lane);
             let how = if event.kind() == event::JOB_END { Ending::Returned } else { Ending::Cut };
             self.unbalanced.cut += u64::from(how == Ending::Cut);
-            self.sink.job_end(at, track, Job { name: kind.1, lane, number }, how)?;
+            self.sink.job_end(at, track, Job { name: kind.1, lane, number }, how, details)?;
         } else if event.kind() == event::JOB_END {
             self.unbalanced.ends_alone += 1;
         }
@@ -410,7 +410,7 @@ impl<S: Sink> Teller<'_, S> {
             let ring = self.trace.rings.iter().position(|ring| ring.file == file).unwrap_or(0) as u32;
             let at = At { ns: self.last_ns[file as usize], ring, file };
             self.unbalanced.open_at_end += 1;
-            self.sink.job_end(at, track, Job { name, lane, number }, Ending::FileEnd)?;
+            self.sink.job_end(at, track, Job { name, lane, number }, Ending::FileEnd, &[])?;
         }
         Ok(())
     }

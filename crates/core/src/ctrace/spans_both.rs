@@ -45,5 +45,5 @@ both! {
     hold_begin(at: At, lock: u32, lane: u32, holder: u32);
     hold_end(at: At, lock: u32, lane: u32, holder: u32, how: Ending);
     job_begin(at: At, track: u32, job: Job, details: &[Event]);
-    job_end(at: At, track: u32, job: Job, how: Ending);
+    job_end(at: At, track: u32, job: Job, how: Ending, details: &[Event]);
 }

@@ -344,7 +344,7 @@ impl Sink for Summary<'_> {
         Ok(())
     }
 
-    fn job_end(&mut self, at: At, _: u32, _: Job, _: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, _: u32, _: Job, _: Ending, _: &[Event]) -> Result<()> {
         self.seen(at.ns);
         Ok(())
     }

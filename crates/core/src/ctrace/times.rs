@@ -1,4 +1,5 @@
-//! What a thread has used and waited up to now, at the two ends of a span: optional, for it costs system calls.
+//! What a thread has used and waited up to now, at the two ends of a span or a job, and where a wait begins: optional, for it
+//! costs system calls.
 use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +16,7 @@ const LATE_NS: u64 = 100_000;
 const MOST_LOOKS: usize = 8;
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-/// Every BEGIN and END of a span is followed by these.
+/// Every BEGIN and END of a span or a job, is followed by these, every LOCK_WAIT by the first.
 pub fn ask(cpu: bool, run_delay: bool) {
     let cpu = if cpu { CPU } else { 0 };
     ASKED.store(cpu | if run_delay { RUN_DELAY } else { 0 }, Ordering::Relaxed);
@@ -25,6 +26,24 @@ pub fn ask(cpu: bool, run_delay: bool) {
 #[inline(always)]
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed) != 0
+}
+
+/// An event and what is asked for, if any, in so many places of a group.
+#[inline(always)]
+pub fn with(event: Event) -> ([Event; 3], usize) {
+    match asked() {
+        false => ([event; 3], 1),
+        true => beside(event),
+    }
+}
+
+/// An event, and the CPU time if that is asked for, in so many places of a group: where a run delay would take too long.
+#[inline(always)]
+pub fn with_cpu(event: Event) -> ([Event; 2], usize) {
+    match ASKED.load(Ordering::Relaxed) & CPU != 0 {
+        false => ([event; 2], 1),
+        true => ([event, Event::new(thread_cpu_ns(), event::CPU, 0, 0)], 2),
+    }
 }
 
 /// An event and what is asked for, in so many places of a group.

@@ -362,7 +362,7 @@ impl Sink for Hearing<'_, '_> {
         Ok(())
     }
 
-    fn job_end(&mut self, at: At, track: u32, job: spans::Job, how: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, track: u32, job: spans::Job, how: Ending, _: &[Event]) -> Result<()> {
         self.hears(at, track);
         self.jobs.mark_ends(at.file, track, job, how, at.ns);
         Ok(())

@@ -46,6 +46,8 @@ struct Thread {
     held: Periods,
     /// When it had to let it go, for somebody had waited for the switch interval. In order.
     forced: Vec<u64>,
+    /// The first time that it is on record what it had used since it was made: when, and CPU time.
+    first: Option<(u64, u64)>,
     /// In order.
     readings: Vec<Reading>,
 }
@@ -129,6 +131,7 @@ impl Computing {
                 blocked: Periods::new(blocked, 0),
                 held: Periods::new(held, 0),
                 forced,
+                first: record.used[on as usize].first().map(|used| (used.ns, used.cpu_ns)),
                 readings: Vec::new(),
             };
             thread.readings = record.used[on as usize]
@@ -270,7 +273,13 @@ impl Thread {
                 let own = self.own_ns(asks.max(from), to);
                 made.push(Op::Compute { on: self.on, ns: own.max(1) });
             }
-            None => made.push(Op::Compute { on: self.on, ns: to - from }),
+            None => {
+                // All that it has used so far it has used since it was made.
+                let used = self.first.filter(|first| first.0 <= to + SHORT_NS).map(|first| first.1);
+                let computes = used.map_or(to - from, |used| used.clamp(1, to - from));
+                made.extend((to - from > computes).then(|| Op::Delay(to - from - computes)));
+                made.push(Op::Compute { on: self.on, ns: computes });
+            }
         }
     }
 

@@ -86,8 +86,19 @@ impl Simulation<'_> {
     /// It waits for something else, or has ended.
     pub fn leave_interpreter(&mut self, actor: u32) {
         if let Some(on) = self.actors[actor as usize].interpreter.take() {
-            self.interpreters[on as usize].holder = None;
-            self.wake_next(on);
+            self.pass_interpreter(on, None);
+        }
+    }
+
+    /// Who had it is done. `next`: what the same thread does from now on.
+    pub fn pass_interpreter(&mut self, on: u32, next: Option<u32>) {
+        self.interpreters[on as usize].holder = next;
+        match next {
+            Some(next) => {
+                self.actors[next as usize].interpreter = Some(on);
+                self.interpreters[on as usize].last = Some(next);
+            }
+            None => self.wake_next(on),
         }
     }
 

@@ -331,6 +331,8 @@ impl Sink for Record<'_> {
                 self.gil_holders.insert((lock, track), (holder.filter(|&holder| holder != track), at.ns));
             }
             Title::Wait(lock) => {
+                let works = self.working[track as usize] > 0;
+                self.used(at.ns, track, works, details);
                 self.locks[lock as usize].waiting += 1;
                 self.add(at.ns, track, What::Wait(lock))?;
             }
@@ -453,11 +455,15 @@ impl Sink for Record<'_> {
         Ok(())
     }
 
-    fn job_begin(&mut self, at: At, track: u32, job: Job, _: &[Event]) -> Result<()> {
+    fn job_begin(&mut self, at: At, track: u32, job: Job, details: &[Event]) -> Result<()> {
+        let works = self.working[track as usize] > 0;
+        self.used(at.ns, track, works, details);
         self.add(at.ns, track, What::JobBegin { name: job.name, number: job.number }).map(|_| ())
     }
 
-    fn job_end(&mut self, at: At, track: u32, job: Job, how: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, track: u32, job: Job, how: Ending, details: &[Event]) -> Result<()> {
+        let works = self.working[track as usize] > 0;
+        self.used(at.ns, track, works, details);
         if how == Ending::FileEnd {
             return Ok(()); // what never ended is no job
         }

@@ -444,7 +444,6 @@ impl Simulation<'_> {
     fn end(&mut self, actor: u32) {
         let Actor { root, item, began, .. } = self.actors[actor as usize];
         self.end_together(actor);
-        self.leave_interpreter(actor);
         let server = self.actors[actor as usize].server.take();
         self.free.push(actor);
         let of = &self.model.roots[root as usize];
@@ -453,10 +452,13 @@ impl Simulation<'_> {
         }
         if item != OWN {
             if let Some(own) = self.actors[actor as usize].own.take() {
+                self.leave_interpreter(actor);
                 self.processes[of.items[item as usize].pool as usize].push(own);
             }
-            return self.worker_free((root, item), began, server);
+            let interpreter = self.actors[actor as usize].interpreter.take();
+            return self.worker_free((root, item), began, (server, interpreter));
         }
+        self.leave_interpreter(actor);
         server.into_iter().for_each(|on| self.leave_server(on));
         let recorded = &self.model.roots;
         if let Some(next) = of.gate.and_then(|(gate, _)| self.outside[gate as usize].pop_front()) {

@@ -70,8 +70,14 @@ impl Simulation<'_> {
         *since = self.now;
     }
 
-    /// The item is done. `server`: where its worker runs, a task or greenlet, which goes on there with an item that waits.
-    pub fn worker_free(&mut self, (root, item): (u32, u32), began: u64, server: Option<u32>) {
+    /// The item is done. What its worker has, the server that it runs on as a task or greenlet, or an interpreter, it keeps for an
+    /// item that waits.
+    pub fn worker_free(
+        &mut self,
+        (root, item): (u32, u32),
+        began: u64,
+        (server, interpreter): (Option<u32>, Option<u32>),
+    ) {
         let of = &self.model.roots[root as usize].items[item as usize];
         let pool = &self.model.pools[of.pool as usize];
         self.out.busy_ns[of.pool as usize] += self.now - began;
@@ -81,6 +87,7 @@ impl Simulation<'_> {
             (None, Some(on)) => self.leave_server(on),
             (_, None) => {}
         }
+        interpreter.into_iter().for_each(|on| self.pass_interpreter(on, next));
     }
 
     /// A worker has nothing to do: who does the next item.

@@ -52,7 +52,7 @@ impl Sink for Notes<'_> {
         Ok(())
     }
 
-    fn job_end(&mut self, at: At, _: u32, Job { lane, .. }: Job, how: Ending) -> Result<()> {
+    fn job_end(&mut self, at: At, _: u32, Job { lane, .. }: Job, how: Ending, _: &[Event]) -> Result<()> {
         self.1.push(format!("{} /job lane {lane} {how:?}", at.ns));
         Ok(())
     }

@@ -10,6 +10,7 @@ use contend_core::clock::monotonic_ns;
 use contend_core::ctrace::clock::{ticks, ticks_after};
 use contend_core::ctrace::format::{Event, event};
 use contend_core::ctrace::ring::{Local, current, local};
+use contend_core::ctrace::times;
 
 use super::api::{PyErr_CheckSignals, PyEval_RestoreThread, PyEval_SaveThread};
 use super::greens::{self, Parked};
@@ -152,11 +153,11 @@ impl Futex {
         patience: Patience,
     ) -> Taken {
         let id = self.id.load(Ordering::Relaxed);
-        let told = session != 0
-            && local.open(
-                session,
-                Event::new(ticks(), event::LOCK_WAIT, id, found & !WAITED_FOR),
-            );
+        let told = session != 0 && {
+            let wait = Event::new(ticks(), event::LOCK_WAIT, id, found & !WAITED_FOR);
+            let (group, len) = times::with_cpu(wait);
+            local.group(session, &group[..len])
+        };
         let limit = patience.limit();
         let deadline = match patience {
             Patience::Until(deadline) => Some(deadline),

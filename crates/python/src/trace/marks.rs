@@ -318,8 +318,9 @@ impl TraceJob {
         let session = current();
         if session != 0 {
             let began = Event::new(ticks(), event::JOB_BEGIN, this.name, this.number);
+            let (group, len) = times::with(began);
             let args = this.args.as_ref().map(|args| args.bind(this.py()));
-            if emit(session, &[began], args)? {
+            if emit(session, &group[..len], args)? {
                 this.session.store(session, Ordering::Relaxed);
             }
         }
@@ -331,10 +332,9 @@ impl TraceJob {
         let session = self.session.swap(0, Ordering::Relaxed);
         if session != 0 && current() == session {
             // This thread may have nothing on record yet: then its end may be lost as any new event.
-            local().settle(
-                session,
-                Event::new(ticks(), event::JOB_END, self.name, self.number),
-            );
+            let ended = Event::new(ticks(), event::JOB_END, self.name, self.number);
+            let (group, len) = times::with(ended);
+            local().settle_group(session, &group[..len]);
         }
     }
 

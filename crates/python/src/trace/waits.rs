@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use contend_core::ctrace::clock::ticks;
 use contend_core::ctrace::format::{Event, event, lock as kind};
 use contend_core::ctrace::ring::{current, local};
+use contend_core::ctrace::times;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 
@@ -108,6 +109,14 @@ impl Waits {
     }
 
     #[inline(never)]
+    fn open_wait(&self, session: u32, holder: u32) -> bool {
+        session != 0 && {
+            let (group, len) = times::with_cpu(self.event(event::LOCK_WAIT, holder));
+            local().group(session, &group[..len])
+        }
+    }
+
+    #[inline(never)]
     fn close(&self, token: u32, kind: u8, value: u32) {
         local().close(token, self.event(kind, value));
     }
@@ -116,7 +125,7 @@ impl Waits {
     pub fn wait(&self) -> u32 {
         let session = self.session();
         let holder = self.holder.load(Ordering::Relaxed);
-        if self.open(session, event::LOCK_WAIT, holder) {
+        if self.open_wait(session, holder) {
             session
         } else {
             0

@@ -266,8 +266,10 @@ class _Replay:
 
     @property
     def _takes_turns(self) -> bool:
-        """It is on record that hardly anybody waited for the interpreter's lock: in a storm in which nobody did, older traces
-        do not say so."""
+        """It is on record that hardly anybody waited for the interpreter's lock.
+
+        Of a storm in which nobody did, older traces do not say so.
+        """
         known = any(one.recorded["regime"]["gil_ns"] is not None for one in self.storms)
         return known and (self.judged.waiting or 0.0) < TESTED
 
