@@ -354,7 +354,8 @@ class Storm:
         number a job, in the order in which they came), begin_ns, ns."""
 
     def parts(self) -> dict[str, Any]:
-        """What edits can name: locks (name, site, capacity: None unlimited, semaphore, jobs that use it), pools
+        """What edits can name: locks (name, site, capacity: None unlimited, semaphore, seen: the most
+        at a time where nobody waited, jobs that use it), pools
         (name, process, workers: None as many as are needed, queues, discipline: fifo, lifo, priority, forked: workers
         are processes, jobs that use it), servers (names of threads with a loop or hub on which tasks or greenlets
         take turns) and spans: tuples of name, count, how many hold a call, total ns of delays, how many follow one of
@@ -368,7 +369,9 @@ class Storm:
         Seed 0: jobs in their recorded order; else what came at once comes in an order that is drawn. Returns
         begin_ns, end_ns (from the first begin on) of the jobs that end, stuck (those that do not), by lock or pool:
         lock_ns, held_ns, pool_ns, busy_ns, wasted_ns (items wait while a worker is idle), overdue (how
-        often a lock was waited for longer than it would be: a try, a time-out); work_ns (of all steps
+        often a lock was waited for longer than it would be: a try, a time-out), beyond (how often it is not
+        on record whether who had a lock would have waited: more than `seen` in `parts` had it at a time, or one waited to
+        have it alone); work_ns (of all steps
         together), by server: ran_ns, ready_ns (waited for it); by interpreter: computed_ns, interpreter_ns (waited
         for it); of_workers: places of the interpreters in which nothing is done but a pool's items; outside: name,
         most at a time and time of the calls to somebody whose work is not on record; grown: name, workers and waits

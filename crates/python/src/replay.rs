@@ -173,6 +173,7 @@ impl Storm {
                 (lock.capacity != u32::MAX).then_some(lock.capacity),
             )?;
             row.set_item("semaphore", lock.semaphore)?;
+            row.set_item("seen", lock.seen)?;
             row.set_item("jobs", jobs)?;
             locks.append(row)?;
         }
@@ -257,6 +258,7 @@ impl Storm {
             lock_ns,
             pool_ns,
             overdue,
+            beyond,
             otherwise,
             held_ns,
             busy_ns,
@@ -274,6 +276,7 @@ impl Storm {
             .iter()
             .map(|(&name, of)| (model.text(name).to_owned(), of.most, of.ns));
         dict.set_item("outside", outside.collect::<Vec<_>>())?;
+        dict.set_item("beyond", beyond)?;
         dict.set_item("overdue", overdue)?;
         dict.set_item("otherwise", otherwise)?;
         dict.set_item("guessed", guessed)?;

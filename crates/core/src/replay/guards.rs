@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::reading::{Guard, Recogniser};
 use super::record::{Place, Raw, Record, What};
-use super::sharing;
+use super::sharing::{Sharing, sharing};
 use crate::ctrace::format::lock as kind;
 
 /// Fewest waits for a condition from which it is learnt.
@@ -38,8 +38,10 @@ impl Section {
 enum Rule {
     /// So many at a time.
     Most(u32),
-    /// Many who share, or one alone: whether it is that, by each two sections.
-    Alone(Vec<bool>),
+    /// Many who share, or one alone.
+    Shared(Sharing),
+    /// Nobody waited, and so many were inside at a time: of more it is not known whether they would wait.
+    Open(u32),
 }
 
 /// Makes holds of what is done between going in and coming out, and says of which conditions. After all has been told.
@@ -59,8 +61,13 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
         let known = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
         let Some(sections) = sections(record, condition, lock, &places) else { continue };
         let Some(rule) = rule(record, &sections, known) else { continue };
-        let most = if let Rule::Most(most) = rule { Some(most) } else { None };
-        found.push(Guard { name: name.to_owned(), site: site.to_owned(), most });
+        let learnt = match rule {
+            Rule::Most(most) => Some(Some(most)),
+            Rule::Shared(Sharing { is_told: true, .. }) => Some(None),
+            Rule::Shared(_) | Rule::Open(_) => None,
+        };
+        let guard = |most| Guard { name: name.to_owned(), site: site.to_owned(), most };
+        found.extend(learnt.map(guard));
         let holds = hold(record, condition, lock, &sections);
         match rule {
             Rule::Most(most) => {
@@ -69,8 +76,9 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
                     record.notified.insert(condition);
                 }
             }
-            Rule::Alone(alone) => {
-                record.shared.insert(condition);
+            Rule::Open(most) => drop(record.open.insert(condition, most)),
+            Rule::Shared(Sharing { alone, is_told }) => {
+                record.shared.insert(condition, is_told);
                 record.alone.extend(holds.into_iter().zip(alone).filter(|(_, alone)| *alone).map(|of| of.0));
             }
         }
@@ -80,11 +88,16 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
 
 /// As the sections have it. `known`: as other storms say.
 fn rule(record: &Record<'_>, sections: &[Section], known: Option<Option<u32>>) -> Option<Rule> {
-    let alone = |known| sharing::alone(record, sections, known).map(Rule::Alone);
+    let shared = |known| sharing(record, sections, known).map(Rule::Shared);
+    let at_most = |known| inside_at_most(record, sections, known);
+    let open = || at_most(None).filter(|of| of.1 == 0).map(|of| Rule::Open(of.0));
     match known {
-        Some(None) => alone(true),
-        Some(most) => inside_at_most(record, sections, most).map(Rule::Most),
-        None => inside_at_most(record, sections, None).map(Rule::Most).or_else(|| alone(false)),
+        Some(None) => shared(true).or_else(open),
+        Some(most) => at_most(most).map(|of| Rule::Most(of.0)),
+        None => {
+            let told = at_most(None).filter(|of| of.1 >= LEAST_WAITS).map(|of| Rule::Most(of.0));
+            told.or_else(|| shared(false)).or_else(open)
+        }
     }
 }
 
@@ -192,8 +205,8 @@ fn wakes_one(sections: &[Section]) -> bool {
     in_vain <= sections.len() / 2
 }
 
-/// How many are inside at most, where the sections are ways in and out. `known`: from other storms.
-fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>) -> Option<u32> {
+/// How many are inside at most, and how often one waited, where the sections are ways in and out. `known`: from other storms.
+fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>) -> Option<(u32, usize)> {
     let ns = |section: &Section, at: u32| record.tracks[section.track as usize][at as usize].ns;
     let mut steps: Vec<(u64, i64)> = Vec::new();
     for pair in sections.chunks(2) {
@@ -234,7 +247,7 @@ fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>)
             count += 1;
         }
     }
-    (count >= LEAST_WAITS || known.is_some()).then_some(most as u32)
+    Some((most as u32, count))
 }
 
 /// How many of these are up to then.

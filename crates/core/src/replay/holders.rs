@@ -39,6 +39,10 @@ impl Simulation<'_> {
         state.since = self.now;
         state.holders += 1;
         state.alone = alone;
+        let of = &self.model.locks[lock as usize];
+        let may_be_last = !of.is_told && !alone && !state.waiting.is_empty();
+        let is_beyond = may_be_last || of.seen.is_some_and(|seen| state.holders > seen);
+        self.out.beyond[lock as usize] += u32::from(is_beyond);
     }
 
     pub fn release(&mut self, lock: u32) {

@@ -25,18 +25,19 @@ pub fn find<'p>(
         let passing = &record.locks[lock as usize];
         let store = record.stores.get(&lock).copied();
         let limit = record.limits.get(&lock).map(|&limit| limit.max(passing.most));
-        let is_shared = record.shared.contains(&lock);
+        let shared = record.shared.get(&lock).copied();
+        let open = record.open.get(&lock).copied();
+        // Unless somebody waited, more may have been allowed than were seen.
+        let unwaited = (of.kind == kind::SEMAPHORE && passing.waited == 0).then_some(passing.most);
         let capacity = match (of.kind, store.or(limit)) {
             (_, Some(known)) => known,
-            _ if is_shared => u32::MAX,
-            // Unless somebody waited, more may have been allowed than were seen.
-            (kind::SEMAPHORE, _) if passing.waited == 0 => u32::MAX,
+            _ if shared.is_some() || open.or(unwaited).is_some() => u32::MAX,
             (kind::SEMAPHORE, _) => passing.most.max(1),
             _ => 1,
         };
         let barges = passing.overtook * BARGING > passing.waited;
         let order = match barges {
-            _ if is_shared => Order::Shared,
+            _ if shared.is_some() => Order::Shared,
             _ if record.notified.contains(&lock) => Order::Notified,
             true => Order::Barging,
             false => Order::Handed,
@@ -47,6 +48,8 @@ pub fn find<'p>(
             site: of.site,
             capacity,
             semaphore: of.kind == kind::SEMAPHORE || store.is_some(),
+            seen: open.or(unwaited.filter(|_| store.or(limit).is_none())),
+            is_told: shared != Some(false),
             order,
             handover_ns: 0,
         });

@@ -183,6 +183,10 @@ pub struct Lock {
     pub site: u32,
     /// How many may hold it at a time.
     pub capacity: u32,
+    /// How many had it at a time, where nobody waited: whether more would wait is not on record.
+    pub seen: Option<u32>,
+    /// It was seen that who shares it has it also while one waits to have it alone.
+    pub is_told: bool,
     /// A semaphore or a pool of connections, which may let in more.
     pub semaphore: bool,
     /// As learnt.

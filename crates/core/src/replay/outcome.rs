@@ -12,6 +12,9 @@ pub struct Outcome {
     pub pool_ns: Vec<u64>,
     /// By lock: how often jobs, and what is done for them, waited for longer than they would have.
     pub overdue: Vec<u32>,
+    /// By lock: how often it is not on record whether who had it would have waited. More had it at a time than ever, of those for
+    /// which nobody waited; or one waited to have it alone that others share.
+    pub beyond: Vec<u32>,
     /// By branch: of how many jobs it is not known whether they do it, or what they do then.
     pub otherwise: Vec<u32>,
     /// By lock: how long it was held.

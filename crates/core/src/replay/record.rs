@@ -152,8 +152,10 @@ pub struct Record<'t> {
     pub stores: HashMap<u32, u32>,
     /// Of those that conditions are: who gives one back wakes one of those that wait.
     pub notified: HashSet<u32>,
-    /// Locks that many share, or one has alone.
-    pub shared: HashSet<u32>,
+    /// Of those that conditions are for which nobody waited: how many had it at a time.
+    pub open: HashMap<u32, u32>,
+    /// Locks that many share, or one has alone: whether who shares was seen to be let in while one waits to be alone.
+    pub shared: HashMap<u32, bool>,
     /// Where those are had alone.
     pub alone: HashSet<Place>,
     /// By semaphore how many it lets in, by queue how many workers its pool may have; where that is on record.
@@ -206,7 +208,8 @@ impl<'t> Record<'t> {
             working: vec![0; trace.tracks.len()],
             stores: HashMap::new(),
             notified: HashSet::new(),
-            shared: HashSet::new(),
+            open: HashMap::new(),
+            shared: HashMap::new(),
             alone: HashSet::new(),
             limits: HashMap::new(),
             patience: HashMap::new(),
@@ -244,7 +247,8 @@ impl<'t> Record<'t> {
     pub fn is_lock(&self, lock: u32) -> bool {
         self.trace.locks[lock as usize].is_held()
             || self.stores.contains_key(&lock)
-            || self.shared.contains(&lock)
+            || self.shared.contains_key(&lock)
+            || self.open.contains_key(&lock)
     }
 
     fn is_interpreter(&self, lock: u32) -> bool {

@@ -17,10 +17,16 @@ struct Inside {
     waits: Vec<(u64, u64)>,
 }
 
-/// Who is alone, by each two sections, where these are ways in and out. `known`: other storms say that many share this one.
-///
-/// Who shares is let in also while one waits who will be alone: that this is so has to be seen.
-pub fn alone(record: &Record<'_>, sections: &[Section], known: bool) -> Option<Vec<bool>> {
+/// Where sections are ways in and out.
+pub struct Sharing {
+    /// By each two of them: it is alone.
+    pub alone: Vec<bool>,
+    /// It was seen that who shares is let in also while one waits to be alone.
+    pub is_told: bool,
+}
+
+/// Who shares, and who is alone. `known`: other storms say that many share this one.
+pub fn sharing(record: &Record<'_>, sections: &[Section], known: bool) -> Option<Sharing> {
     let mut all = sections.chunks(2).map(|pair| inside(record, pair)).collect::<Option<Vec<_>>>()?;
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_unstable_by_key(|&at| all[at].from);
@@ -37,8 +43,12 @@ pub fn alone(record: &Record<'_>, sections: &[Section], known: bool) -> Option<V
     }
     all.iter_mut().for_each(|one| one.alone = !shared.contains(&one.does));
     let waits = all.iter().map(|one| one.waits.len()).sum::<usize>();
-    let is_told = known || (waits >= LEAST_WAITS && shares_before(&all));
-    (is_told && agrees(&all) && every_kind_is_seen(&all)).then(|| all.iter().map(|one| one.alone).collect())
+    let is_it = (known || waits >= LEAST_WAITS) && agrees(&all) && every_kind_is_seen(&all);
+    let found = || Sharing {
+        alone: all.iter().map(|one| one.alone).collect(),
+        is_told: known || shares_before(&all),
+    };
+    is_it.then(found)
 }
 
 fn inside(record: &Record<'_>, pair: &[Section]) -> Option<Inside> {

@@ -151,6 +151,7 @@ pub fn simulate(model: &Model) -> Outcome {
             roots: vec![(0, UNKNOWN); model.roots.len()],
             lock_ns: vec![0; model.locks.len()],
             overdue: vec![0; model.locks.len()],
+            beyond: vec![0; model.locks.len()],
             otherwise: vec![0; model.branches.len()],
             held_ns: vec![0; model.locks.len()],
             pool_ns: vec![0; model.pools.len()],

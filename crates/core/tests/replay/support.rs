@@ -32,7 +32,16 @@ pub fn item(queue: u32, program: Vec<Op>) -> Item {
 
 pub fn model(roots: Vec<Root>, queues: Vec<u32>) -> Model {
     let names = ["job", "L", "pool", "call", "audit"].map(str::to_owned).to_vec();
-    let lock = Lock { name: 1, site: 0, capacity: 1, semaphore: false, order: Order::Handed, handover_ns: 0 };
+    let lock = Lock {
+        name: 1,
+        site: 0,
+        capacity: 1,
+        semaphore: false,
+        seen: None,
+        is_told: true,
+        order: Order::Handed,
+        handover_ns: 0,
+    };
     let pool = Pool {
         name: 2,
         process: 0,

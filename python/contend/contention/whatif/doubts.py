@@ -100,6 +100,28 @@ def overdue(
     return None
 
 
+def beyond(
+    jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> str | None:
+    """The reason why it is not known whether jobs would wait for a lock; None if that is so of few.
+
+    `before` and `after`: replays of one storm, without and with the edits.
+    """
+    for row, was, now in zip(parts["locks"], before["beyond"], after["beyond"], strict=True):
+        if now - was < GAVE_UP * jobs:
+            continue
+        if row["seen"] is None:
+            return (
+                f"with the edit it would be asked {now - was} times whether who shares {row['name']} is let in while another"
+                " one waits to have it alone: that is not on record"
+            )
+        return (
+            f"with the edit {now - was} times more than {row['seen']} would be let in by {row['name']} at a time: nobody"
+            " waited for it on record, and whether one would then is not known"
+        )
+    return None
+
+
 def order(
     jobs: int, parts: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,6 +53,9 @@ UNLEARNT = (
 )  # from where the cost of a call is taken, where what an item costs is not known
 COALESCED = 8
 HALF_WAYS: NativeEdit = ("ways", "", 0.5)
+
+_Doubt = Callable[[int, Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], str | None]
+"""Of a storm: its jobs, its parts, and its replays without and with the edits."""
 
 
 def _options(edits: Sequence[Edit]) -> list[str]:
@@ -254,9 +257,10 @@ class _Replay:
             (None if self.judged.replayed else self.computes_then(outcomes))
             or doubts.on_interpreter(self.waits)
             or (None if self.judged.tested else doubts.more_computing(jobs_ns, after))
-            or self._overdue(after)
-            or self._otherwise(after)
-            or self._order(after)
+            or self._of_one(doubts.overdue, after)
+            or self._of_one(doubts.beyond, after)
+            or self._of_one(doubts.otherwise, after)
+            or self._of_one(doubts.order, after)
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
@@ -278,23 +282,10 @@ class _Replay:
         changes = np.mean(_hurried(self.sources, edits) / self.hurried, axis=(0, 1))
         return float(np.max(np.abs(changes - 1)))
 
-    def _otherwise(self, after: Sequence[Mapping[str, Any]]) -> str | None:
+    def _of_one(self, doubt: _Doubt, after: Sequence[Mapping[str, Any]]) -> str | None:
+        """The reason why one of the edited storms is doubted; None where none is."""
         reasons = (
-            doubts.otherwise(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
-            for one, now in zip(self.storms, after, strict=True)
-        )
-        return next((reason for reason in reasons if reason), None)
-
-    def _order(self, after: Sequence[Mapping[str, Any]]) -> str | None:
-        reasons = (
-            doubts.order(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
-            for one, now in zip(self.storms, after, strict=True)
-        )
-        return next((reason for reason in reasons if reason), None)
-
-    def _overdue(self, after: Sequence[Mapping[str, Any]]) -> str | None:
-        reasons = (
-            doubts.overdue(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
+            doubt(len(one.recorded["begin_ns"]) // 8, one.parts, one.outcome, now)
             for one, now in zip(self.storms, after, strict=True)
         )
         return next((reason for reason in reasons if reason), None)

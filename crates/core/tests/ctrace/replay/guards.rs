@@ -1,5 +1,6 @@
 //! Conditions that let in so many at a time, and others.
 use contend_core::replay::doubts::Kind;
+use contend_core::replay::model::Lock;
 use contend_core::replay::reading::{Guard, Recogniser};
 
 use super::*;
@@ -122,13 +123,20 @@ fn who_shares_has_to_be_seen_to_go_before_who_waits_to_be_alone() {
     let job_of_w2 = |told: &Told| told.1 != W2;
     let unknown: Vec<Told> = shared().into_iter().filter(job_of_w2).collect();
     let told = (5, A, event::CONDITION_LOCK, K, L);
-    let doubts = |events: &[Told]| storm_of(&[&[told], events].concat(), &[]).unwrap().doubts.len();
-    assert_eq!((doubts(&shared()), doubts(&unknown)), (0, 1));
+    let storm = |events: &[Told]| storm_of(&[&[told], events].concat(), &[]).unwrap();
+    let (known, untold) = (storm(&shared()), storm(&unknown));
+    assert!(known.doubts.is_empty() && untold.doubts.is_empty());
+    assert_eq!((known.model.locks[0].is_told, untold.model.locks[0].is_told), (true, false));
+    assert_eq!((known.guards.len(), untold.guards.len()), (1, 0));
+    // Where nobody would be before one who waits to be alone it does not matter.
+    assert_eq!(simulate(&untold.model).beyond, [0]);
+    let mut model = untold.model.clone();
+    model.roots[1].begin_ns = 125; // W1 waits for the first one since 119
+    assert_eq!(simulate(&model).beyond, [1]);
     // Other storms of the program may say so.
-    let guards = storm_of(&shared(), &[]).unwrap().guards;
     let (trace, _place) = trace_of(&[&[told], &unknown[..]].concat());
-    let reading = Reading { guards, ..Reading::default() };
-    assert!(extract(&trace, &[], &reading, || Ok(())).unwrap().doubts.is_empty());
+    let reading = Reading { guards: known.guards, ..Reading::default() };
+    assert!(extract(&trace, &[], &reading, || Ok(())).unwrap().model.locks[0].is_told);
 }
 
 #[test]
@@ -141,10 +149,11 @@ fn one_that_waits_while_others_only_share_makes_it_no_such_lock() {
 
 #[test]
 fn a_condition_that_is_waited_for_while_there_is_room_is_none() {
-    // Two readers were inside together at first: that others wait for one alone is for another reason.
+    // Two were inside together at first, and did what others do: that these wait for one alone is for another reason.
     let readers = [(E, 11), (F, 12)].map(|(thread, number)| {
-        let ways = [under(thread, 10, 12, &[]), under(thread, 40 + u64::from(number), 60, &[])].concat();
-        job(thread, number, 5, 70, &ways)
+        let work = span(thread, WORK, 15, 35, &[]);
+        let ways = [under(thread, 10, 12, &[]), work, under(thread, 40 + u64::from(number), 60, &[])];
+        job(thread, number, 5, 70, &ways.concat())
     });
     assert!(!is_not_known(&in_turn()));
     // They are of another process, with a condition of its own: nothing changes.
@@ -194,7 +203,18 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
         .collect();
     assert_eq!(doubts(&unwaited), []);
     let unwaited = [vec![told], unwaited].concat();
-    assert_eq!(doubts(&unwaited), [(Kind::Condition, 2)]);
+    let storm = storm_of(&unwaited, &[]).unwrap();
+    let known = |lock: &Lock| (storm.model.text(lock.name) == "K", lock.capacity, lock.seen);
+    assert_eq!(storm.model.locks.iter().map(known).collect::<Vec<_>>(), [(true, u32::MAX, Some(1))]);
+    assert!(storm.doubts.is_empty() && storm.guards.is_empty());
+    assert_eq!(simulate(&storm.model).beyond, [0]);
+    // Both come at once: of two it is not known whether one would wait.
+    let mut model = storm.model.clone();
+    model.roots[1].begin_ns = model.roots[0].begin_ns;
+    assert_eq!(simulate(&model).beyond, [1]);
+    // Who takes its lock but once does something else with it.
+    let once = [unwaited.clone(), job(A, 3, 300, 310, &under(A, 302, 304, &[]))].concat();
+    assert_eq!(doubts(&once), [(Kind::Condition, 3)]);
     // Another storm of the program says how many it lets in; more than these were never inside.
     let guards = storm_of(&[vec![told], in_turn()].concat(), &[]).unwrap().guards;
     assert_eq!((guards.len(), guards[0].most), (1, Some(1)));
