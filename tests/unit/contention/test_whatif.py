@@ -253,6 +253,7 @@ class _Storm:
             "stuck": 0,
             "costs": [],
             "overdue": [0],
+            "beyond": [0],
             "grown": [],
             "held_ns": [0],
             "busy_ns": [],

@@ -124,6 +124,15 @@ def test_jobs_that_would_give_up_are_no_answer() -> None:
     assert doubts.overdue(1, parts, {"overdue": [5, 1]}, {"overdue": [5, 0]}) is None
 
 
+def test_more_at_a_time_than_ever_where_nobody_waited_is_refused() -> None:
+    parts = {"locks": [{"name": "L", "seen": None}, {"name": "K", "seen": 3}]}
+    reason = doubts.beyond(50, parts, {"beyond": [0, 1]}, {"beyond": [0, 2]})
+    assert reason and "1 times more than 3 would be let in by K" in reason
+    assert doubts.beyond(101, parts, {"beyond": [0, 1]}, {"beyond": [0, 3]}) is None
+    reason = doubts.beyond(50, parts, {"beyond": [0, 0]}, {"beyond": [4, 0]})
+    assert reason and "4 times whether who shares L is let in" in reason
+
+
 def test_orders_and_batches_that_nobody_saw_are_no_answer() -> None:
     parts = {"pools": [{"name": "urgent"}, {"name": "pending"}]}
     seen = {"guessed": [1, 0], "crowded": [0, 2]}
