@@ -12,7 +12,7 @@ use super::fallbacks;
 use super::guards;
 use super::jobs;
 use super::learnt;
-use super::links::{out_of, put_of};
+use super::links::{out_of, put_of, tell_in_time};
 use super::locks;
 use super::loops::{self, Beside, handshake};
 use super::made;
@@ -83,6 +83,7 @@ pub fn extract(
     let mut record = Record::new(trace, reading.clone());
     tell(trace, &mut record, go_on)?;
     record.find_stores();
+    tell_in_time(&mut record);
     let guards = guards::find(&mut record);
     let mut pieces = jobs::found(trace, &record, &choice, patterns)?;
     let outs = out_of(&record);

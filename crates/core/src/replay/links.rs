@@ -48,6 +48,33 @@ pub fn put_of(record: &Record<'_>, outs: &HashMap<Place, Place>) -> HashMap<Plac
     found
 }
 
+/// A put is told when it is done, which in Python takes the interpreter: where what was put has been got before, it is told when
+/// it was got, in the midst of the call that put it.
+pub fn tell_in_time(record: &mut Record<'_>) {
+    let outs = out_of(record);
+    let mut moved: HashMap<Place, Place> = HashMap::new();
+    for (got, put) in put_of(record, &outs) {
+        let got_ns = record.tracks[got.0 as usize][got.1 as usize].ns;
+        let events = &mut record.tracks[put.0 as usize];
+        let is_before = |at: Option<u32>| at.is_none_or(|at| events[at as usize].ns <= got_ns);
+        let last = put.1.checked_sub(1);
+        let is_in_call = last.is_some_and(|at| events[at as usize].what == What::End);
+        let at = match is_before(last) {
+            true => put.1,
+            false if is_in_call && is_before(put.1.checked_sub(2)) => put.1 - 1,
+            false => continue,
+        };
+        events[put.1 as usize].ns = events[put.1 as usize].ns.min(got_ns);
+        if at < put.1 {
+            events.swap(at as usize, put.1 as usize);
+            moved.insert(put, (put.0, at));
+        }
+    }
+    for put in record.queues.values_mut().flat_map(|of| &mut of.0) {
+        *put = moved.get(put).copied().unwrap_or(*put);
+    }
+}
+
 /// The message that came with what was got, where one did: it is received as the work begins.
 fn received_with(record: &Record<'_>, (track, event): Place) -> Option<Place> {
     let events = &record.tracks[track as usize];

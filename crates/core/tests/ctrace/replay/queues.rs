@@ -41,6 +41,32 @@ fn items_wait_for_their_workers_and_jobs_for_their_items() {
 }
 
 #[test]
+fn what_was_got_before_its_put_is_on_record_was_put_in_the_midst_of_the_call_that_put_it() {
+    // As into a pipe: who puts has written, and waits for the interpreter before it can say so; meanwhile it is answered.
+    let io = |from, to| span(A, IO, from, to, &[]);
+    let asks = [put(A, Q, 170), (172, A, event::LOCK_WAIT, STACK, 0), (180, A, event::QUEUE_GOT, STACK, 0)];
+    let worker = [
+        get(W1, Q, 50, 112).to_vec(),
+        span(W1, WORK, 113, 162, &[put(W1, STACK, 160)]),
+        vec![(163, W1, event::LOCK_WAIT, Q, 0)],
+    ];
+    let of = |inside: Vec<Told>| [vec![job(A, 1, 100, 190, &inside)], worker.to_vec()].concat().concat();
+    let storm = storm_of(&of(asks.to_vec()), &[]).unwrap();
+    assert_eq!(
+        lines(&storm),
+        [
+            "pool Q of process 1: [1] Fifo, idle 0 busy 0",
+            "job boot 100-190",
+            "  12 send 0 60 await 0 in 20 10",
+            "  Q queue 0 sent 0 picked 0 at once: 1 <work 47 signal 0 2 > 1",
+            "jobs 90 locks [] pools [0] latency 20 unexplained 0",
+        ]
+    );
+    let storm = storm_of(&of([io(105, 168), asks.to_vec()].concat()), &[]).unwrap();
+    assert_eq!(lines(&storm)[2], "  5 <io 7 send 0 56 > 4 await 0 in 20 10");
+}
+
+#[test]
 fn a_pool_has_as_many_queues_as_were_seen_and_those_that_wait_at_one_work_too() {
     // Two queues of one name and place; the second worker of the first never got anything.
     let events = [
