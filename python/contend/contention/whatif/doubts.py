@@ -25,7 +25,7 @@ FURTHER = 0.25  # more of them at a time than ever before
 INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
 WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways took half as long
 WIDE = 0.1  # of a predicted change: half of its interval
-LATE = 0.05  # of the jobs: what they do by how late they are is not known
+LATE = 0.05  # of the jobs: what they do by how late they are, or whether they wait, is not known
 GUESSED = 0.1  # of the jobs: in an order, or beside so much, that was not seen
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
@@ -108,7 +108,7 @@ def beyond(
     `before` and `after`: replays of one storm, without and with the edits.
     """
     for row, was, now in zip(parts["locks"], before["beyond"], after["beyond"], strict=True):
-        if now - was < GAVE_UP * jobs:
+        if now - was < LATE * jobs:
             continue
         if row["seen"] is None:
             return (
@@ -291,8 +291,8 @@ def too_wide(changes: Mapping[str, Predicted]) -> str | None:
         half = (of.high - of.low) / 2
         if half > WIDE * of.value:
             return (
-                f"what it brings to the {word} differs so much from storm to storm that it is known to {half / of.value:.0%}"
-                " only: more storms, or storms of more jobs, make that narrower"
+                f"what it leaves of the {word} is known to {half / of.value:.0%} only: storms differ, and small things weigh"
+                " more the less is left; more storms, or storms of more jobs, make that narrower"
             )
     return None
 

@@ -226,7 +226,8 @@ class _Replay:
         costs = [cost for storm in outcomes for cost in storm[0]["costs"]]
         off = [Times.of(one.recorded).part_of(Times.of(one.outcome)) for one in self.storms]
         times = [[draw.times(by) for draw in storm] for storm, by in zip(_times(outcomes), off, strict=True)]
-        return predict(times, error=MEASURED.typical), costs, outcomes
+        whole = Times.mean([Times.of(one.recorded) for one in self.storms])
+        return predict(times, error=MEASURED.typical, whole=whole), costs, outcomes
 
     def in_turns(self, edits: Sequence[Edit], predicted: Mapping[str, Predicted]) -> str | None:
         """The reason why the edits are refused since threads would wait for their interpreter, and did not on record;
@@ -351,7 +352,7 @@ def _changes(
     parts = [
         [draw.part_of(was) for draw in storm] for storm, was in zip(_times(outcomes), without, strict=True)
     ]
-    return average(parts, error=MEASURED.typical)
+    return average(parts, error=MEASURED.typical, whole=1.0)
 
 
 def _notes(
