@@ -349,8 +349,8 @@ impl<W: Write> Sink for Chrome<'_, W> {
         self.close(at, &[("number", Own::Number(job.number.into()))], details)
     }
 
-    fn job_end(&mut self, at: At, _: u32, job: Job, how: Ending, _: &[Event]) -> Result<()> {
+    fn job_end(&mut self, at: At, _: u32, job: Job, how: Ending, details: &[Event]) -> Result<()> {
         self.begin_on("E", at, Plot::Job { file: at.file, name: job.name, lane: job.lane });
-        self.close(at, ending(how), &[])
+        self.close(at, ending(how), details)
     }
 }

@@ -330,9 +330,10 @@ impl<W: Write> Sink for Perfetto<'_, W> {
         self.packet(at, Type::Begin, uuid)
     }
 
-    fn job_end(&mut self, at: At, _: u32, job: Job, how: Ending, _: &[Event]) -> Result<()> {
+    fn job_end(&mut self, at: At, _: u32, job: Job, how: Ending, details: &[Event]) -> Result<()> {
         let uuid = self.plot(Plot::Job { file: at.file, name: job.name, lane: job.lane });
         self.ending(at, how);
+        self.details(at, details);
         self.packet(at, Type::End, uuid)
     }
 }

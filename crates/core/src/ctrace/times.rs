@@ -16,7 +16,7 @@ const LATE_NS: u64 = 100_000;
 const MOST_LOOKS: usize = 8;
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-/// Every BEGIN and END of a span or a job, is followed by these, every LOCK_WAIT by the first.
+/// Every BEGIN and END of a span or a job is followed by these, every LOCK_WAIT by the first.
 pub fn ask(cpu: bool, run_delay: bool) {
     let cpu = if cpu { CPU } else { 0 };
     ASKED.store(cpu | if run_delay { RUN_DELAY } else { 0 }, Ordering::Relaxed);

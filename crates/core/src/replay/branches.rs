@@ -11,6 +11,9 @@ const LEAST: usize = 3;
 const MOST_BASES: usize = 16;
 /// Of a split like that by chance, over all that is tried for one span.
 const CHANCE: f64 = 0.001;
+/// Of the pairs of one that does it and one that does not: the one comes before the other. What the first jobs do may be done
+/// since they are the first, as what fills a cache.
+const IN_ORDER: f64 = 0.9;
 
 /// What a job did: its root, its begin, and each of its steps with when that was, without delays.
 pub type Course = (u32, Vec<(Step, u64)>);
@@ -34,7 +37,8 @@ pub fn find(model: &mut Model, courses: &[Course]) {
         }
         for (span, _) in names.into_iter().filter(|&(_, jobs)| jobs >= LEAST && jobs + LEAST <= of.len()) {
             if let Some((branch, base, point)) = branch(of, span) {
-                mark(model, of, branch, base, point);
+                let may_learn = !is_by_order(model, of, span);
+                mark(model, of, branch, (base, point), may_learn);
             }
         }
     }
@@ -87,6 +91,22 @@ fn branch(of: &[&Course], span: Step) -> Option<(Branch, Option<Point>, Point)> 
     Some((Branch { name: span.1, early, below_ns, above_ns, learnt: false }, base, at))
 }
 
+/// Whether those that have that span are nearly all of the first, or of the last, to come.
+fn is_by_order(model: &Model, of: &[&Course], span: Step) -> bool {
+    let mut jobs: Vec<(u64, bool)> = of
+        .iter()
+        .map(|(root, steps)| (model.roots[*root as usize].begin_ns, steps.iter().any(|of| of.0 == span)))
+        .collect();
+    jobs.sort_unstable();
+    let (mut doing, mut pairs) = (0u64, 0u64);
+    for &(_, does) in &jobs {
+        doing += u64::from(does);
+        pairs += if does { 0 } else { doing };
+    }
+    let share = pairs as f64 / (doing * (jobs.len() as u64 - doing)).max(1) as f64;
+    !(1.0 - IN_ORDER..=IN_ORDER).contains(&share)
+}
+
 /// That so many of all are just those that are before, or after, all others.
 fn by_chance(all: usize, some: usize) -> f64 {
     (0..some).map(|at| (some - at) as f64 / (all - at) as f64).product()
@@ -102,8 +122,15 @@ fn place(steps: &[(Step, u64)], (of, before): Point) -> Option<usize> {
     alike.nth(before)
 }
 
-/// Has each job look there whether it does it. What those would do that did not is what others did, each in turn.
-fn mark(model: &mut Model, of: &[&Course], branch: Branch, base: Option<Point>, at: Point) {
+/// Has each job look there whether it does it. What those would do that did not is what others did, each in turn, where that
+/// may be learnt.
+fn mark(
+    model: &mut Model,
+    of: &[&Course],
+    branch: Branch,
+    (base, at): (Option<Point>, Point),
+    may_learn: bool,
+) {
     let number = model.branches.len() as u32;
     let name = branch.name;
     let mut places = Vec::new();
@@ -118,7 +145,7 @@ fn mark(model: &mut Model, of: &[&Course], branch: Branch, base: Option<Point>, 
         let program = program_of(&mut model.roots[*root as usize], *item);
         known.extend(looks.does.map(|(from, to)| program[from..to].to_vec()));
     }
-    let learnt = !known.is_empty() && known.iter().flatten().all(is_own);
+    let learnt = may_learn && !known.is_empty() && known.iter().flatten().all(is_own);
     for op in known.iter_mut().flatten() {
         if let Op::Sleep { late_ns, idle_ns, .. } = op {
             (*late_ns, *idle_ns) = (UNKNOWN, UNKNOWN);

@@ -71,17 +71,21 @@ fn inside(record: &Record<'_>, pair: &[Section]) -> Option<Inside> {
     })
 }
 
-/// Each waited only while it could not come in, and until somebody had left.
-fn agrees(all: &[Inside]) -> bool {
-    let (came, left) = (sorted(all, |one| Some(one.from)), sorted(all, |one| Some(one.to)));
-    // Nobody else is inside with these.
+/// Whether one of those is inside that are alone: nobody else is with them.
+fn is_alone_at(all: &[Inside]) -> impl Fn(u64) -> bool {
     let mut alone: Vec<(u64, u64)> =
         all.iter().filter(|one| one.alone).map(|one| (one.from, one.to)).collect();
     alone.sort_unstable();
-    let is_alone = |ns: u64| {
+    move |ns: u64| {
         let before = alone.partition_point(|&(from, _)| from <= ns).checked_sub(1);
         before.is_some_and(|last| ns < alone[last].1)
-    };
+    }
+}
+
+/// Each waited only while it could not come in, and until somebody had left.
+fn agrees(all: &[Inside]) -> bool {
+    let (came, left) = (sorted(all, |one| Some(one.from)), sorted(all, |one| Some(one.to)));
+    let is_alone = is_alone_at(all);
     let agrees = |one: &Inside, from: u64, to: u64| {
         let hinders = if one.alone { until(&came, from) > until(&left, from) } else { is_alone(from) };
         hinders && until(&left, to) > until(&left, from)
@@ -96,14 +100,18 @@ fn shares_before(all: &[Inside]) -> bool {
     waits.any(|&(from, to)| until(&came, to) > until(&came, from))
 }
 
-/// Of each kind that is alone one waited for others, or others waited for one.
+/// Of each kind that is alone one waited for others who share, or these waited for one. Who waited for another one that is alone
+/// may have shared.
 fn every_kind_is_seen(all: &[Inside]) -> bool {
-    let mut begins: Vec<u64> = all.iter().flat_map(|one| &one.waits).map(|wait| wait.0).collect();
+    let is_alone = is_alone_at(all);
+    let sharing = all.iter().filter(|one| !one.alone);
+    let mut begins: Vec<u64> = sharing.flat_map(|one| &one.waits).map(|wait| wait.0).collect();
     begins.sort_unstable();
     let mut seen: BTreeMap<&BTreeSet<u32>, bool> = BTreeMap::new();
     for one in all.iter().filter(|one| one.alone) {
         let hinders = until(&begins, one.to) > until(&begins, one.from);
-        *seen.entry(&one.does).or_default() |= hinders || !one.waits.is_empty();
+        let waited = one.waits.iter().any(|&(from, _)| !is_alone(from));
+        *seen.entry(&one.does).or_default() |= hinders || waited;
     }
     seen.into_values().all(|is_seen| is_seen)
 }

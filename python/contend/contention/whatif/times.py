@@ -14,8 +14,8 @@ from contend.text.shape import Count, Shape, Through
 
 LEAST_STORMS = 4  # for an interval: jobs of one storm share its queues and are no sample
 LEVEL = 0.95
-# Of what edits take away, root mean square: small things that a replay has wrong stay, and weigh more the less is left. From
-# trusted edits of the zoo's development programs, tests/zoo.
+# Of what an edit takes away, root mean square; chosen, not measured: small things that a replay has wrong stay, and
+# weigh more the less is left.
 GONE = 0.02
 
 

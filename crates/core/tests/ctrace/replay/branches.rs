@@ -76,6 +76,17 @@ fn a_span_that_only_those_have_that_are_early_is_decided_by_the_clock() {
 }
 
 #[test]
+fn what_only_the_first_jobs_do_is_not_done_by_others_that_are_early() {
+    // They may do it since they are the first, as what fills a cache.
+    let mut first = EARLY;
+    first.sort_unstable_by_key(|&(wait, _)| wait);
+    let model = late(&first).model;
+    assert_eq!((model.branches.len(), model.branches[0].learnt), (1, false));
+    let (unlocked, _) = apply(&model, &[Edit::Unlock("L".into())], 0);
+    assert_eq!(otherwise(&unlocked), [8]);
+}
+
+#[test]
 fn a_span_that_late_ones_have_too_is_not() {
     let mut mixed = EARLY;
     mixed[3].1 = true;

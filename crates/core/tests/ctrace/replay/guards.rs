@@ -140,6 +140,15 @@ fn who_shares_has_to_be_seen_to_go_before_who_waits_to_be_alone() {
 }
 
 #[test]
+fn who_was_only_seen_to_wait_for_one_that_is_alone_may_share() {
+    // Of what B does at last nobody knows more than that it waited for W1, which is alone.
+    let others = shared().into_iter().filter(|told| told.1 != A && (told.1 != B || told.0 < 200));
+    let first = inside(A, 1, &[], 110, 150, IO);
+    let last = inside(B, 6, &[(191, 222)], 224, 264, CALL);
+    assert!(is_not_known(&others.chain([first, last].concat()).collect::<Vec<_>>()));
+}
+
+#[test]
 fn one_that_waits_while_others_only_share_makes_it_no_such_lock() {
     let waits = inside(E, 7, &[(141, 146)], 148, 158, IO);
     let moved: Vec<Told> = waits.into_iter().map(|of| (of.0, W2, of.2, of.3, of.4)).collect();
