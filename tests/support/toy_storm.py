@@ -33,6 +33,7 @@ from typing import Any, Literal
 
 MS = 1_000_000
 DISTURBED = 0.03  # of a storm, in which nothing of it ran
+LATE = 0.06  # of what its sleeps last, by which they were late: a host that takes a little again and again
 SPREAD = 0.3  # a duration is drawn from its mean ± so much of it
 
 
@@ -150,9 +151,16 @@ class Truth:
     """ns by which the median sleep was late."""
     latest: int
     """The same of the one that was latest: so long nothing of the storm may have run, without its being in the trace."""
+    late: float
+    """By how much all sleeps together were later than the median one, as a part of what they lasted."""
     own: Mapping[str, int]
     """By lock: what its holders did themselves, of all together, ns. Of a storm with `hold`, as a part of that of the same
     storm without, it is what the edit came to: the more threads run the later sleeps end, and that is not halved."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the host took the processors for long, or for a little again and again."""
+        return self.latest > DISTURBED * self.makespan or self.late > LATE
 
     @property
     def durations(self) -> list[int]:
@@ -215,7 +223,7 @@ def undisturbed(directory: Path, parameters: Parameters | None = None, **changed
     for attempt in range(5):
         place = directory.with_name(f".{directory.name}-{attempt}")
         truth = storm(place, parameters, **changed)
-        if truth.latest < DISTURBED * truth.makespan:
+        if not truth.disturbed:
             break
     place.rename(directory)
     return truth
@@ -240,6 +248,7 @@ class Storm:
         self.queues: list[Any] = [trace.Queue(name="pool") for _ in range(queues)]
         self.served: list[tuple[str, int, int]] = []
         self.late: list[int] = []
+        self.slept = 0
         self.own: dict[str, list[int]] = {name: [] for name in self.locks}
         self.usual_lateness_s = 0.0
         self.times: dict[int, tuple[int, int]] = {}
@@ -257,6 +266,7 @@ class Storm:
             sleeps = (1 - self.of.busy) * length / 1000 - (1 - part) * self.usual_lateness_s
             time.sleep(max(0.0, sleeps))
             self.late.append(time.monotonic_ns() - began - int(length * MS))
+            self.slept += int(length * MS)
         if holding:
             self.own[holding].append(time.monotonic_ns() - began)
 
@@ -343,6 +353,7 @@ class Storm:
             self.pause(0.2)
         self.usual_lateness_s = statistics.median(self.late) / 1e9 if self.late else 0.0
         self.late.clear()
+        self.slept = 0
         threads = [
             threading.Thread(
                 target=self.work, args=(self.queues[at % len(self.queues)],), name=f"worker {at}"
@@ -369,8 +380,14 @@ class Storm:
             "served": self.served,
             "lateness": int(statistics.median(self.late)) if self.late else 0,
             "latest": max(self.late, default=0),
+            "late": self.excess() / self.slept if self.slept else 0.0,
             "own": {name: sum(lasted) for name, lasted in self.own.items()},
         }
+
+    def excess(self) -> float:
+        """ns by which sleeps were later than the median one, together."""
+        usual = statistics.median(self.late)
+        return sum(max(0.0, late - usual) for late in self.late)
 
     def bounds(self) -> dict[str, dict[str, int]]:
         """A thread that has got a lock may be without the GIL for a while: it looks at the clock when it has that too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,32 @@ JOBS = 24
 STORMS = 6
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Storms, and the same with an edit made for real."""
+
+    before: list[Path]
+    after: Path
+    quiet: bool
+    """Whether the host left the processors alone. Where it did not, a refusal is a good answer, and a trusted one has
+    to be right all the same."""
+
+    @property
+    def shortest(self) -> Path:
+        """The one in whose waits is least of what else the host did."""
+        return min(
+            self.before, key=lambda path: Times.of(open_storms([path])[0].storm.recorded()).makespan_ns
+        )
+
+
 @pytest.fixture(scope="module")
-def storms(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     directory = tmp_path_factory.mktemp("storms")
     of = dataclasses.replace(Parameters(), jobs=JOBS, realtime=realtime())
-    places = [directory / f"{k}" for k in range(STORMS)]
-    for k, place in enumerate(places):
-        undisturbed(place, of, seed=k + 1)
-    return places
-
-
-@pytest.fixture(scope="module")
-def coalesced(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("after") / "coalesced"
-    undisturbed(place, jobs=JOBS, realtime=realtime(), seed=9, coalesce=8)
-    return place
+    before, after = [directory / f"{k}" for k in range(STORMS)], directory / "coalesced"
+    truths = [undisturbed(place, of, seed=k + 1) for k, place in enumerate(before)]
+    truths.append(undisturbed(after, of, seed=9, coalesce=8))
+    return Recorded(before, after, not any(truth.disturbed for truth in truths))
 
 
 @pytest.fixture
@@ -53,19 +65,24 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def test_the_unedited_storm_is_reproduced(storms: list[Path]) -> None:
-    answer = whatif(open_storms(storms), rank=False)
-    assert answer.gate.passed, answer.gate.reason
-    assert answer.jobs == JOBS and answer.regime.kind in ("blocked", "mixed")
+def test_the_unedited_storm_is_reproduced(recorded: Recorded) -> None:
+    answer = whatif(open_storms(recorded.before), rank=False)
+    assert answer.jobs == JOBS and answer.regime.cores < 0.5
+    if not answer.gate.passed:
+        assert not recorded.quiet, answer.gate.reason
+        return
     median = answer.predicted["median_ns"]
     assert median.low is not None and median.high is not None
     assert median.low <= answer.baseline.median_ns <= median.high
 
 
-def test_an_edit_comes_out_as_measured(storms: list[Path], coalesced: Path) -> None:
-    answer = whatif(open_storms(storms), [Edit("coalesce", "call update", 8)])
-    after = open_storms([coalesced])[0].storm.recorded()
+def test_an_edit_comes_out_as_measured(recorded: Recorded) -> None:
+    answer = whatif(open_storms(recorded.before), [Edit("coalesce", "call update", 8)])
+    after = open_storms([recorded.after])[0].storm.recorded()
     measured, before = Times.of(after), answer.baseline
+    if not answer.gate.passed:
+        assert not recorded.quiet, answer.gate.reason
+        return
     for key in ("median_ns", "makespan_ns"):
         predicted = answer.predicted[key].value
         assert predicted < 0.9 * getattr(before, key)
@@ -75,11 +92,13 @@ def test_an_edit_comes_out_as_measured(storms: list[Path], coalesced: Path) -> N
 def test_a_change_that_makes_it_worse_is_seen(tmp_path: Path) -> None:
     fifo = realtime()
     with awake():
-        undisturbed(tmp_path / "before", WORSENED, realtime=fifo)
+        quiet = not undisturbed(tmp_path / "before", WORSENED, realtime=fifo).disturbed
         truth = undisturbed(tmp_path / "after", WORSENED, realtime=fifo, **WORSENING)
     answer = whatif(open_storms([tmp_path / "before"]), [Edit("hold", "resource", 0.4)])
-    # So many threads begin together that on some hosts a tenth of the storm is waits for the interpreter.
-    assert answer.gate.passed or "interpreter's lock" in str(answer.gate.reason), answer.gate.reason
+    if not answer.gate.passed:
+        # So many threads begin together that on some hosts a tenth of the storm is waits for the interpreter.
+        assert not quiet or "interpreter's lock" in str(answer.gate.reason), answer.gate.reason
+        return
     before, after = answer.baseline, answer.predicted
     assert truth.median > before.median_ns and after["median_ns"].value > before.median_ns
     assert abs(after["makespan_ns"].value / truth.makespan - 1) < 0.15
@@ -92,15 +111,18 @@ def test_a_storm_that_computes_is_refused(tmp_path: Path, run: Run) -> None:
 
 
 def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
-    storms: list[Path], coalesced: Path, tmp_path: Path, run: Run
+    recorded: Recorded, tmp_path: Path, run: Run
 ) -> None:
-    kept = tmp_path / "predicted.json"
+    storms, coalesced, kept = recorded.before, recorded.after, tmp_path / "predicted.json"
     code, text, _ = run(*storms, "--coalesce", "call update=8", "-o", kept, "--json")
     document = data_in(text, code)
-    assert code == 0, document["gate"]
     assert data_in(kept.read_text(), code) == document
     jsonschema.validate(document, schema(Whatif))
     assert any("learnt from" in note for note in document["notes"])
+    if code == 5:
+        assert not recorded.quiet, document["gate"]
+        return
+    assert code == 0
     code, text, _ = run(kept, "--verify", coalesced, "--json")
     told = data_in(text, code)
     jsonschema.validate(told, schema(Verification))
@@ -117,12 +139,13 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
     assert code == 4 and data_in(text, code)["inside"] is False, "nothing was changed"
 
 
-def test_fixes_are_ranked(storms: list[Path], run: Run) -> None:
-    # Of one storm alone, what else the host did is in its waits: the shortest one had least of it.
-    of = {path: Times.of(open_storms([path])[0].storm.recorded()).makespan_ns for path in storms}
-    code, text, _ = run(min(of, key=lambda path: of[path]), "--json")
+def test_fixes_are_ranked(recorded: Recorded, run: Run) -> None:
+    code, text, _ = run(recorded.shortest, "--json")
     document: dict[str, Any] = data_in(text, code)
     jsonschema.validate(document, schema(Whatif))
+    if code == 5:
+        assert not recorded.quiet and not document["fixes"], document["gate"]
+        return
     assert code == 0
     gains = [fix["gain"] for fix in document["fixes"] if len(fix["edits"]) == 1]
     assert gains == sorted(gains, reverse=True) and len(gains) == 3
@@ -144,14 +167,17 @@ def test_fixes_are_ranked(storms: list[Path], run: Run) -> None:
     ],
 )
 def test_mistakes_name_what_would_be_right(
-    storms: list[Path], words: tuple[str, ...], said: str, run: Run
+    recorded: Recorded, words: tuple[str, ...], said: str, run: Run
 ) -> None:
-    code, _, error = run(storms[0], *words)
+    code, _, error = run(recorded.before[0], *words)
     assert code == 2 and said in error
 
 
-def test_the_tables_say_what_matters(storms: list[Path], run: Run) -> None:
-    code, text, _ = run(storms[0], "--global-queue", "pool")
-    assert code == 0 and "replay of the unedited storm" in text and "trusted" in text
-    code, text, _ = run(storms[0], "--list")
+def test_the_tables_say_what_matters(recorded: Recorded, run: Run) -> None:
+    code, text, _ = run(recorded.shortest, "--global-queue", "pool")
+    if code == 5:
+        assert not recorded.quiet, text
+    else:
+        assert code == 0 and "replay of the unedited storm" in text and "trusted" in text
+    code, text, _ = run(recorded.shortest, "--list")
     assert code == 0 and "hypervisor" in text and "call update" in text
