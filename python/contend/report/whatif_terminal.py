@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from contend.contention.whatif.campaign import words_on_tests
-from contend.contention.whatif.prediction import Fix, Whatif
+from contend.contention.whatif.prediction import Whatif
+from contend.contention.whatif.ranking import Fix
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Verification

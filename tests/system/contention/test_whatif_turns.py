@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from contend.contention.whatif.prediction import needless, whatif
+from contend.contention.whatif.prediction import whatif
+from contend.contention.whatif.ranking import needless
 from contend.contention.whatif.storms import Edit, open_storms
 from support import toy_storm, toy_tasks
 from support.prerequisites import need

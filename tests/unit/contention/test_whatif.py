@@ -13,7 +13,8 @@ from contend.contention.alibi.verdict import Alibi, Saturation
 from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Replayed, gate
 from contend.contention.whatif.independence import capped
-from contend.contention.whatif.prediction import Whatif, candidates, whatif
+from contend.contention.whatif.prediction import Whatif, whatif
+from contend.contention.whatif.ranking import candidates
 from contend.contention.whatif.regime import regime
 from contend.contention.whatif.storms import Edit, NativeEdit, Source, open_storms
 from contend.contention.whatif.times import Times, predict

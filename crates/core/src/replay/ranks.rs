@@ -3,9 +3,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::links;
-use super::model::{Discipline, Pool, Ranks};
+use super::model::{Discipline, Pool};
 use super::pieces::Pieces;
 use super::pools::Coming;
+use super::precedence::Ranks;
 use super::reading::Recogniser;
 use super::record::Record;
 

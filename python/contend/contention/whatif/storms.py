@@ -61,6 +61,11 @@ class Edit:
         return self.kind, self.name, self.number
 
 
+def as_options(edits: Sequence[Edit]) -> list[str]:
+    """The edits as arguments of a command, one text each."""
+    return [str(edit) for edit in edits]
+
+
 InterpreterWaits = Literal["recorded", "simulated", "left out"]
 """What a replay makes of waits for the interpreter's lock."""
 
