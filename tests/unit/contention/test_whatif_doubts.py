@@ -47,6 +47,21 @@ def test_jobs_that_a_busy_process_makes_may_come_sooner() -> None:
     assert doubts.arrivals(come(0, 400), [ran(300, 1000)], [ran(100, 1000)]) is None, "never busy"
 
 
+def test_a_median_that_comes_to_lie_between_two_kinds_of_jobs_is_refused() -> None:
+    def storm(short: int, long: int) -> dict[str, Any]:
+        """Twenty jobs of each of two kinds."""
+        times = [base + at for base in (short, long) for at in range(20)]
+        return outcome(*((0, ms) for ms in times))
+
+    apart, together = storm(100, 160), storm(100, 120)
+    reason = doubts.between_kinds([together] * 2, [apart] * 2)
+    assert reason is not None and "takes 29% longer than the other" in reason
+    assert doubts.between_kinds([together] * 2, [together] * 2) is None
+    assert doubts.between_kinds([apart] * 2, [apart] * 2) is None, "and the replay had that right"
+    uneven = outcome(*((0, ms) for ms in [*range(100, 128), *range(160, 172)]))
+    assert doubts.between_kinds([together], [uneven]) is None, "most are of one kind"
+
+
 def test_another_number_of_processes_is_refused() -> None:
     parts = [{"pools": [{"name": "cores", "forked": True}, {"name": "threads", "forked": False}]}]
     assert "workers of cores are processes" in (doubts.forked([Edit("workers", "c*", 2)], parts) or "")

@@ -13,7 +13,7 @@ from contend.contention.whatif.gate import GAVE_UP
 from contend.contention.whatif.independence import Dependence
 from contend.contention.whatif.regime import BUSY, Regime
 from contend.contention.whatif.storms import Edit
-from contend.contention.whatif.times import Predicted, Times
+from contend.contention.whatif.times import Predicted, Times, median_gap
 from contend.units import format_duration
 
 CLOSE = 0.1  # of the time of the busier one, by which the next one is less busy
@@ -27,6 +27,8 @@ WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways 
 WIDE = 0.1  # of a predicted change: half of its interval
 LATE = 0.05  # of the jobs: what they do by how late they are, or whether they wait, is not known
 GUESSED = 0.1  # of the jobs: in an order, or beside so much, that was not seen
+GAP = 0.1  # of the median: no job takes a time in between, of those that are next to it
+OPENED = 1.5  # times as wide as without the edits
 _NAMES = {"median_ns": "median", "makespan_ns": "makespan"}
 
 
@@ -276,6 +278,21 @@ def on_ways(change: float) -> str | None:
     return (
         f"what the edit leaves would be {change:.1%} more or less if messages and workers came twice as fast: their ways are"
         " replayed as recorded, and how long they are with the edit is not on record"
+    )
+
+
+def between_kinds(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why edits are refused that bring the median between two kinds of jobs: a few jobs decide of which kind it
+    is, and the recorded storms did not show that the replay has those right; None where they do not.
+
+    `before` and `after`: replays of each storm, without and with the edits.
+    """
+    was, now = (float(np.mean([median_gap(of) for of in storms])) for storms in (before, after))
+    if now < max(GAP, OPENED * was):
+        return None
+    return (
+        f"with the edit the median is between two kinds of jobs, one of which takes {now:.0%} longer than the other: of"
+        " which kind it is, a few jobs decide"
     )
 
 

@@ -133,6 +133,7 @@ class Replay:
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
             or doubts.on_ways(self._on_ways(edits))
+            or doubts.between_kinds(before, after)
             or doubts.too_wide(_changes(before, outcomes))
         )
 

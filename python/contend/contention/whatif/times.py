@@ -17,6 +17,7 @@ LEVEL = 0.95
 # Of what an edit takes away, root mean square; chosen, not measured: small things that a replay has wrong stay, and
 # weigh more the less is left.
 GONE = 0.02
+CLOSE = 0.06  # of the jobs, on each side: a few more of one kind and the median is theirs
 
 
 def _whole(ns: float) -> Count:
@@ -69,6 +70,24 @@ class Times(Shape):
     def mean(cls, of: Sequence[Times]) -> Times:
         """The mean of each time."""
         return cls(*(sum(getattr(one, name) for one in of) / len(of) for name in KEYS))
+
+
+def median_gap(outcome: Mapping[str, Any]) -> float:
+    """The widest step between two jobs' times that are next to each other, close to the median, as a part of it.
+
+    Takes `begin_ns` and `end_ns`, as the native module gives them.
+
+    >>> import numpy as np
+    >>> took = np.array([*range(90, 120, 2), *range(140, 170, 2)], dtype="<u8")
+    >>> round(median_gap({"begin_ns": bytes(took.nbytes), "end_ns": took.tobytes()}), 2)
+    0.17
+    """
+    begin, end = (np.frombuffer(outcome[key], "<u8").astype(float) for key in ("begin_ns", "end_ns"))
+    took = np.sort(end - begin)
+    if len(took) < 1 / CLOSE:  # of so few each has a time of its own
+        return 0.0
+    close = took[int((0.5 - CLOSE) * len(took)) : int((0.5 + CLOSE) * len(took)) + 2]
+    return float(np.diff(close).max() / max(1.0, np.median(took)))
 
 
 KEYS = tuple(field.name for field in fields(Times))
