@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from zoo.parts import BROKER, Change
 
 ROWS = "rows.ndjson"
 STORMS = 6
+TRIES = 3
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -99,36 +100,58 @@ def broker(libraries: Collection[str], folder: Path) -> Iterator[None]:
         bed.down(folder)
 
 
-def trial(
-    manifest: Manifest, folder: Path, edits: int, most_pairs: int, *, refused: float = 1.0, keep: bool = False
-) -> dict[str, Any]:
-    """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed.
+@dataclass(frozen=True)
+class _Try:
+    """A program that was traced and measured. edits: what was predicted of each, and its truth."""
 
-    refused: the chance that a refused edit is measured too.
-    """
-    begin, load = time.monotonic(), os.getloadavg()[0]
-    program = manifest.write(folder)
+    traces: Sequence[Path]
+    traced: Sequence[truth.Storm]
+    untraced: Sequence[truth.Storm]
+    edits: list[dict[str, Any]]
+    has_moved: bool
+
+
+def _try(manifest: Manifest, program: Path, edits: int, most_pairs: int, refused: float) -> _Try:
+    folder = program.parent
     for old in folder.glob("storm-*"):
         shutil.rmtree(old)
     traces, traced = predictions.trace(folder, STORMS)
     untraced = truth.storms(program, ["plain"] * (STORMS + 1))[1:]
-    hunted = predictions.hunt(folder, traces[0], manifest.job)
-    tried = []
+    tried, has_moved = [], False
     for change in chosen(manifest, edits):
         predicted = predictions.predict(folder, traces, change.options, manifest.job)
         rng = generator(manifest.seed, manifest.population)
         measured = None
         if rng.random() < refused or predicted.trusted:
-            measured = asdict(truth.measure(program, change.switch, rng, most=most_pairs))
-        tried.append({"change": asdict(change), "predicted": asdict(predicted), "truth": measured})
+            measured = truth.measure(program, change.switch, rng, most=most_pairs, before=untraced)
+            has_moved = has_moved or measured.has_moved
+        told = asdict(measured) if measured else None
+        tried.append({"change": asdict(change), "predicted": asdict(predicted), "truth": told})
+    return _Try(traces, traced, untraced, tried, has_moved)
+
+
+def trial(
+    manifest: Manifest, folder: Path, edits: int, most_pairs: int, *, refused: float = 1.0, keep: bool = False
+) -> dict[str, Any]:
+    """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed.
+
+    refused: the chance that a refused edit is measured too. All is done again where the host is another one by the time that
+    an edit is measured: whether it is, is told by unedited storms, and not by what was predicted.
+    """
+    begin, load = time.monotonic(), os.getloadavg()[0]
+    program = manifest.write(folder)
+    tries, one = 1, _try(manifest, program, edits, most_pairs, refused)
+    while one.has_moved and tries < TRIES:
+        tries, one = tries + 1, _try(manifest, program, edits, most_pairs, refused)
+    hunted = predictions.hunt(folder, one.traces[0], manifest.job)
     if not keep:
-        for old in traces:
+        for old in one.traces:
             shutil.rmtree(old)
     known = asdict(manifest)
     del known["source"], known["changes"]
-    known |= {"plain": asdict(truth.plain(untraced)), "traced": asdict(truth.plain(traced))}
-    known |= {"commit": commit(), "load": round(load, 2)}
-    return {**known, "edits": tried, "hunt": asdict(hunted), "took_s": round(time.monotonic() - begin, 1)}
+    known |= {"plain": asdict(truth.plain(one.untraced)), "traced": asdict(truth.plain(one.traced))}
+    known |= {"commit": commit(), "load": round(load, 2), "tries": tries}
+    return {**known, "edits": one.edits, "hunt": asdict(hunted), "took_s": round(time.monotonic() - begin, 1)}
 
 
 def commit() -> str:

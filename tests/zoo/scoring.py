@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contend.stats.quantiles import clopper_pearson
+from zoo import truth
 from zoo.campaign import rows as read_rows
 from zoo.mechanisms import mechanisms
 
@@ -55,15 +56,15 @@ def wrong(predicted: Ratios, true: Ratios) -> bool:
 
 
 def wrong_truly(predicted: Ratios, edit: Row) -> bool | None:
-    """True if a prediction of the edit is wrong, None where its truth is too wide to say, or was not measured.
+    """True if a prediction of the edit is wrong, None where its truth is too wide to say, of another host, or not measured.
 
     A truth that was not decided still says so where its intervals' ends and middles all give the same answer.
     """
-    if edit["truth"] is None:
+    if edit["truth"] is None or abs(edit["truth"].get("drift", 0.0)) > truth.DRIFT:
         return None
     ends = [
-        [truth["value"]] if edit["truth"]["decided"] else [truth["low"], truth["value"], truth["high"]]
-        for truth in (edit["truth"]["median"], edit["truth"]["makespan"])
+        [one["value"]] if edit["truth"]["decided"] else [one["low"], one["value"], one["high"]]
+        for one in (edit["truth"]["median"], edit["truth"]["makespan"])
     ]
     answers = {wrong(predicted, (median, makespan)) for median in ends[0] for makespan in ends[1]}
     return answers.pop() if len(answers) == 1 else None

@@ -23,6 +23,7 @@ def edit(
     trusted: bool = True,
     decided: bool = True,
     width: float = 0.06,
+    drift: float = 0.0,
 ) -> dict[str, Any]:
     """One edit of a row: what was predicted of it, and its truth."""
     median, makespan = predicted or (None, None)
@@ -33,7 +34,7 @@ def edit(
     return {
         "change": {"options": ["--hold", "storm.stock=0.5"], "switch": "hold:stock=0.5", "kept": 0.5},
         "predicted": {"trusted": trusted, "median": median, "makespan": makespan, "reason": ""},
-        "truth": {**ratios, "pairs": 8, "decided": decided},
+        "truth": {**ratios, "pairs": 8, "decided": decided, "drift": drift},
     }
 
 
@@ -74,6 +75,8 @@ def row(
         (edit((0.51, 0.6), (0.5, 0.6), decided=False), "right"),
         (edit((0.54, 0.6), (0.5, 0.6), decided=False), "truth undecided"),
         (edit((0.5, 0.6), (0.5, 0.6), decided=False, width=0.2), "truth undecided"),
+        (edit((0.9, 0.6), (0.5, 0.6), drift=0.3), "truth undecided"),
+        (edit((0.9, 0.6), (0.5, 0.6), drift=-0.04), "wrong and trusted"),
         ({**edit((0.5, 0.6), (0.5, 0.6), trusted=False), "truth": None}, "refused, not measured"),
         ({**edit((0.5, 0.6), (0.5, 0.6)), "truth": None}, "trusted, not measured"),
     ],

@@ -42,6 +42,19 @@ def test_a_noisy_program_stays_undecided_and_says_so() -> None:
     assert not slow.decided and slow.pairs == 16
 
 
+def test_a_host_that_is_another_one_since_is_told() -> None:
+    quick = [Storm("plain", (100, 100), 100, {})] * 6
+    run = planted(0.6, 0.01)
+    before = run(Path("program.py"), ["plain"] * 6)
+    truth = measure(Path("program.py"), "hold:stock=0.5", Random(1), run, before=before)
+    assert truth.drift == 0.0 and not truth.has_moved
+    truth = measure(Path("program.py"), "hold:stock=0.5", Random(1), run, before=quick)
+    assert truth.drift > 1 and truth.has_moved
+    noisy = planted(0.6, 0.3)
+    before = noisy(Path("program.py"), ["plain"] * 6)
+    assert not measure(Path("program.py"), "hold:stock=0.5", Random(1), noisy, before=before).has_moved
+
+
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     rng = Random(7)
     covered = 0

@@ -13,11 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import numpy as np
+
 from contend.stats.quantiles import t_quantile
+from contend.stats.rank_sum import estimate
 
 HALF_WIDTH = 0.033
 """How far the 95 % interval may reach from the ratio, as a part of it: a third of the error that a prediction may have."""
 LEVEL = 0.95
+DRIFT = 0.05
+"""How much longer or shorter the unedited program may take than when it was traced: else the host is another one since."""
+_SURE = 0.99
 _PAIRS_A_PROCESS = 4
 _LEAST, _MOST = 8, 48
 _MOST_S = 150.0
@@ -60,12 +66,18 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The measured effect of one edit. decided: both intervals are narrow enough."""
+    """The measured effect of one edit. decided: both intervals are narrow enough. drift: as the function says."""
 
     median: Ratio
     makespan: Ratio
     pairs: int
     decided: bool
+    drift: float = 0.0
+
+    @property
+    def has_moved(self) -> bool:
+        """True if the host is another one since the program was traced: what was predicted is not what was measured."""
+        return abs(self.drift) > DRIFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,25 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
     return Ratio(math.exp(centre), math.exp(centre - reach), math.exp(centre + reach))
 
 
+def drift(before: Sequence[Storm], beside: Sequence[Storm]) -> float:
+    """How much longer unedited storms took beside edited ones than before them, as a part of it: of the median and the
+    makespan what differs more; 0 where it may be chance, or none were done before.
+
+    >>> quick, slow = (Storm("plain", (ms, ms), ms, {}) for ms in (100, 120))
+    >>> round(drift([quick] * 6, [slow] * 8), 2), drift([quick] * 6, [quick] * 8), drift([], [slow] * 8)
+    (0.2, 0.0, 0.0)
+    """
+    shifts = [0.0]
+    for key in ("median", "makespan"):
+        was, now = (np.log([float(getattr(storm, key)) for storm in of]) for of in (before, beside))
+        if not len(was):
+            continue
+        shift, low, high = estimate(was, now, _SURE)
+        if low > 0 or high < 0:
+            shifts.append(math.expm1(shift))
+    return max(shifts, key=abs)
+
+
 def measure(
     program: Path,
     switch: str,
@@ -126,15 +157,17 @@ def measure(
     run: Callable[[Path, Sequence[str]], Sequence[Storm]] = storms,
     most: int = _MOST,
     now: Callable[[], float] = time.monotonic,
+    before: Sequence[Storm] = (),
 ) -> Truth:
     """Measure an edit until both ratios are known well enough, or so many pairs were made, or it has taken too long.
 
-    Raises ProgramFailed.
+    `before`: storms without the edit from when the program was traced. Raises ProgramFailed.
 
     Each process does one plain storm that does not count, then pairs of a plain and an edited one in random order.
     """
     median: list[tuple[float, float]] = []
     makespan: list[tuple[float, float]] = []
+    beside: list[Storm] = []
     begin = now()
     while True:
         order = [rng.sample(["plain", switch], 2) for _ in range(_PAIRS_A_PROCESS)]
@@ -143,12 +176,13 @@ def measure(
             edited, unedited = (second, first) if first.edit == "plain" else (first, second)
             median.append((edited.median, unedited.median))
             makespan.append((edited.makespan, unedited.makespan))
+            beside.append(unedited)
         if len(median) < _LEAST:
             continue
         jobs, whole = ratio(median), ratio(makespan)
         decided = jobs.decided and whole.decided
         if decided or len(median) >= most or now() - begin > _MOST_S:
-            return Truth(jobs, whole, len(median), decided)
+            return Truth(jobs, whole, len(median), decided, drift(before, beside))
 
 
 def plain(of: Sequence[Storm]) -> Plain:

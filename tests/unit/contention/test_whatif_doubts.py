@@ -62,6 +62,20 @@ def test_a_median_that_comes_to_lie_between_two_kinds_of_jobs_is_refused() -> No
     assert doubts.between_kinds([together], [uneven]) is None, "most are of one kind"
 
 
+def test_processes_that_would_be_in_each_others_way_are_refused() -> None:
+    four = [seen(cpu=[(at, 200 * MS, 0) for at in range(4)])]
+    judged = regime(four)
+    before, after = [outcome((0, 1000), work_ns=10)], [outcome((0, 700), work_ns=10)]
+    then = doubts.processors_after(judged, before, after)
+    assert then == pytest.approx(0.8 / 0.7)
+    reason = doubts.in_each_others_way(judged.cores, then, four)
+    assert reason is not None and "would use 1.1 of 2 processors, and used 0.8" in reason
+    assert doubts.in_each_others_way(judged.cores, 0.9, four) is None, "there is room"
+    assert doubts.in_each_others_way(1.1, 1.15, four) is None, "hardly more than on record"
+    assert doubts.in_each_others_way(0.8, then, [seen(cpu=[(0, 800 * MS, 0)])]) is None, "one process"
+    assert doubts.in_each_others_way(None, then, [seen()]) is None
+
+
 def test_another_number_of_processes_is_refused() -> None:
     parts = [{"pools": [{"name": "cores", "forked": True}, {"name": "threads", "forked": False}]}]
     assert "workers of cores are processes" in (doubts.forked([Edit("workers", "c*", 2)], parts) or "")

@@ -40,15 +40,55 @@ def computing_after(
     CPU time is taken to grow and shrink with the work that is done. `before` and `after` are replays of each storm,
     without and with the edits.
     """
-    shares = [0.0]
-    for was, now in zip(before, after, strict=True):
-        makespan = max(1.0, Times.of(now).makespan_ns)
-        if regime.busiest is None:
-            shares.append(max(now["ran_ns"], default=0) / makespan)
-        else:
-            work = now["work_ns"] / max(1, was["work_ns"])
-            shares.append(regime.busiest * work * Times.of(was).makespan_ns / makespan)
-    return max(shares)
+    if regime.busiest is None:
+        return max(
+            (max(now["ran_ns"], default=0) / max(1.0, Times.of(now).makespan_ns) for now in after),
+            default=0.0,
+        )
+    return regime.busiest * _denser(before, after)
+
+
+def processors_after(
+    regime: Regime, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> float:
+    """Processors that all traced processes would use, as `computing_after`; 0 where CPU times are not on record."""
+    return regime.cores * _denser(before, after) if regime.cores is not None else 0.0
+
+
+def _denser(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> float:
+    """How many times as much work is done in a time: of the storm of which that is most."""
+    return max(
+        (
+            now["work_ns"]
+            / max(1, was["work_ns"])
+            * Times.of(was).makespan_ns
+            / max(1.0, Times.of(now).makespan_ns)
+            for was, now in zip(before, after, strict=True)
+        ),
+        default=1.0,
+    )
+
+
+def in_each_others_way(cores: float | None, then: float, recorded: Sequence[Mapping[str, Any]]) -> str | None:
+    """The reason why edits are refused with which several processes would use so many processors; None if they may.
+
+    `cores`: what they use without the edits, in the `recorded` storms.
+    """
+    processors = max(row["processors"] for row in recorded)
+    if cores is None or then < max(BUSY * processors, (1 + CLOSE) * cores):
+        return None
+    if max(_besides_one(row["regime"]) for row in recorded) < CLOSE * processors:
+        return None
+    return (
+        f"with the edit the traced processes would use {then:.1f} of {processors} processors, and used {cores:.1f}: how"
+        " often they would be in each other's way is not known"
+    )
+
+
+def _besides_one(regime: Mapping[str, Any]) -> float:
+    """Processors that all traced processes used, but for the one that used most."""
+    cpu = [ns for _, ns, _ in regime["cpu"] or []]
+    return float((sum(cpu) - max(cpu, default=0)) / max(1, regime["makespan_ns"]))
 
 
 def computes_then(share: float) -> str | None:

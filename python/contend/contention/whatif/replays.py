@@ -122,7 +122,11 @@ class Replay:
         recorded = [one.recorded for one in self.storms]
         jobs_ns = float(sum(row["jobs_ns"] for row in recorded))
         return (
-            (None if self.judged.replayed else self.computes_then(outcomes))
+            (
+                None
+                if self.judged.replayed
+                else self.computes_then(outcomes) or self._processors_then(before, after)
+            )
             or doubts.on_interpreter(self.waits)
             or (None if self.judged.tested else doubts.more_computing(jobs_ns, after))
             or self._of_one(doubts.overdue, after)
@@ -136,6 +140,12 @@ class Replay:
             or doubts.between_kinds(before, after)
             or doubts.too_wide(_changes(before, outcomes))
         )
+
+    def _processors_then(
+        self, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        then = doubts.processors_after(self.judged, before, after)
+        return doubts.in_each_others_way(self.judged.cores, then, [one.recorded for one in self.storms])
 
     @property
     def _takes_turns(self) -> bool:
