@@ -2,7 +2,7 @@
 
 Also whether the rows of blame add up to the waits that the storm's own clocks measured. Writes docs/results/scaling.*.
 The largest storms have 260 threads that sleep; processors are nearly idle. Where SCHED_FIFO can be had it is used, so
-that sleeps end on time on a host that others use too.
+that sleeps end on time on a host that others use too; a storm beside which the processors were taken is recorded again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contend.errors import NoVerdict
 from contend.stats.scaling import StormTimes, batch_law
 from contend.stats.sustained import closed, usl
 from results.files import save
-from support.toy_storm import WORSENED, Parameters, Truth, demands, drawn, realtime, storm
+from support.toy_storm import WORSENED, Parameters, Truth, demands, drawn, realtime, undisturbed
 
 pytestmark = pytest.mark.accept
 
@@ -46,7 +46,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, 
         for jobs in (*SMALL, *LARGE):
             times = LARGE.get(jobs, TRACES if jobs == 16 else EACH)
             truths[jobs] = [
-                storm(
+                undisturbed(
                     directory / f"{jobs}-{k}",
                     parameters,
                     jobs=jobs,

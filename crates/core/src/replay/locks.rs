@@ -57,12 +57,11 @@ pub fn find<'p>(
     (places, found)
 }
 
-fn shared<'p>(
-    trace: &Trace,
-    record: &Record<'_>,
+/// Locks of the trace that more than one of these families of pieces uses.
+pub fn by_several<'p>(
     families: impl Iterator<Item = &'p [u32]>,
     holds: &HashMap<u32, Vec<Hold>>,
-) -> Vec<u32> {
+) -> HashSet<u32> {
     let mut users: HashMap<u32, (usize, bool)> = HashMap::new();
     for (at, pieces) in families.enumerate() {
         for &(lock, ..) in pieces.iter().flat_map(|piece| &holds[piece]) {
@@ -70,7 +69,16 @@ fn shared<'p>(
             *several |= *first != at;
         }
     }
-    let mut found: Vec<u32> = users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
+    users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect()
+}
+
+fn shared<'p>(
+    trace: &Trace,
+    record: &Record<'_>,
+    families: impl Iterator<Item = &'p [u32]>,
+    holds: &HashMap<u32, Vec<Hold>>,
+) -> Vec<u32> {
+    let mut found: Vec<u32> = by_several(families, holds).into_iter().collect();
     // The lock within a queue is held for no time, but while somebody waits for what is to be put there.
     let all = &trace.locks;
     let queues: HashSet<(u32, u32, u32)> =
