@@ -151,11 +151,11 @@ class Truth:
     """ns by which the median sleep was late."""
     latest: int
     """The same of the one that was latest: so long nothing of the storm may have run, without its being in the trace."""
-    late: float
-    """By how much all sleeps together were later than the median one, as a part of what they lasted."""
     own: Mapping[str, int]
     """By lock: what its holders did themselves, of all together, ns. Of a storm with `hold`, as a part of that of the same
     storm without, it is what the edit came to: the more threads run the later sleeps end, and that is not halved."""
+    late: float = 0.0
+    """By how much all sleeps together were later than the median one, as a part of what they lasted."""
 
     @property
     def disturbed(self) -> bool:
