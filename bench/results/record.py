@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 EVERY_S = 5.0
 """A look takes some 10 to 25 ms of CPU time, by the number of processes on the host."""
 MOST_FOREIGN = 0.05
-"""Of all CPU time, on average: beyond that a result is disturbed."""
+"""Of all CPU time, on average: beyond that a result is disturbed; also what the hypervisor may take."""
 MOST_LOAD = 1.0
 """A CPU, before it began, where the CPU time of others was not recorded."""
 
@@ -51,10 +51,12 @@ class Recording:
     commit: str
     dirty: bool
     sampler: _Others
+    stolen_s: float
+    """Of all CPUs since the host came up, when it began."""
 
     def head(self, *, seed: int | None = None, command: str = "") -> dict[str, Any]:
         """The `made` of a data file."""
-        others = self.sampler.so_far()
+        others, seconds = self.sampler.so_far(), time.monotonic() - self.began
         return {
             "command": command or self.command,
             "date": self.date,
@@ -65,7 +67,8 @@ class Recording:
             "load_max": round(others.load_max, 2),
             "foreign_cpus": others.mean and round(others.mean, 3),
             "foreign_cpus_max": others.most and round(others.most, 2),
-            "seconds": round(time.monotonic() - self.began),
+            "stolen_cpus": round((_stolen_s() - self.stolen_s) / max(seconds, 1.0), 3),
+            "seconds": round(seconds),
             "seed": seed,
         }
 
@@ -95,6 +98,7 @@ def recording(command: str = "") -> Iterator[Recording]:
             commit(),
             dirty(),
             sampler,
+            _stolen_s(),
         )
         try:
             yield _now
@@ -125,6 +129,8 @@ def disturbed(made: Mapping[str, Any]) -> str:
         return str(made["disturbed"])
     cpus = (made.get("machine") or {}).get("cpus") or 1
     foreign, load = made.get("foreign_cpus"), made.get("load_before")
+    if (stolen := made.get("stolen_cpus") or 0.0) > MOST_FOREIGN * cpus:
+        return f"the hypervisor took {stolen:.2f} of {cpus} CPUs meanwhile (limit {MOST_FOREIGN * cpus:g})"
     if foreign is not None:
         return (
             f"others used {foreign:.2f} of {cpus} CPUs meanwhile (limit {MOST_FOREIGN * cpus:g})"
@@ -270,3 +276,9 @@ def _busy_s() -> float:
     with Path("/proc/stat").open(encoding="ascii") as file:
         user, nice, system, _, _, irq, soft = map(int, file.readline().split()[1:8])
     return (user + nice + system + irq + soft) / _TICK
+
+
+def _stolen_s() -> float:
+    """Of all CPUs, since the host came up."""
+    with Path("/proc/stat").open(encoding="ascii") as file:
+        return int(file.readline().split()[8]) / _TICK

@@ -136,6 +136,7 @@ def load(made: Mapping[str, Any]) -> str:
         f"others used {foreign:.2f} CPUs on average, {made['foreign_cpus_max']:.1f} at most"
         if foreign is not None
         else f"CPU time of others: {NOT_RECORDED}",
+        *([f"the hypervisor took {made['stolen_cpus']:.2f}"] if made.get("stolen_cpus") is not None else []),
     ]
     return "; ".join(parts)
 

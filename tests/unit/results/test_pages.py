@@ -81,6 +81,11 @@ def test_a_figure_in_an_expression_is_an_error_where_the_data_lack_it(tmp_path: 
     [
         ({"machine": {"cpus": 2}, "foreign_cpus": 0.09, "load_before": 30.0}, ""),
         ({"machine": {"cpus": 2}, "foreign_cpus": 0.11}, "others used 0.11 of 2 CPUs"),
+        (
+            {"machine": {"cpus": 2}, "foreign_cpus": 0.0, "stolen_cpus": 0.12},
+            "the hypervisor took 0.12 of 2 CPUs",
+        ),
+        ({"machine": {"cpus": 2}, "foreign_cpus": 0.0, "stolen_cpus": 0.09}, ""),
         ({"machine": {"cpus": 2}, "foreign_cpus": None, "load_before": 2.5}, "load 2.5 on 2 CPUs"),
         ({"machine": {"cpus": 2}, "foreign_cpus": None, "load_before": 1.9}, ""),
         ({"machine": {}, "disturbed": "tests ran"}, "tests ran"),

@@ -38,6 +38,7 @@ def test_what_a_child_uses_is_nobody_elses() -> None:
         assert now.sampler._known_s() >= rows[mine].cpu_s
         head = now.head()
     assert 0 <= head["foreign_cpus"] <= head["machine"]["cpus"] + 0.1  # ticks
+    assert 0 <= head["stolen_cpus"] <= head["machine"]["cpus"]
     assert head["seconds"] >= 3 and head["machine"]["cpus"] >= 1 and head["load_max"] >= 0
 
 
