@@ -43,6 +43,8 @@ def summary(of: Sequence[Row], left_out: Mapping[str, Sequence[Row]]) -> dict[st
         "took_s": round(sum(row["took_s"] for row in whole)),
         "recorded_at": dict(Counter(row["commit"] for row in whole)),
         "load": [statistics.median(loads), max(loads)] if (loads := [row["load"] for row in whole]) else [],
+        "done_again": sum(row.get("tries", 1) > 1 for row in whole),
+        "moved": sum(scoring.has_moved(edit) for row in whole for edit in row["edits"]),
         "seeds": [row["seed"] for row in whole],
         "groups": [group(name, among) for name, among in scoring.groups(whole).items() if among],
         "sizes": sizes(whole),

@@ -55,12 +55,17 @@ def wrong(predicted: Ratios, true: Ratios) -> bool:
     return False
 
 
+def has_moved(edit: Row) -> bool:
+    """True if its truth is of another host than was traced, by unedited storms. Older rows do not say."""
+    return edit["truth"] is not None and abs(edit["truth"].get("drift", 0.0)) > truth.DRIFT
+
+
 def wrong_truly(predicted: Ratios, edit: Row) -> bool | None:
     """True if a prediction of the edit is wrong, None where its truth is too wide to say, of another host, or not measured.
 
     A truth that was not decided still says so where its intervals' ends and middles all give the same answer.
     """
-    if edit["truth"] is None or abs(edit["truth"].get("drift", 0.0)) > truth.DRIFT:
+    if edit["truth"] is None or has_moved(edit):
         return None
     ends = [
         [one["value"]] if edit["truth"]["decided"] else [one["low"], one["value"], one["high"]]

@@ -23,7 +23,7 @@ def body(d: Data) -> str:
 edits of them. Each edit was done for real, in randomised turns and without the tracer; its truth is decided where both of its
 95 % intervals lie within 3.3 %, or all they hold gives one verdict. Wrong is more than 10 % off the median or the makespan, or
 the other sign of a change of 5 % or more. Load of the host before a program, of which one a processor
-is a campaign's own that keeps it awake and gives way: {_load(d["load"])}. Recorded: {recorded}.
+is a campaign's own that keeps it awake and gives way: {_load(d["load"])}. Recorded: {recorded}.{_again(d)}
 
 Answers that are trusted: {_of(of_trusted, everything["edits"])}. Of those whose truth is decided, {_of(wrong, right + wrong)}
 were wrong. What is trusted is always measured; of what is refused, as much as was drawn by chance ({unmeasured} were not).""",
@@ -84,6 +84,14 @@ were wrong. What is trusted is always measured; of what is refused, as much as w
 
 def _load(of: list[float]) -> str:
     return "not recorded" if not of else f"median {of[0]:.1f}, most {of[1]:.1f}"
+
+
+def _again(d: Data) -> str:
+    if "moved" not in d:
+        return ""
+    return f"""
+Traced and measured again, for their unedited storms took 5 % more or less by then, which is the host's doing: {d["done_again"]} of the
+programs. Still so at the third time, and undecided therefore: {d["moved"]} truths."""
 
 
 def _of(count: int, of: int) -> str:
