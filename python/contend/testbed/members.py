@@ -33,6 +33,7 @@ _FOLDER = "beds"
 _LOOK_S = 0.02
 _PROOF_S = 5.0
 _OUT_S = 2.0
+_LEFT_S = 600.0  # a group that is empty for so long is of a bed that nobody took down
 # The shell becomes the program: the pid stays, and nothing runs before it is in the group. What is not there is not
 # started in the group, which would be left with nothing in it.
 _ENTER = 'command -v "$1" >/dev/null || exec "$@"; echo $$ > "$0" && exec "$@"'
@@ -167,6 +168,7 @@ class Members:
         for group in self._candidates():
             if group.is_dir() and _own(group):
                 return group
+            _sweep(group.parent)
             try:
                 group.mkdir()
                 # The only proof that it can be entered.
@@ -227,6 +229,14 @@ def _remove(group: Path) -> None:
             group.rmdir()
             return
         time.sleep(0.005)
+
+
+def _sweep(top: Path) -> None:
+    """Remove groups of beds that ended by themselves, and whose directories may be gone: nothing else finds them."""
+    for group in top.glob(f"{names.PREFIX}-bed.*"):
+        with suppress(OSError):  # another one removes it, or something has entered it
+            if _own(group) and time.time() - group.stat().st_mtime > _LEFT_S and not cgroups.members(group):
+                group.rmdir()
 
 
 def _wait_until_in(group: Path, process: subprocess.Popen[Any]) -> None:

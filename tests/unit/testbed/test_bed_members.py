@@ -44,6 +44,31 @@ with members.starting():
 """
 
 
+def test_groups_of_beds_that_nobody_took_down_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, members = Members("TEST_BED", tmp_path / "gone"), Members("TEST_BED", tmp_path / "bed")
+    need(gone._group() is not None, "control groups need root, or a delegated one")
+    (left,) = gone._groups()
+    assert members._group() is not None and left.is_dir(), "it may have been made just now"
+    members.forget()
+    monkeypatch.setattr("contend.testbed.members._LEFT_S", -1.0)
+    process = Members("TEST_BED", tmp_path / "gone").popen(["sleep", "60"], os.environ)
+    try:
+        assert members._group() is not None and left.is_dir(), "somebody lives there"
+    finally:
+        process.kill()
+        process.wait()
+
+    def is_swept() -> bool:
+        members.forget()
+        return members._group() is not None and not left.is_dir()
+
+    until(is_swept)
+    members.forget()
+    assert not members._groups()
+
+
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_state(tmp_path, monkeypatch)
