@@ -55,7 +55,7 @@ def test_a_median_that_comes_to_lie_between_two_kinds_of_jobs_is_refused() -> No
 
     apart, together = storm(100, 160), storm(100, 120)
     reason = doubts.between_kinds([together] * 2, [apart] * 2)
-    assert reason is not None and "takes 29% longer than the other" in reason
+    assert reason is not None and "whose times are 29% of it apart" in reason
     assert doubts.between_kinds([together] * 2, [together] * 2) is None
     assert doubts.between_kinds([apart] * 2, [apart] * 2) is None, "and the replay had that right"
     uneven = outcome(*((0, ms) for ms in [*range(100, 128), *range(160, 172)]))
@@ -74,6 +74,8 @@ def test_processes_that_would_be_in_each_others_way_are_refused() -> None:
     assert doubts.in_each_others_way(1.1, 1.15, four) is None, "hardly more than on record"
     assert doubts.in_each_others_way(0.8, then, [seen(cpu=[(0, 800 * MS, 0)])]) is None, "one process"
     assert doubts.in_each_others_way(None, then, [seen()]) is None
+    unknown = [{**four[0], "processors": 0}]
+    assert doubts.in_each_others_way(0.8, then, unknown) is None, "of how many is not on record"
 
 
 def test_another_number_of_processes_is_refused() -> None:

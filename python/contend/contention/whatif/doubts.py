@@ -75,7 +75,7 @@ def in_each_others_way(cores: float | None, then: float, recorded: Sequence[Mapp
     `cores`: what they use without the edits, in the `recorded` storms.
     """
     processors = max(row["processors"] for row in recorded)
-    if cores is None or then < max(BUSY * processors, (1 + CLOSE) * cores):
+    if not processors or cores is None or then < max(BUSY * processors, (1 + CLOSE) * cores):
         return None
     if max(_besides_one(row["regime"]) for row in recorded) < CLOSE * processors:
         return None
@@ -331,8 +331,8 @@ def between_kinds(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[s
     if now < max(GAP, OPENED * was):
         return None
     return (
-        f"with the edit the median is between two kinds of jobs, one of which takes {now:.0%} longer than the other: of"
-        " which kind it is, a few jobs decide"
+        f"with the edit the median is between two kinds of jobs, whose times are {now:.0%} of it apart: of which kind it"
+        " is, a few jobs decide"
     )
 
 
