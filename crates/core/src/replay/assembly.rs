@@ -47,10 +47,6 @@ pub struct Extractor<'a> {
     pub roots: HashMap<u32, u32>,
     /// From the trace's to the model's.
     pub locks: HashMap<u32, u32>,
-    /// Locks of the trace that more than one job uses.
-    pub of_jobs: HashSet<u32>,
-    /// Conditions of the trace for which somebody waited.
-    pub awaited: HashSet<u32>,
     /// As in [`Parts`].
     pub ways: HashMap<Place, u64>,
     pub doubts: Doubts,
@@ -79,10 +75,6 @@ impl Extractor<'_> {
                 (at, holds(&self.record.tracks[piece.track as usize], piece))
             })
             .collect();
-        let of_jobs = families
-            .iter()
-            .filter(|family| matches!(self.pieces.all[family.pieces[0] as usize].kind, Kind::Job(_)));
-        self.of_jobs = locks::by_several(of_jobs.map(|family| family.pieces.as_slice()), &holds);
         let of_families = families.iter().map(|family| family.pieces.as_slice());
         (self.locks, self.storm.model.locks) = locks::find(self.trace, self.record, of_families, &holds);
         self.roots = families.iter().zip(0..).map(|(family, at)| (family.pieces[0], at)).collect();
@@ -225,18 +217,15 @@ impl Extractor<'_> {
         }
         let tries = self.tries(piece);
         self.doubts.gave_up(self.record, piece.track, from, to, &tries, of);
-        // What is left of it in the record was not learnt. One for which nobody waited, and of no other job, is of none.
-        let matters =
-            |&condition: &u32, lock| self.awaited.contains(&condition) || self.of_jobs.contains(&lock);
+        // What is left of it in the record was not learnt.
         let conditions: BTreeSet<u32> = self.record.tracks[piece.track as usize][from as usize..to as usize]
             .iter()
             .filter_map(|raw| match raw.what {
-                What::Hold(lock) if locks.contains_key(&lock) => {
-                    Some((lock, self.record.conditions.get(&lock)?))
-                }
+                What::Hold(lock) if locks.contains_key(&lock) => self.record.conditions.get(&lock),
                 _ => None,
             })
-            .flat_map(|(lock, of)| of.iter().copied().filter(move |condition| matters(condition, lock)))
+            .flatten()
+            .copied()
             .collect();
         for condition in conditions {
             self.doubts.add(DoubtKind::Condition, self.trace.locks[condition as usize].name, 1, 0);

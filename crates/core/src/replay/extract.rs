@@ -1,5 +1,5 @@
 //! From a trace to its [`Storm`].
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::assembly::Extractor;
 use super::awaits::Links;
@@ -84,8 +84,6 @@ pub fn extract(
         beside: &beside_jobs,
         roots: HashMap::new(),
         locks: HashMap::new(),
-        of_jobs: HashSet::new(),
-        awaited: guards::awaited(&record),
         ways: ways::find(&record, &pieces),
         doubts: Doubts::default(),
         courses: Vec::new(),

@@ -4,7 +4,7 @@
 //! What a condition is waited for is not on record. It is taken for such a one where all that ever was done under its lock
 //! agrees with that: each track goes in and out in turn, waits only on its way in and only while as many as ever are
 //! inside, and goes on only after somebody has left.
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::reading::{Guard, Recogniser};
 use super::record::{Place, Raw, Record, What};
@@ -84,15 +84,6 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
         }
     }
     found
-}
-
-/// Conditions for which somebody waited.
-pub fn awaited(record: &Record<'_>) -> HashSet<u32> {
-    let waits = record.tracks.iter().flatten().filter_map(|raw| match raw.what {
-        What::Wait(lock) if record.kind(lock) == kind::CONDITION => Some(lock),
-        _ => None,
-    });
-    waits.collect()
 }
 
 /// As the sections have it. `known`: as other storms say.

@@ -57,11 +57,12 @@ pub fn find<'p>(
     (places, found)
 }
 
-/// Locks of the trace that more than one of these families of pieces uses.
-pub fn by_several<'p>(
+fn shared<'p>(
+    trace: &Trace,
+    record: &Record<'_>,
     families: impl Iterator<Item = &'p [u32]>,
     holds: &HashMap<u32, Vec<Hold>>,
-) -> HashSet<u32> {
+) -> Vec<u32> {
     let mut users: HashMap<u32, (usize, bool)> = HashMap::new();
     for (at, pieces) in families.enumerate() {
         for &(lock, ..) in pieces.iter().flat_map(|piece| &holds[piece]) {
@@ -69,16 +70,7 @@ pub fn by_several<'p>(
             *several |= *first != at;
         }
     }
-    users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect()
-}
-
-fn shared<'p>(
-    trace: &Trace,
-    record: &Record<'_>,
-    families: impl Iterator<Item = &'p [u32]>,
-    holds: &HashMap<u32, Vec<Hold>>,
-) -> Vec<u32> {
-    let mut found: Vec<u32> = by_several(families, holds).into_iter().collect();
+    let mut found: Vec<u32> = users.into_iter().filter(|(_, user)| user.1).map(|(lock, _)| lock).collect();
     // The lock within a queue is held for no time, but while somebody waits for what is to be put there.
     let all = &trace.locks;
     let queues: HashSet<(u32, u32, u32)> =

@@ -224,15 +224,6 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
     // Who takes its lock but once does something else with it.
     let once = [unwaited.clone(), job(A, 3, 300, 310, &under(A, 302, 304, &[]))].concat();
     assert_eq!(doubts(&once), [(Kind::Condition, 3)]);
-    // Beside one job only a thread without jobs takes it, as of a connection: what that waits for is of no other job.
-    let of_one = job(A, 1, 100, 140, &under(A, 110, 112, &[]));
-    let alone = [vec![told], of_one, under(W1, 120, 122, &[])].concat();
-    assert_eq!(doubts(&alone), []);
-    assert_eq!(doubts(&[alone.clone(), under(W1, 125, 139, &[(126, 138)])].concat()), [(Kind::Condition, 1)]);
-    assert_eq!(
-        doubts(&[alone, job(B, 2, 100, 140, &under(B, 114, 116, &[]))].concat()),
-        [(Kind::Condition, 2)]
-    );
     // Another storm of the program says how many it lets in; more than these were never inside.
     let guards = storm_of(&[vec![told], in_turn()].concat(), &[]).unwrap().guards;
     assert_eq!((guards.len(), guards[0].most), (1, Some(1)));
