@@ -219,6 +219,15 @@ impl Storm {
             .iter()
             .map(|of| model.text(of.name).to_owned());
         dict.set_item("branches", branches.collect::<Vec<_>>())?;
+        let mut steps = model
+            .roots
+            .iter()
+            .filter(|root| root.job)
+            .flat_map(Root::programs)
+            .flatten();
+        let looks_again =
+            steps.any(|op| matches!(op, Op::Try(_) | Op::Poll { .. } | Op::GaveUp { .. }));
+        dict.set_item("looks_again", looks_again)?;
         let calls = self.storm.system_calls.iter();
         let calls: Vec<_> = calls.map(|&name| model.text(name).to_owned()).collect();
         dict.set_item("system_calls", calls)?;
@@ -360,6 +369,7 @@ fn edit((kind, name, number): Asked) -> Result<Edit, Error> {
         "size" => Edit::Size(name, number as u32),
         "jobs" => Edit::Jobs(number as u32),
         "ways" => Edit::Ways(number),
+        "uneven" => Edit::Uneven(number),
         _ => {
             return Err(Error::invalid(format!("no edit is called '{kind}'"), ""));
         }

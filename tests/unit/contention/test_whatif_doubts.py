@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 
 from contend.contention.whatif import doubts
@@ -198,6 +199,26 @@ def test_waits_for_the_interpreter_that_only_an_edit_makes_are_a_refusal() -> No
 def test_what_is_left_of_a_storm_may_depend_on_ways_that_are_as_recorded() -> None:
     assert doubts.on_ways(0.024) is None
     assert "what the edit leaves would be 3.4% more or less" in str(doubts.on_ways(0.034))
+
+
+def test_what_is_left_of_a_storm_may_depend_on_who_comes_first() -> None:
+    assert doubts.on_order(0.049) is None
+    assert "5.2% more or less if jobs that come at once did so in another order" in str(
+        doubts.on_order(0.052)
+    )
+
+
+def test_small_things_may_decide() -> None:
+    def doubt(before: float, after: float, own: float, looks_again: bool = False) -> str | None:
+        of = (np.array([0.001, value]) for value in (before, after, own))
+        return doubts.on_small_things(*of, looks_again=looks_again)
+
+    assert doubt(0.029, 0.029, 0.0, True) is None
+    assert "the makespan would vary by 3.1%" in str(doubt(0.031, 0.0, 0.02))
+    assert "the recorded storms' varies by 2.0%" in str(doubt(0.031, 0.0, 0.02))
+    assert doubt(0.031, 0.0, 0.022) is None, "recorded storms differ about as much"
+    assert doubt(0.0, 0.2, 0.0) is None, "the storm as it is recorded does not turn on them"
+    assert "jobs sleep and look again" in str(doubt(0.001, 0.031, 0.2, True))
 
 
 def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sign_is_unknown() -> None:

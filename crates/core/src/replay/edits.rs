@@ -26,6 +26,8 @@ pub enum Edit {
     Size(String, u32),
     /// Ways of messages and pickups take this part of their time: to see what depends on them.
     Ways(f64),
+    /// Each step takes up to this part of its time more or less, by chance: to see what turns on small things.
+    Uneven(f64),
     /// So many jobs, drawn from the recorded ones with replacement; they come at the same rate.
     Jobs(u32),
 }
@@ -87,6 +89,7 @@ pub fn apply(model: &Model, edits: &[Edit], seed: u64) -> (Model, Vec<Cost>) {
             Edit::Size(pattern, size) => set_size(&mut model, pattern, *size),
             Edit::Workers(pattern, workers) => set_workers(&mut model, pattern, *workers, &mut random),
             Edit::Ways(factor) => shorten(&mut model, *factor),
+            Edit::Uneven(part) => unevenly(&mut model, *part, seed),
             _ => {}
         }
     }
@@ -241,6 +244,13 @@ fn shorten(model: &mut Model, factor: f64) {
                 part(latency_ns);
             }
         }
+    }
+}
+
+fn unevenly(model: &mut Model, part: f64, seed: u64) {
+    let mut random = Random::new(!seed); // other numbers than those that other edits draw
+    for op in model.roots.iter_mut().flat_map(Root::programs_mut).flatten() {
+        op.stretch(1.0 + part * (2.0 * random.draw() as f64 / u64::MAX as f64 - 1.0));
     }
 }
 

@@ -127,3 +127,19 @@ fn ways_that_take_half_as_long() {
     let (after, _) = apply(&before, &[Edit::Ways(0.5)], 0);
     assert_eq!(ends(&after), [2 + 3 + 10 + 4 + 5]);
 }
+
+#[test]
+fn steps_that_take_a_little_more_or_less() {
+    let steps = vec![Op::Delay(1_000_000); 1000];
+    let before = model(vec![root(0, steps, vec![])], vec![]);
+    let uneven = |seed| apply(&before, &[Edit::Uneven(0.02)], seed).0;
+    let after = uneven(1);
+    assert_eq!(after, uneven(1));
+    assert_ne!(after, uneven(2));
+    let times: Vec<u64> = after.roots[0].program.iter().map(Op::time_ns).collect();
+    assert!(times.iter().all(|ns| (980_000..=1_020_000).contains(ns)));
+    assert!(times.iter().any(|&ns| ns < 985_000) && times.iter().any(|&ns| ns > 1_015_000));
+    // On average as long: 1,000 steps, whose standard deviation is 2 % / sqrt(3).
+    let sum: u64 = times.iter().sum();
+    assert!(sum.abs_diff(1_000_000_000) < 2_000_000, "{sum}");
+}

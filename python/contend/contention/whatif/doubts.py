@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contend.contention.whatif.gate import GAVE_UP
 from contend.contention.whatif.independence import Dependence
@@ -24,6 +25,11 @@ SPREAD = 0.2  # of the storm: jobs come over so much of it
 FURTHER = 0.25  # more of them at a time than ever before
 INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
 WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways took half as long
+SMALL = (
+    0.03  # of the median or the makespan: its standard deviation where each step takes a little more or less
+)
+ORDER = 0.05  # of the median or the makespan: more or less of it left, if jobs came in another order
+ALIKE = 1.5  # times the standard deviation of recorded storms
 WIDE = 0.1  # of a predicted change: half of its interval
 LATE = 0.05  # of the jobs: what they do by how late they are, or whether they wait, is not known
 GUESSED = 0.1  # of the jobs: in an order, or beside so much, that was not seen
@@ -318,6 +324,43 @@ def on_ways(change: float) -> str | None:
     return (
         f"what the edit leaves would be {change:.1%} more or less if messages and workers came twice as fast: their ways are"
         " replayed as recorded, and how long they are with the edit is not on record"
+    )
+
+
+def on_small_things(
+    before: NDArray[np.float64], after: NDArray[np.float64], own: NDArray[np.float64], *, looks_again: bool
+) -> str | None:
+    """The reason why edits are refused where steps that take a little more or less decide; None where they do not.
+
+    `before`, `after`: standard deviation that these alone give a storm's median and makespan, without and with the edits;
+    `own`: of the recorded storms. Where recorded storms differ as much, what the edits bring is known as well as the interval
+    says; where jobs sleep and look again, small things decide how often.
+    """
+    moved = float(max(before.max(), after.max()))
+    if looks_again and moved >= SMALL:
+        return (
+            f"jobs sleep and look again, and small things decide how often: if each step took up to 2 % more or less, by"
+            f" chance, the median or the makespan would vary by {moved:.1%} (standard deviation)"
+        )
+    for at, word in enumerate(_NAMES.values()):
+        if before[at] >= max(SMALL, ALIKE * own[at]):
+            return (
+                f"if each step took up to 2 % more or less, by chance, the {word} would vary by {before[at]:.1%} (standard"
+                f" deviation), and the recorded storms' varies by {own[at]:.1%}: what keeps them alike is not on record, nor"
+                " whether it does with the edit"
+            )
+    return None
+
+
+def on_order(change: float) -> str | None:
+    """The reason why edits are refused that would leave so much more or less of the median or makespan if jobs that come at
+    once came in another order; None where it is little.
+    """
+    if change < ORDER:
+        return None
+    return (
+        f"what the edit leaves would be {change:.1%} more or less if jobs that come at once did so in another order: whether"
+        " they may is not on record"
     )
 
 

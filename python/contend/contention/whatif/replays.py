@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from contend._native import Storm
 from contend.contention.alibi.beside import beside
 from contend.contention.alibi.verdict import Alibi
 from contend.contention.whatif import doubts
 from contend.contention.whatif.campaign import MEASURED
 from contend.contention.whatif.gate import Gate, Replayed, gate
 from contend.contention.whatif.regime import TESTED, Regime, regime
-from contend.contention.whatif.storms import Edit, NativeEdit, Source
-from contend.contention.whatif.times import Predicted, Times, average, predict
+from contend.contention.whatif.stability import Stability, own_spread
+from contend.contention.whatif.storms import Edit, Source
+from contend.contention.whatif.times import LEAST_STORMS, Predicted, Times, average, predict
 
 RANKING_DRAWS = 8
 # A storm that is not reproduced may be left out of more than so many: the host disturbed it, or chance decided in it.
 LEAST_LEFT = 5
-HALF_WAYS: NativeEdit = ("ways", "", 0.5)
+# Edits that draw more than the order in which jobs come.
+DRAWN = {"jobs", "workers"}
 
 _Doubt = Callable[[int, Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], str | None]
 """Of a storm: its jobs, its parts, and its replays without and with the edits."""
@@ -40,8 +40,8 @@ class Replay:
     waits: float
     """Part of the median or of the makespan that goes with the waits for the interpreter's lock; 0 where these are
     simulated."""
-    hurried: NDArray[np.float64]
-    """By storm, draw, and median and makespan: what they are if ways take half as long, as a part of what they are."""
+    stability: Stability | None
+    """Without edits; None where the gate is not passed."""
     left_out: Replayed | None = None
     """A storm that the replay does not reproduce, as it does all others."""
 
@@ -68,8 +68,8 @@ class Replay:
         judged = regime(recorded, _alibis(sources, recorded), _loops(storms))
         passed = gate(storms, judged)
         waits = _interpreter_waits(sources, storms) if passed.passed and not judged.replayed else 0.0
-        hurried = _hurried(sources, ()) if passed.passed else np.ones((len(sources), 1, 2))
-        return cls(sources, storms, judged, passed, waits, hurried)
+        stability = Stability.of(sources, ()) if passed.passed else None
+        return cls(sources, storms, judged, passed, waits, stability)
 
     def simulated(self) -> Replay:
         """The storms with their interpreters simulated."""
@@ -136,7 +136,7 @@ class Replay:
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
-            or doubts.on_ways(self._on_ways(edits))
+            or self._unstable(edits)
             or doubts.between_kinds(before, after)
             or doubts.too_wide(_changes(before, outcomes))
         )
@@ -156,10 +156,20 @@ class Replay:
         known = any(one.recorded["regime"]["gil_ns"] is not None for one in self.storms)
         return known and (self.judged.waiting or 0.0) < TESTED
 
-    def _on_ways(self, edits: Sequence[Edit]) -> float:
-        """Estimate how much more or less of the median or makespan edits would leave if ways took half as long."""
-        changes = np.mean(_hurried(self.sources, edits) / self.hurried, axis=(0, 1))
-        return float(np.max(np.abs(changes - 1)))
+    def _unstable(self, edits: Sequence[Edit]) -> str | None:
+        if self.stability is None:
+            return None
+        before, after = self.stability, Stability.of(self.sources, edits)
+        if why := doubts.on_ways(before.on_ways(after)):
+            return why
+        if len(self.storms) < LEAST_STORMS:
+            return None  # of so few there is no interval anyway
+        own = own_spread([Times.of(one.recorded) for one in self.storms])
+        looks_again = any(one.parts["looks_again"] for one in self.storms)
+        why = doubts.on_small_things(before.spread, after.spread, own, looks_again=looks_again)
+        if why or DRAWN & {edit.kind for edit in edits}:
+            return why
+        return doubts.on_order(before.on_order(after))
 
     def _of_one(self, doubt: _Doubt, after: Sequence[Mapping[str, Any]]) -> str | None:
         """The reason why one of the edited storms is doubted; None where none is."""
@@ -168,22 +178,6 @@ class Replay:
             for one, now in zip(self.storms, after, strict=True)
         )
         return next((reason for reason in reasons if reason), None)
-
-
-def _hurried(sources: Sequence[Source], edits: Sequence[Edit]) -> NDArray[np.float64]:
-    """Replay the edited storms as usual and with ways that take half as long: what these leave of the median and makespan.
-
-    By storm and draw: shape (storms, draws, 2).
-    """
-
-    def both(storm: Storm, seed: int, *ways: NativeEdit) -> NDArray[np.float64]:
-        times = Times.of(storm.run([*(edit.native for edit in edits), *ways], seed))
-        return np.maximum(1.0, [times.median_ns, times.makespan_ns])
-
-    seeds = range(1, RANKING_DRAWS + 1)
-    return np.array(
-        [[both(of.storm, seed, HALF_WAYS) / both(of.storm, seed) for seed in seeds] for of in sources]
-    )
 
 
 def _interpreter_waits(sources: Sequence[Source], storms: Sequence[Replayed]) -> float:
