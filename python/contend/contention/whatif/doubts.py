@@ -333,8 +333,8 @@ def on_small_things(
     """The reason why edits are refused where steps that take a little more or less decide; None where they do not.
 
     `before`, `after`: standard deviation that these alone give a storm's median and makespan, without and with the edits;
-    `own`: of the recorded storms. Where recorded storms differ as much, what the edits bring is known as well as the interval
-    says; where jobs sleep and look again, small things decide how often.
+    `own`: of the recorded storms. Where these differ as much, what the edits bring is known as well as the interval says;
+    where jobs sleep and look again, small things decide how often.
     """
     moved = float(max(before.max(), after.max()))
     if looks_again and moved >= SMALL:
