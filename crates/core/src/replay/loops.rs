@@ -106,7 +106,10 @@ impl Beside {
             spawns.entry(place).or_default().push(job);
         }
         for (&on, &(from, to)) in &self.makers {
-            pieces.all.push(piece(record, on, from, to + 1));
+            let mut maker = piece(record, on, from, to + 1);
+            // What comes while it runs waits for it.
+            maker.begin_ns = running.ran_since(on, maker.begin_ns).unwrap_or(maker.begin_ns);
+            pieces.all.push(maker);
         }
         let first_made = first_made(record, made, pieces);
         for (&on, spans) in &self.callbacks {
@@ -120,11 +123,11 @@ impl Beside {
                 again.extend(pause.map(|&pause| ((on, from), (name, pause))));
                 let due = last.insert(name, callback.end_ns).zip(pause).map(|(end, pause)| end + pause);
                 let ready_ns = running.ready_at(on, before, callback.begin_ns);
-                // It ran before jobs that waited already for a loop that did nothing on record: it was ready before these.
+                // It ran before jobs that waited already: it was ready before these.
                 let later = first_made.partition_point(|&(began, _)| began <= callback.begin_ns);
                 let ready_ns = match first_made.get(later) {
-                    Some(&(_, made)) if ready_ns == callback.begin_ns => ready_ns.min(made.saturating_sub(1)),
-                    _ => ready_ns,
+                    Some(&(_, made)) => ready_ns.min(made.saturating_sub(1)),
+                    None => ready_ns,
                 };
                 let ready_ns = due.map_or(ready_ns, |due| due.min(callback.begin_ns));
                 callback.arrival_ns = Some(ready_ns.max(before));

@@ -24,6 +24,8 @@ const BEHIND_NS: u64 = 100_000;
 const LEAST_WOKEN: usize = 5;
 /// Of a greenlet or task that was ready: so much later than it could it runs, for what a loop does itself.
 const LATE_NS: u64 = 2_000_000;
+/// Or for less than one part of so many of the time.
+const IDLE_PART: u64 = 20;
 
 /// Of the tracks of a storm.
 #[derive(Default)]
@@ -151,7 +153,14 @@ impl Running {
     /// Whether the loop of a greenlet or task was busy all the time from when that was made until `begin`.
     pub fn waits_for_its_loop(&self, on: u32, made: u64, begin: u64) -> bool {
         let busy = self.tracks.get(&on).map(|(server, _)| &self.busy[*server as usize]);
-        made <= begin && busy.is_some_and(|busy| (begin - made) - busy.overlap(made, begin) <= LATE_NS)
+        let waited = begin.saturating_sub(made);
+        let is_short = |idle: u64| idle <= LATE_NS.max(waited / IDLE_PART);
+        made <= begin && busy.is_some_and(|busy| is_short(waited - busy.overlap(made, begin)))
+    }
+
+    /// Of a greenlet or task that ran at that moment: since when.
+    pub fn ran_since(&self, on: u32, ns: u64) -> Option<u64> {
+        self.tracks.get(&on)?.1.began(ns)
     }
 
     /// Of a greenlet or task that did not run at that moment: when it last stopped before, and when it ran again.
@@ -201,6 +210,9 @@ impl Running {
                 let left_out = |begin, end| self.left_out_ns(thread, begin, end);
                 loop_.by_stints((from, from + *ns), until, left_out, &mut made);
                 *ns = made[before..].iter().map(Op::time_ns).sum();
+                if matches!(made[..before], [.., Op::Release(_)]) && loop_.lets_others_run(from, from + *ns) {
+                    made[before - 1..before + 2].rotate_left(1);
+                }
             } else {
                 until = sleeps.next_if(|sleep| sleep.0 == place).map(|sleep| sleep.1);
                 made.push(*op);
@@ -237,6 +249,14 @@ impl Loop<'_> {
             now = end;
         }
         self.suspended((now, to), from, asleep, made);
+    }
+
+    /// Whether it lets others run at once, as in giving back a semaphore of gevent: that looks whether somebody holds its lock,
+    /// and wakes who waits after that only (`gevent/thread.py`, `LockType.acquire`).
+    fn lets_others_run(&self, from: u64, to: u64) -> bool {
+        let mut stints = self.own.within(from, to);
+        let (Some((_, stopped)), Some((again, _))) = (stints.next(), stints.next()) else { return false };
+        stopped - from <= AT_ONCE_NS && self.busy.overlap(stopped, again) == again - stopped
     }
 
     /// Not running. Where the loop was busy when it went on, it was ready at some moment since that began. Who sleeps is ready

@@ -163,6 +163,14 @@ impl Simulation<'_> {
         }
     }
 
+    /// It has something to do at once: where it did nothing, it begins to do so anew after that.
+    pub(super) fn touch(&mut self, on: u32) {
+        if !self.servers[on as usize].taken {
+            self.servers[on as usize].idle_since = self.now;
+            self.plan_ring(on);
+        }
+    }
+
     /// A timer of its own is due in so long.
     pub(super) fn due(&mut self, actor: u32, on: u32, ns: u64) {
         self.actors[actor as usize].is_timer = true;
@@ -187,7 +195,7 @@ impl Simulation<'_> {
         let Some(&Reverse((due, _, _, (late_ns, idle_ns)))) = server.asleep.peek() else { return };
         server.rings += 1;
         let number = server.rings;
-        let is_as_recorded = (due - server.idle_since).abs_diff(idle_ns) <= ALIKE_NS;
+        let is_as_recorded = due.saturating_sub(server.idle_since).abs_diff(idle_ns) <= ALIKE_NS;
         let at = match is_as_recorded && late_ns != UNKNOWN {
             true => due + late_ns,
             false => self.model.servers[on as usize].wakes(server.idle_since, due),

@@ -298,6 +298,7 @@ impl Simulation<'_> {
                 }
                 // What comes again and again is over when all jobs are.
                 Op::Due { ns: 1.., .. } if !self.has_jobs() => return self.end(actor),
+                Op::Due { on, ns: 0 } => self.touch(on),
                 Op::Due { on, ns } => return self.due(actor, on, ns),
                 Op::Again { on, ns } if self.has_jobs() => {
                     self.actors[actor as usize].at = 1;

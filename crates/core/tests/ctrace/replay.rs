@@ -52,7 +52,7 @@ const R: u32 = 5;
 const GIL: u32 = 6;
 const STACK: u32 = 7;
 const URGENT: u32 = 8;
-/// Threads A, B and two workers in process 1, where greenlets and a task run on A; E and F in process 2.
+/// Threads A, B and two workers in process 1, where greenlets and tasks run on A; E and F in process 2.
 const A: u32 = 1;
 const B: u32 = 2;
 const W1: u32 = 3;
@@ -63,6 +63,7 @@ const E: u32 = 7;
 const F: u32 = 8;
 const GREEN3: u32 = 9;
 const TASK1: u32 = 10;
+const TASK2: u32 = 11;
 
 fn storm_of(events: &[Told], patterns: &[&str]) -> contend_core::Result<Storm> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
@@ -84,6 +85,7 @@ fn trace_of(events: &[Told]) -> (Trace, Place) {
         (GREEN2, track::GREENLET, A, 23, 0),
         (GREEN3, track::GREENLET, A, 23, 0),
         (TASK1, track::TASK, A, 23, 0),
+        (TASK2, track::TASK, A, 23, 0),
     ];
     let of_first: Vec<_> = threads(&[A, B, W1, W2]).into_iter().chain(greens).collect();
     let paths: Vec<_> = [(1, of_first), (2, threads(&[E, F]))]

@@ -429,3 +429,101 @@ fn a_task_that_a_job_makes_and_waits_for_is_an_item_of_the_job() {
     );
     assert_eq!(storm.unseen.suspended_ns, 0);
 }
+
+#[test]
+fn a_task_waits_for_its_loop_however_often_that_looks_for_what_is_ready() {
+    // The second task is made at 100. The first one runs sixty times for 960,000, and between two of these the loop looks for
+    // 40,000: 2,400,000 in all.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let mut events = vec![
+        (100, A, event::FLOW_OUT, SPAWN, 1),
+        (200, A, event::FLOW_OUT, SPAWN, 2),
+        switch(300, TASK1),
+        (300, A, event::FLOW_IN, SPAWN, 1),
+        mark(300, event::JOB_BEGIN, 1),
+    ];
+    for turn in 1..60 {
+        events.extend([switch(1_000_000 * turn - 40_000, A), switch(1_000_000 * turn, TASK1)]);
+    }
+    events.extend([
+        mark(59_960_000, event::JOB_END, 1),
+        switch(59_960_000, A),
+        switch(60_000_000, TASK2),
+        (60_000_000, A, event::FLOW_IN, SPAWN, 2),
+        mark(60_000_000, event::JOB_BEGIN, 2),
+        mark(60_500_000, event::JOB_END, 2),
+        switch(60_500_000, A),
+    ]);
+    let storm = storm_of(&events, &[]).unwrap();
+    let come: Vec<u64> = storm.model.jobs().map(|at| storm.model.roots[at].begin_ns).collect();
+    assert_eq!(come, [100, 200]);
+}
+
+#[test]
+fn who_lets_others_run_while_giving_a_lock_back_has_given_it_back_after_that() {
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let events = |between: u64| {
+        [
+            switch(1000, GREEN1),
+            mark(1000, event::JOB_BEGIN, 1),
+            (101_000, A, event::LOCK_ACQUIRED, L, 0),
+            (201_000, A, event::LOCK_RELEASED, L, 0),
+            switch(211_000, A),
+            switch(212_000, GREEN2),
+            mark(212_000, event::JOB_BEGIN, 2),
+            switch(222_000, A),
+            switch(222_000 + between, GREEN1),
+            mark(922_000, event::JOB_END, 1),
+            switch(922_000, GREEN2),
+            (930_000, A, event::LOCK_ACQUIRED, L, 0),
+            (940_000, A, event::LOCK_RELEASED, L, 0),
+            mark(950_000, event::JOB_END, 2),
+            switch(950_000, A),
+        ]
+    };
+    let first = |between| lines(&storm_of(&events(between), &[]).unwrap())[3].clone();
+    assert_eq!(first(1000), "  run 100000 +L run 100000 run 10000 6000 -L run 699000");
+    // It waits for something: nothing says for what.
+    assert_eq!(first(100_000), "  run 100000 +L run 100000 -L run 10000 111000 run 600000");
+}
+
+#[test]
+fn a_callback_that_was_ready_before_a_task_was_made_runs_before_it() {
+    // The maker runs from 1000 on, and makes the job at 21,000; the callback was called for before.
+    let mark = |ns, kind, number| (ns, A, kind, BOOT, number);
+    let events = [
+        switch(1000, TASK2),
+        (21_000, A, event::FLOW_OUT, SPAWN, 1),
+        (31_000, A, event::BEGIN, WORK, 0),
+        (0, A, event::ARG, KIND, SLEEP),
+        (5_000_000, A, event::INT, ASKED_NS, 0),
+        switch(31_000, A),
+        (32_000, A, event::BEGIN, SERVE, 0),
+        (532_000, A, event::END, SERVE, 0),
+        switch(533_000, TASK1),
+        (533_000, A, event::FLOW_IN, SPAWN, 1),
+        mark(534_000, event::JOB_BEGIN, 1),
+        mark(634_000, event::JOB_END, 1),
+        switch(634_000, A),
+        switch(6_000_000, TASK2),
+        (6_000_000, A, event::END, WORK, 0),
+        (6_001_000, A, event::FLOW_OUT, SPAWN, 2),
+        switch(6_002_000, GREEN3),
+        (6_002_000, A, event::FLOW_IN, SPAWN, 2),
+        mark(6_002_000, event::JOB_BEGIN, 2),
+        mark(6_102_000, event::JOB_END, 2),
+        switch(6_102_000, A),
+    ];
+    let storm = storm_of(&events, &[]).unwrap();
+    assert_eq!(
+        lines(&storm)[1..5],
+        [
+            "beside green 2 1000-6001000",
+            "  run 20000 spawn 2 run 10000 <work sleep 5000000 > run 1000 spawn 3",
+            "beside A 16500-532000",
+            "  due 0 <serve run 500000 >",
+        ]
+    );
+    let (begins, ends) = simulate(&storm.model).roots[2];
+    assert!(begins > 530_000 && ends == begins + 100_000, "{begins} {ends}");
+}
