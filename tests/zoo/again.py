@@ -46,7 +46,7 @@ def row_again(
         if retrace is None:
             raise predictions.ContendFailed(f"{folder.name}: its traces were not kept")
         draw(row["seed"], row["population"], **retrace).write(folder)
-        traces, _ = predictions.trace(folder, STORMS)
+        traces, _ = predictions.trace(folder, row.get("storms", STORMS))
         row = {**row, "commit": commit()}
     edits = []
     for edit in row["edits"]:

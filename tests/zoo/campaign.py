@@ -120,6 +120,10 @@ def _try(manifest: Manifest, program: Path, edits: int, most_pairs: int, refused
     tried, has_moved = [], False
     for change in chosen(manifest, edits):
         predicted = predictions.predict(folder, traces, change.options, manifest.job)
+        if predicted.asks_for_storms and len(traces) == STORMS:
+            more, more_traced = predictions.trace(folder, STORMS, first=STORMS + 1)
+            traces, traced = traces + more, traced + more_traced
+            predicted = predictions.predict(folder, traces, change.options, manifest.job)
         rng = generator(manifest.seed, manifest.population)
         measured = None
         if rng.random() < refused or predicted.trusted:
@@ -135,8 +139,9 @@ def trial(
 ) -> dict[str, Any]:
     """Trace, predict, hunt and measure one program. Raises ProgramFailed, ContendFailed.
 
-    refused: the chance that a refused edit is measured too. All is done again where the host is another one by the time that
-    an edit is measured: whether it is, is told by unedited storms, and not by what was predicted.
+    refused: the chance that a refused edit is measured too. Where a refusal asks for more storms it gets as many again,
+    once. All is done again where the host is another one by the time that an edit is measured: whether it is, is told by
+    unedited storms, and not by what was predicted.
     """
     begin, load = time.monotonic(), os.getloadavg()[0]
     program = manifest.write(folder)
@@ -150,7 +155,7 @@ def trial(
     known = asdict(manifest)
     del known["source"], known["changes"]
     known |= {"plain": asdict(truth.plain(one.untraced)), "traced": asdict(truth.plain(one.traced))}
-    known |= {"commit": commit(), "load": round(load, 2), "tries": tries}
+    known |= {"commit": commit(), "load": round(load, 2), "tries": tries, "storms": len(one.traces)}
     return {**known, "edits": one.edits, "hunt": asdict(hunted), "took_s": round(time.monotonic() - begin, 1)}
 
 

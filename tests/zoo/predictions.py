@@ -33,6 +33,11 @@ class Prediction:
     regime: str = ""
     level_error: float | None = None
 
+    @property
+    def asks_for_storms(self) -> bool:
+        """True if it is refused for want of storms, and says so."""
+        return not self.trusted and "more storms" in self.reason
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -67,12 +72,12 @@ def _run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[
         raise ContendFailed(f"contend {' '.join(arguments)}: not done in {_TIMEOUT_S:.0f} s") from late
 
 
-def trace(folder: Path, count: int) -> tuple[list[Path], list[Storm]]:
-    """Record so many storms of `program.py` in that folder, a process each; the traces, and what the program measured
-    meanwhile. Raises ContendFailed.
+def trace(folder: Path, count: int, first: int = 1) -> tuple[list[Path], list[Storm]]:
+    """Record so many storms of `program.py` in that folder, a process each; the traces, from that number on, and what the
+    program measured meanwhile. Raises ContendFailed.
     """
     made, storms = [], []
-    for number in range(1, count + 1):
+    for number in range(first, first + count):
         trace_folder = folder / f"storm-{number}"
         command = ["trace", "--cpu-times", "-o", trace_folder.name, "--", sys.executable, "program.py"]
         ended = _run(command, folder)

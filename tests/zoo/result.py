@@ -22,7 +22,7 @@ from typing import Any
 
 from results import files, record
 from zoo import scoring
-from zoo.campaign import rows
+from zoo.campaign import STORMS, rows
 from zoo.scoring import BASELINES, Row
 
 SIZES = (("below 10 %", 0.1), ("10 to 30 %", 0.3), ("above 30 %", float("inf")))
@@ -44,6 +44,7 @@ def summary(of: Sequence[Row], left_out: Mapping[str, Sequence[Row]]) -> dict[st
         "recorded_at": dict(Counter(row["commit"] for row in whole)),
         "load": [statistics.median(loads), max(loads)] if (loads := [row["load"] for row in whole]) else [],
         "done_again": sum(row.get("tries", 1) > 1 for row in whole),
+        "asked_for_storms": sum(row.get("storms", STORMS) > STORMS for row in whole),
         "moved": sum(scoring.has_moved(edit) for row in whole for edit in row["edits"]),
         "seeds": [row["seed"] for row in whole],
         "groups": [group(name, among) for name, among in scoring.groups(whole).items() if among],

@@ -17,7 +17,15 @@ def test_counts_and_page() -> None:
     right, wrong = edit((0.5, 0.5), (0.5, 0.51)), edit((0.9, 1.0), (0.5, 1.0))
     rows = [
         recorded(right, edit((0.97, 0.97), (0.95, 0.96)), seed=7),
-        recorded(wrong, edit((0.5, 0.5), (0.8, 0.8), trusted=False), seed=8, commit="def", load=1.5, tries=2),
+        recorded(
+            wrong,
+            edit((0.5, 0.5), (0.8, 0.8), trusted=False),
+            seed=8,
+            commit="def",
+            load=1.5,
+            tries=2,
+            storms=12,
+        ),
         {"seed": 9, "population": "development", "mechanisms": ["plain_lock"], "failed": "no broker"},
     ]
     assert summary([recorded(edit((0.5, 0.5), (0.8, 0.8), drift=-0.2), tries=3)], {})["moved"] == 1
@@ -34,7 +42,7 @@ def test_counts_and_page() -> None:
     assert data["left_out"] == [{"name": "stores", "answers": {"refused rightly": 1}}]
     assert (data["done_again"], data["moved"]) == (1, 0)
     page = what_if_programs.body(data)
-    assert "1 of the\nprograms. Still so" in page
+    assert "1 of the\nprograms. Still so" in page and "asked for more storms: 1 of the programs." in page
     assert "Answers that are trusted: 3 of 4 [19.4, 99.4 %]" in page
     assert "1 of 3 [0.8, 90.6 %]" in page and "1 at abc, 1 at def" in page
     assert "| stores | 0 | 0 | 1 | 0 |" in page

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from contend.contention.whatif import doubts
+from contend.contention.whatif.times import Predicted
 from support.command_line import wait_for
 from support.processors import awake
 from zoo import campaign, scoring
 from zoo.mechanisms import mechanisms
-from zoo.predictions import prediction
+from zoo.predictions import Prediction, prediction
 
 
 def edit(
@@ -170,3 +172,10 @@ def test_processors_are_kept_awake_by_who_gives_way() -> None:
         gives_way = lambda: all(os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in pids)  # noqa: E731
         wait_for(gives_way, "their policy", 20)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_refusal_that_asks_for_more_storms_is_known() -> None:
+    wide = doubts.too_wide({"median_ns": Predicted(100, 80, 120), "makespan_ns": Predicted(100, 99, 101)})
+    assert Prediction(False, 0.5, 0.5, str(wide)).asks_for_storms
+    assert not Prediction(True, 0.5, 0.5).asks_for_storms
+    assert not Prediction(False, 0.5, 0.5, "events were lost").asks_for_storms

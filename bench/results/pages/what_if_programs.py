@@ -89,7 +89,9 @@ def _load(of: list[float]) -> str:
 def _again(d: Data) -> str:
     if "moved" not in d:
         return ""
-    return f"""
+    asked = d.get("asked_for_storms", 0)
+    more = f"\nRecorded twelve times instead of six, since the refusal asked for more storms: {asked} of the programs."
+    return f"""{more if asked else ""}
 Traced and measured again, for their unedited storms took 5 % more or less by then, which is the host's doing: {d["done_again"]} of the
 programs. Still so at the third time, and undecided therefore: {d["moved"]} truths."""
 
