@@ -153,5 +153,5 @@ def storm(lab: Path, trace: Path, words: list[str]) -> dict[str, float]:
     line = [*LAB, "--lab", str(lab), "storm", *words, "-o", str(out)]
     asked = ["trace", "-o", str(trace), "--include", "storm_lab.*"]
     subprocess.run([CONTEND, *asked, "--", *line], check=True, capture_output=True, timeout=120)
-    told = data_in(out.read_text(encoding="utf-8"))
+    told = json.loads(out.read_text(encoding="utf-8"))
     return {**{f: told[f"{f}_s"] for f in FIGURES}, "host_cpu_share": told["host_cpu_share"]}
