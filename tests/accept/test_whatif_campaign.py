@@ -82,9 +82,18 @@ def record(directory: Path, of: Parameters, changes: dict[str, dict[str, Any]]) 
     return truths
 
 
-def case(directory: Path, name: str, edits: tuple[Edit, ...], truths: Sequence[Truth]) -> Case:
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """By edit: what came of it, or why it is refused."""
+
+    cases: dict[str, Case]
+    refused: dict[str, str]
+
+
+def case(directory: Path, name: str, edits: tuple[Edit, ...], truths: Sequence[Truth]) -> Case | str:
     answer = whatif(open_storms([directory / f"{BEFORE}-{k}" for k in range(STORMS)]), edits, rank=False)
-    assert answer.gate.passed, answer.gate.reason
+    if not answer.gate.passed:
+        return str(answer.gate.reason)
     key = {"median": "median_ns", "makespan": "makespan_ns"}
     return Case(
         name,
@@ -99,9 +108,9 @@ def case(directory: Path, name: str, edits: tuple[Edit, ...], truths: Sequence[T
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     fifo = realtime()
-    found = {}
+    answers: dict[str, Case | str] = {}
     for of, edited in (
         (Parameters(), CASES),
         (WORSENED, {"worse": (WORSENING, (Edit("hold", "resource", 0.4),))}),
@@ -109,22 +118,30 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
         directory = tmp_path_factory.mktemp("storms")
         changes = {BEFORE: {}, **{name: changed for name, (changed, _) in edited.items()}}
         truths = record(directory, dataclasses.replace(of, realtime=fifo), changes)
-        found |= {name: case(directory, name, edits, truths[name]) for name, (_, edits) in edited.items()}
+        answers |= {name: case(directory, name, edits, truths[name]) for name, (_, edits) in edited.items()}
+    found = Found(
+        {name: of for name, of in answers.items() if isinstance(of, Case)},
+        {name: of for name, of in answers.items() if isinstance(of, str)},
+    )
     write(found, fifo)
     return found
 
 
 @pytest.mark.parametrize("name", [*CASES, "worse"])
-def test_what_is_predicted_comes_true(cases: dict[str, Case], name: str) -> None:
-    of = cases[name]
+def test_what_is_predicted_comes_true(found: Found, name: str) -> None:
+    if name in found.refused:
+        # What three edits leave of the storm is so short that a slow processor computes for half of it.
+        assert name in MORE and "would compute for" in found.refused[name], found.refused
+        return
+    of = found.cases[name]
     assert of.self_replay <= 0.03
     for what in WHAT:
         assert abs(of.error(what)) <= (LIMIT if name in EDITS else LIMIT_OF_MORE), (what, of)
         assert of.right_sign(what), (what, of)
 
 
-def test_a_shorter_hold_makes_the_median_worse_and_the_replay_sees_it(cases: dict[str, Case]) -> None:
-    of = cases["worse"]
+def test_a_shorter_hold_makes_the_median_worse_and_the_replay_sees_it(found: Found) -> None:
+    of = found.cases["worse"]
     assert statistics.mean(of.measured["median"]) > of.before["median"]
     assert of.predicted["median"][0] > of.before["median"]
 
@@ -135,10 +152,10 @@ def test_a_storm_that_computes_is_refused(tmp_path: Path) -> None:
     assert not answer.gate.passed and answer.regime.kind == "CPU-bound", answer
 
 
-def write(cases: dict[str, Case], fifo: bool) -> None:
+def write(found: Found, fifo: bool) -> None:
     """docs/results/what-if.md and .json."""
     rows = []
-    for name, of in cases.items():
+    for name, of in found.cases.items():
         for what in WHAT:
             value, low, high = of.predicted[what]
             rows.append(
@@ -162,7 +179,8 @@ def write(cases: dict[str, Case], fifo: bool) -> None:
         "storms": STORMS,
         "worst": worst,
         "typical": typical,
-        "cases": len(cases),
+        "cases": len(found.cases),
+        "refused": found.refused,
         "rows": rows,
     }
     save("what-if", document)

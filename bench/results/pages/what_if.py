@@ -38,7 +38,13 @@ Worst of all: median {pct(worst(d["rows"], "median"), 1)}, makespan {pct(worst(d
 {pct(worst(single, "makespan"), 1)}. {inside} of {len(d["rows"]) * storms} measured storms lay inside the 95 % prediction interval
 for the next storm.
 
-{table(["edit", "figure", "before", "predicted", "measured", "error", "inside"], rows, "llrrrrr")}"""
+{table(["edit", "figure", "before", "predicted", "measured", "error", "inside"], rows, "llrrrrr")}{refused(d)}"""
+
+
+def refused(d: Data) -> str:
+    """What is in no figure, and why."""
+    told = "".join(f"\n- {name}: {reason}" for name, reason in d.get("refused", {}).items())
+    return f"\n\nRefused here, and in no figure:\n{told}" if told else ""
 
 
 def worst(rows: Sequence[Data], what: str) -> float:
