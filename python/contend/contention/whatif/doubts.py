@@ -25,9 +25,7 @@ SPREAD = 0.2  # of the storm: jobs come over so much of it
 FURTHER = 0.25  # more of them at a time than ever before
 INTERPRETER = 0.05  # of the median or the makespan: due to waits for the interpreter's lock
 WAYS = 0.025  # of the median or the makespan: more or less of it left, if ways took half as long
-SMALL = (
-    0.03  # of the median or the makespan: its standard deviation where each step takes a little more or less
-)
+SMALL = 0.03  # of the median or the makespan: what it varies by where steps take a little more or less
 ORDER = 0.05  # of the median or the makespan: more or less of it left, if jobs came in another order
 ALIKE = 1.5  # times the standard deviation of recorded storms
 WIDE = 0.1  # of a predicted change: half of its interval

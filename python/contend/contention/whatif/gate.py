@@ -168,8 +168,8 @@ def _decisions(storm: Replayed) -> str | None:
                 )
             case "condition":
                 return (
-                    f"{count} of {jobs} jobs take the lock of the condition {name}: when they would wait there is not on"
-                    " record"
+                    f"the lock of the condition {name} is taken in {count} pieces of the jobs' work: when they would wait"
+                    " there is not on record"
                 )
             case "chained":
                 return f"jobs are put into the queue {name} by other jobs, and begin when those let them"
