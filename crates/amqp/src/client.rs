@@ -355,25 +355,29 @@ impl Client {
     }
 
     /// Remove the queue for replies and say goodbye: by a new connection where this one broke, as it does when the service
-    /// that is called ends first, for its exchange goes with it.
+    /// that is called ends first, for its exchange goes with it. It may break at the last call, and we hear of it here.
     pub fn close(mut self) -> Result<()> {
         let named = Vec::from_iter(self.reply_queue.take().filter(|queue| queue != DIRECT_REPLY));
-        if self.broken.is_some() {
-            if named.is_empty() {
-                return Ok(());
-            }
-            self.session.hang_up();
-            // Where there is no broker any more, who started this knows the queue's name.
-            match Session::open_within(&self.url, "contend clean-up", self.host, ATTEMPT) {
-                Ok(session) => self.session = session,
-                Err(_) => return Ok(()),
-            }
-        } else {
-            self.session.end()?;
+        if self.broken.is_none() && self.remove(&named).is_ok() {
+            self.session.close();
+            return Ok(());
         }
-        terms::remove(&mut self.session, &named, &[])?;
-        self.session.close();
+        self.session.hang_up();
+        if named.is_empty() {
+            return Ok(());
+        }
+        // Where there is no broker any more, who started this knows the queue's name.
+        if let Ok(session) = Session::open_within(&self.url, "contend clean-up", self.host, ATTEMPT) {
+            self.session = session;
+            terms::remove(&mut self.session, &named, &[])?;
+            self.session.close();
+        }
         Ok(())
+    }
+
+    fn remove(&mut self, named: &[String]) -> Result<()> {
+        self.session.end()?;
+        terms::remove(&mut self.session, named, &[])
     }
 }
 

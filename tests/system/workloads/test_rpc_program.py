@@ -165,6 +165,25 @@ def test_a_service_that_ends_first_leaves_no_queue_of_its_driver(rabbit: bed.Bed
     assert queues(rabbit) == []
 
 
+def test_a_driver_that_hears_only_at_its_end_that_its_service_has_gone_leaves_no_queue(
+    rabbit: bed.Bed,
+) -> None:
+    """It goes on calling, is told to end before it reads that the broker has closed its channel, and removes its queue by
+    another."""
+    with calling(rabbit.url(), "late") as driver:
+        with serving(rabbit.url(), "late") as service:
+            driver.tell(Phase(60.0, rate=500.0).to_json())
+            wait_for(lambda: counts(service)["handled"] > 0, "the first call", 20)
+            os.kill(driver.pid, signal.SIGSTOP)
+        try:
+            time.sleep(0.1)  # calls fall due
+            driver._process.stdin.close()
+        finally:
+            os.kill(driver.pid, signal.SIGCONT)
+        assert driver._process.wait(20) == 0
+        assert queues(rabbit) == []
+
+
 def test_an_error_amid_its_life_is_told_and_ends_it(rabbit: bed.Bed) -> None:
     with calling(rabbit.url(), "wrong") as driver:
         with pytest.raises(BadInput, match="not a load"):

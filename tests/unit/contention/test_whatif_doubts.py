@@ -214,11 +214,14 @@ def test_small_things_may_decide() -> None:
         return doubts.on_small_things(*of, looks_again=looks_again)
 
     assert doubt(0.029, 0.029, 0.0, True) is None
-    assert "the makespan would vary by 3.1%" in str(doubt(0.031, 0.0, 0.02))
-    assert "the recorded storms' varies by 2.0%" in str(doubt(0.031, 0.0, 0.02))
-    assert doubt(0.031, 0.0, 0.022) is None, "recorded storms differ about as much"
+    assert "the makespan would vary by 3.1%" in str(doubt(0.031, 0.0, 0.017))
+    assert "the recorded storms' varies by 1.7%" in str(doubt(0.031, 0.0, 0.017))
+    assert doubt(0.031, 0.0, 0.018) is None, "recorded storms differ about as much"
     assert doubt(0.0, 0.2, 0.0) is None, "the storm as it is recorded does not turn on them"
     assert "jobs sleep and look again" in str(doubt(0.001, 0.031, 0.2, True))
+    both, own = np.array([0.04, 0.04]), np.array([0.04, 0.02])
+    assert doubts.on_small_things(both, both, own, looks_again=False) is None, "the median varies as it should"
+    assert "the makespan" in str(doubts.on_small_things(both, both, own / 1.5, looks_again=False))
 
 
 def test_a_call_of_unknown_cost_widens_the_interval_and_is_refused_where_its_sign_is_unknown() -> None:
