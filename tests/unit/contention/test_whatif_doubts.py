@@ -220,7 +220,9 @@ def test_small_things_may_decide() -> None:
     assert doubt(0.0, 0.2, 0.0) is None, "the storm as it is recorded does not turn on them"
     assert "jobs sleep and look again" in str(doubt(0.001, 0.031, 0.2, True))
     both, own = np.array([0.04, 0.04]), np.array([0.04, 0.02])
-    assert doubts.on_small_things(both, both, own, looks_again=False) is None, "the median varies as it should"
+    assert doubts.on_small_things(both, both, own, looks_again=False) is None, (
+        "the median varies as it should"
+    )
     assert "the makespan" in str(doubts.on_small_things(both, both, own / 1.5, looks_again=False))
 
 
