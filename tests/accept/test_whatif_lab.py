@@ -1,8 +1,9 @@
 """Does what-if say what a change brings? Five edits on the storm laboratory, each made for real. About six minutes.
 
 For each edit, storms as they are and with the change made, in turns, all under trace; the prediction of `contend whatif`
-from those as they are, against the others' mean. A refusal counts as passed where its gate or regime says why; an answer
-that is trusted must have the right sign, and half of them an error below 5 %. Writes docs/results/whatif-lab.*.
+from those as they are, against the others' mean. A refusal counts as passed where its gate or regime says why, but not
+all may be refused; an answer that is trusted must have the right sign and be at most 10 % off. Writes
+docs/results/whatif-lab.*.
 `CONTEND_STORM_TRACES=2` for a short look, which writes nothing.
 """
 
@@ -29,7 +30,7 @@ from support.prerequisites import need
 pytestmark = pytest.mark.accept
 
 LAB = [sys.executable, "-P", "-m", "contend.workloads.generators.storm_lab"]
-TRACES, MOST_ERROR = 5, 0.05
+TRACES, MOST_ERROR = 5, 0.1
 FIGURES = ("median", "p90", "makespan")
 
 
@@ -96,7 +97,7 @@ def test_predictions(tmp_path: Path) -> None:
     errors = [abs(told["error"][figure]) for told in trusted for figure in ("median", "makespan")]
     assert all(told["sign_right"] for told in trusted), rows
     assert all(told["reason"] for told in rows if not told["trusted"]), rows
-    assert trusted and statistics.median(errors) <= MOST_ERROR, rows
+    assert trusted and max(errors) <= MOST_ERROR, rows
 
 
 def row(case: Case, lab: Path, place: Path, traces: int) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def storm(lab: Path, trace: Path, words: list[str]) -> dict[str, float]:
     out = trace.with_suffix(".json")
     trace.parent.mkdir(parents=True, exist_ok=True)
     line = [*LAB, "--lab", str(lab), "storm", *words, "-o", str(out)]
-    asked = ["trace", "-o", str(trace), "--include", "storm_lab.*"]
+    asked = ["trace", "--cpu-times", "--run-delay", "-o", str(trace), "--include", "storm_lab.*"]
     subprocess.run([CONTEND, *asked, "--", *line], check=True, capture_output=True, timeout=120)
     told = json.loads(out.read_text(encoding="utf-8"))
     return {**{f: told[f"{f}_s"] for f in FIGURES}, "host_cpu_share": told["host_cpu_share"]}

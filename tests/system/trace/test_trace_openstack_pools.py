@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from contend.contention.whatif.storms import open_storms
 from support.ctrace_events import BEGIN, FLOW_IN, FLOW_OUT, LOCK_ACQUIRED, LOCK_WAIT, QUEUE_GOT
 from support.traced_program import traced
 
@@ -45,6 +46,35 @@ def test_pools_of_futurist(tmp_path: Path) -> None:
     assert received and received <= sent
     queues = {event.name.partition(" (")[0] for event in told.of(QUEUE_GOT)}
     assert queues == {"MainProcess.default", "DynamicThreadPoolExecutor"}
+
+
+def test_a_pool_of_connections_says_its_size(tmp_path: Path) -> None:
+    """Two of three connections are used at a time, and nobody waits: a replay knows of the third."""
+    traced(
+        tmp_path,
+        """
+        import threading, time
+        from contend import trace
+        from oslo_messaging._drivers.pool import Pool
+
+        class Connections(Pool):
+            def create(self, retry=None):
+                return object()
+
+        connections = Connections(max_size=3)
+        def order():
+            with trace.job("order"):
+                connection = connections.get()
+                time.sleep(0.03)
+                connections.put(connection)
+        threads = [threading.Thread(target=order) for _ in range(6)]
+        for thread in threads: thread.start(); time.sleep(0.02)
+        for thread in threads: thread.join()
+        """,
+    )
+    (source,) = open_storms([tmp_path / "t"])
+    (pool,) = [row for row in source.storm.parts()["locks"] if row["name"] == "Pool._cond"]
+    assert pool["capacity"] == 3 and pool["seen"] is None
 
 
 def test_locks_of_one_purpose_go_by_one_name(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 //!
 //! What a condition is waited for is not on record. It is taken for such a one where all that ever was done under its lock
 //! agrees with that: each track goes in and out in turn, waits only on its way in and only while as many as ever are
-//! inside, and goes on only after somebody has left.
-use std::collections::HashMap;
+//! inside, and goes on only after somebody has left. Of several conditions on one lock only one may be waited for, as where
+//! heartbeats have one of their own and nobody kept them waiting.
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::reading::{Guard, Recogniser};
 use super::record::{Place, Raw, Record, What};
@@ -50,16 +51,22 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
     if !record.reading.knows(Recogniser::Guards) {
         return found;
     }
-    let pairs = conditions(record);
-    for ((condition, lock), places) in pairs.iter().copied().zip(uses(record, &pairs)) {
-        // Of several on one lock none is all that is waited for under it.
-        if record.conditions.get(&lock).is_some_and(|of| of.len() > 1) {
-            continue;
-        }
+    let pairs = one_of_each_lock(record, &conditions(record));
+    let places = uses(record, &pairs);
+    let of_each: Vec<(u32, u32, Vec<Section>)> = pairs
+        .into_iter()
+        .zip(places)
+        .filter_map(|((condition, lock), places)| {
+            Some((condition, lock, sections(record, condition, lock, &places)?))
+        })
+        .collect();
+    let among_them = lets_in(record, &of_each);
+    for (condition, lock, sections) in of_each {
         let (name, site) = record.called(condition);
         let is_it = |guard: &&Guard| (guard.name.as_str(), guard.site.as_str()) == (name, site);
-        let known = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
-        let Some(sections) = sections(record, condition, lock, &places) else { continue };
+        let size = record.limits.get(&condition).map(|&most| Some(most));
+        let told = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
+        let known = size.or(told).or_else(|| among_them.get(&(name, site)).map(|&most| Some(most)));
         let Some(rule) = rule(record, &sections, known) else { continue };
         let learnt = match rule {
             Rule::Most(most) => Some(Some(most)),
@@ -67,7 +74,7 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
             Rule::Shared(_) | Rule::Open(_) => None,
         };
         let guard = |most| Guard { name: name.to_owned(), site: site.to_owned(), most };
-        found.extend(learnt.map(guard));
+        found.extend(learnt.map(guard).filter(|guard| !found.contains(guard)));
         let holds = hold(record, condition, lock, &sections);
         match rule {
             Rule::Most(most) => {
@@ -84,6 +91,28 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
         }
     }
     found
+}
+
+/// How many those conditions let in that are made at one place, as the lock of each connection is: nobody need have waited
+/// for one of them as often as one has to be known by itself.
+fn lets_in<'t>(
+    record: &Record<'t>,
+    of_each: &[(u32, u32, Vec<Section>)],
+) -> HashMap<(&'t str, &'t str), u32> {
+    let mut of_places: HashMap<(&str, &str), Vec<Option<(u32, usize)>>> = HashMap::new();
+    for (condition, _, sections) in of_each {
+        if sections.iter().any(|section| !section.waits.is_empty()) {
+            let of = of_places.entry(record.called(*condition)).or_default();
+            of.push(inside_at_most(record, sections, None));
+        }
+    }
+    let known = |of: Vec<Option<(u32, usize)>>| {
+        let all: Vec<(u32, usize)> = of.into_iter().collect::<Option<_>>()?;
+        let most = all[0].0;
+        let waits: usize = all.iter().map(|one| one.1).sum();
+        (waits >= LEAST_WAITS && all.iter().all(|one| one.0 == most)).then_some(most)
+    };
+    of_places.into_iter().filter_map(|(place, of)| Some((place, known(of)?))).collect()
 }
 
 /// As the sections have it. `known`: as other storms say.
@@ -128,6 +157,33 @@ fn conditions(record: &Record<'_>) -> Vec<(u32, u32)> {
         found.into_iter().filter_map(|(condition, lock)| Some((condition, lock?))).collect();
     known.sort_unstable();
     known
+}
+
+/// Of each lock the condition that is waited for, of those on it; none where several are.
+fn one_of_each_lock(record: &Record<'_>, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let awaited: HashSet<u32> = record
+        .tracks
+        .iter()
+        .flatten()
+        .filter_map(|raw| match raw.what {
+            What::Wait(of) => Some(of),
+            _ => None,
+        })
+        .collect();
+    let mut of_locks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for &(condition, lock) in pairs {
+        of_locks.entry(lock).or_default().push(condition);
+    }
+    let one = |(lock, conditions): (u32, Vec<u32>)| {
+        let mut used = conditions.iter().copied().filter(|of| awaited.contains(of));
+        match (used.next(), used.next()) {
+            (Some(_), Some(_)) => None,
+            (used, _) => Some((used.unwrap_or(conditions[0]), lock)),
+        }
+    };
+    let mut found: Vec<(u32, u32)> = of_locks.into_iter().filter_map(one).collect();
+    found.sort_unstable();
+    found
 }
 
 /// By condition and its lock: where either is waited for, had or let go, by track and then in order.

@@ -13,6 +13,8 @@ from typing import Any
 from contend._native import TraceSpan as Span
 from contend._native import trace_digest, trace_on
 from contend.trace import flow
+from contend.trace.patches.futures import limits
+from contend.trace.patches.waiting import method
 
 _UNIQUE_ID = "_unique_id"
 _MESSAGE = "oslo.message"
@@ -124,6 +126,18 @@ def _spanned(original: Callable[..., Any], name: str) -> Callable[..., Any]:
             return original(*args, **options)
 
     return call
+
+
+def patch_pool(module: Any) -> None:
+    """Note how many connections a pool may have, on the condition that is waited for when all are out."""
+
+    @method(module.Pool, "__init__")
+    def _create(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
+            original(self, *args, **options)
+            limits(getattr(self._cond, "_waits", None), self._max_size)
+
+        return __init__
 
 
 def patch_envelope(module: Any) -> None:

@@ -17,6 +17,7 @@ _HOOKS: dict[str, Hook] = {
     "oslo_messaging._drivers.common": rpc.patch_envelope,
     "oslo_messaging._drivers.amqp": rpc.patch_message_ids,
     "oslo_messaging._drivers.amqpdriver": rpc.patch_driver,
+    "oslo_messaging._drivers.pool": rpc.patch_pool,
     "kombu.messaging": rpc.patch_kombu_sends,
     "kombu.message": rpc.patch_kombu_receives,
     "sqlalchemy.engine.create": sql.patch_engines,

@@ -237,8 +237,36 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
     assert!(!of_none.doubts.is_empty());
     assert_eq!(doubts(&[vec![told], in_turn()].concat()), [], "it is a lock");
     let another = (5, A, event::CONDITION_LOCK, S, L);
-    let both = doubts(&[vec![told, another], in_turn()].concat());
-    assert_eq!(both, [(Kind::Condition, 4), (Kind::Condition, 4)], "two conditions of one lock");
+    assert_eq!(doubts(&[vec![told, another], in_turn()].concat()), [], "nobody waits for the other one");
+    let also = under(B, 400, 420, &[]);
+    let waits = [(404, event::LOCK_WAIT, S), (405, event::LOCK_RELEASED, L), (411, event::LOCK_ACQUIRED, L)];
+    let waits = waits.map(|(at, kind, of)| (at, B, kind, of, 0));
+    let got = [(412, B, event::LOCK_ACQUIRED, S, 1), (412, B, event::LOCK_RELEASED, S, 0)];
+    let also = [&also[..1], &waits, &got, &also[1..]].concat();
+    let both = [vec![told, another], in_turn(), job(B, 9, 395, 425, &also)].concat();
+    assert_eq!(doubts(&both), [(Kind::Condition, 5), (Kind::Condition, 5)], "both are waited for");
+}
+
+#[test]
+fn conditions_that_are_made_at_one_place_are_known_by_all_their_waits() {
+    // One in each process, as each connection has one: nobody waits for either as often as one alone would have to be.
+    let after = |thread, number, at: u64, waits: &[(u64, u64)]| {
+        let (way_in, to) = (at + 1, waits.last().map_or(at + 3, |wait| wait.1 + 1));
+        let ways = [under(thread, way_in, to, waits), under(thread, to + 20, to + 22, &[])].concat();
+        job(thread, number, at, to + 30, &ways)
+    };
+    let of = |one: u32, other: u32, at: u64| {
+        [after(one, one, at, &[]), after(other, other, at + 2, &[(at + 5, at + 27)])].concat()
+    };
+    let first = of(A, B, 100);
+    let storm = storm_of(&[first.clone(), of(E, F, 100)].concat(), &[]).unwrap();
+    assert!(storm.guards.is_empty() && storm.unexplained_ns > 0, "two waits are too few");
+    let twice = [of(E, F, 100), of(W1, W2, 300)].concat();
+    let storm = storm_of(&[first, twice].concat(), &[]).unwrap();
+    let known = |lock: &Lock| (storm.model.text(lock.name) == "K", lock.capacity);
+    assert_eq!(storm.model.locks.iter().map(known).collect::<Vec<_>>(), [(true, 1), (true, 1)]);
+    assert_eq!((storm.guards.len(), storm.guards[0].most), (1, Some(1)));
+    assert!(storm.doubts.is_empty() && storm.unexplained_ns == 0);
 }
 
 #[test]
