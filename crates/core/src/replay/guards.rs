@@ -45,6 +45,12 @@ enum Rule {
     Open(u32),
 }
 
+/// Name and place of a condition.
+type Made<'t> = (&'t str, &'t str);
+
+/// How many are inside at most, and how often one waited.
+type Most = (u32, usize);
+
 /// Makes holds of what is done between going in and coming out, and says of which conditions. After all has been told.
 pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
     let mut found = Vec::new();
@@ -99,15 +105,15 @@ fn lets_in<'t>(
     record: &Record<'t>,
     of_each: &[(u32, u32, Vec<Section>)],
 ) -> HashMap<(&'t str, &'t str), u32> {
-    let mut of_places: HashMap<(&str, &str), Vec<Option<(u32, usize)>>> = HashMap::new();
+    let mut of_places: HashMap<Made<'t>, Vec<Option<Most>>> = HashMap::new();
     for (condition, _, sections) in of_each {
         if sections.iter().any(|section| !section.waits.is_empty()) {
             let of = of_places.entry(record.called(*condition)).or_default();
             of.push(inside_at_most(record, sections, None));
         }
     }
-    let known = |of: Vec<Option<(u32, usize)>>| {
-        let all: Vec<(u32, usize)> = of.into_iter().collect::<Option<_>>()?;
+    let known = |of: Vec<Option<Most>>| {
+        let all: Vec<Most> = of.into_iter().collect::<Option<_>>()?;
         let most = all[0].0;
         let waits: usize = all.iter().map(|one| one.1).sum();
         (waits >= LEAST_WAITS && all.iter().all(|one| one.0 == most)).then_some(most)
@@ -261,8 +267,8 @@ fn wakes_one(sections: &[Section]) -> bool {
     in_vain <= sections.len() / 2
 }
 
-/// How many are inside at most, and how often one waited, where the sections are ways in and out. `known`: from other storms.
-fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>) -> Option<(u32, usize)> {
+/// Where the sections are ways in and out. `known`: from other storms.
+fn inside_at_most(record: &Record<'_>, sections: &[Section], known: Option<u32>) -> Option<Most> {
     let ns = |section: &Section, at: u32| record.tracks[section.track as usize][at as usize].ns;
     let mut steps: Vec<(u64, i64)> = Vec::new();
     for pair in sections.chunks(2) {
