@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from contend.store.trace_summary import summarise
+from contend.contention.whatif.storms import open_storms
 from support.ctrace_events import (
     FLOW_IN,
     FLOW_OUT,
@@ -307,6 +308,8 @@ def test_requests_are_jobs(server: str, tmp_path: Path) -> None:
     assert all(second >= 0.03 for second in seconds), "the answer's iteration is inside"
     out, received = ({e.args[""] for e in told.of(kind) if e.name == "http"} for kind in (FLOW_OUT, FLOW_IN))
     assert len(out) == 3 and out == received
+    (source,) = open_storms([tmp_path / "t"])
+    assert not [doubt for doubt in source.storm.recorded()["doubts"] if doubt["kind"] == "condition"]
 
 
 GUNICORN = """

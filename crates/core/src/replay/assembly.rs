@@ -226,6 +226,7 @@ impl Extractor<'_> {
             })
             .flatten()
             .copied()
+            .filter(|condition| !self.record.is_unlimited(*condition))
             .collect();
         for condition in conditions {
             self.doubts.add(DoubtKind::Condition, self.trace.locks[condition as usize].name, 1, 0);

@@ -68,6 +68,9 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
         .collect();
     let among_them = lets_in(record, &of_each);
     for (condition, lock, sections) in of_each {
+        if record.is_unlimited(condition) {
+            continue;
+        }
         let (name, site) = record.called(condition);
         let is_it = |guard: &&Guard| (guard.name.as_str(), guard.site.as_str()) == (name, site);
         let size = record.limits.get(&condition).map(|&most| Some(most));

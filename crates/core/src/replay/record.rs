@@ -243,6 +243,11 @@ impl<'t> Record<'t> {
         (self.trace.names.text(of.name), self.trace.names.text(of.site))
     }
 
+    /// It is said to let in any number: jobs do not wait for it.
+    pub fn is_unlimited(&self, lock: u32) -> bool {
+        self.limits.get(&lock) == Some(&u32::MAX)
+    }
+
     /// A wait for it is for a lock, and ends with having it.
     pub fn is_lock(&self, lock: u32) -> bool {
         self.trace.locks[lock as usize].is_held()

@@ -14,7 +14,10 @@ from typing import Any
 
 from contend._native import TraceRequest as Request
 from contend._native import trace_on, trace_wrap
+from contend.trace.locks import MOST
+from contend.trace.patches.futures import limits
 from contend.trace.patches.http_names import known, served
+from contend.trace.patches.waiting import method
 
 _HANDLER = 10  # of trace_wrap
 
@@ -39,6 +42,19 @@ def patch_waitress(module: ModuleType) -> None:
         port=(0, "channel", "server", "effective_port"),
         status=(0, "status"),
     )
+
+
+def patch_waitress_channel(module: ModuleType) -> None:
+    """Jobs take the lock of its condition with each answer; that itself is waited for only by who has more than 16 MiB to
+    send."""
+
+    @method(module.HTTPChannel, "__init__")
+    def _create(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
+            original(self, *args, **options)
+            limits(getattr(self.outbuf_lock, "_waits", None), MOST)
+
+        return __init__
 
 
 def patch_wsgiref(module: ModuleType) -> None:

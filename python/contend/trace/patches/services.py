@@ -28,6 +28,7 @@ _HOOKS: dict[str, Hook] = {
     "requests.sessions": http_client.patch_requests,
     "wsgiref.handlers": http_server.patch_wsgiref,
     "waitress.task": http_server.patch_waitress,
+    "waitress.channel": http_server.patch_waitress_channel,
     "werkzeug.serving": http_server.patch_werkzeug,
     "gunicorn.http.wsgi": http_server.patch_gunicorn_response,
     "gunicorn.workers.sync": http_server.patch_gunicorn_sync,

@@ -224,6 +224,8 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
     // Who takes its lock but once does something else with it.
     let once = [unwaited.clone(), job(A, 3, 300, 310, &under(A, 302, 304, &[]))].concat();
     assert_eq!(doubts(&once), [(Kind::Condition, 3)]);
+    let unlimited = (6, A, event::LOCK_LIMIT, K, u32::MAX);
+    assert_eq!(doubts(&[vec![unlimited], once].concat()), [], "it is said that jobs do not wait for it");
     // Another storm of the program says how many it lets in; more than these were never inside.
     let guards = storm_of(&[vec![told], in_turn()].concat(), &[]).unwrap().guards;
     assert_eq!((guards.len(), guards[0].most), (1, Some(1)));
