@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from contend.store.trace_summary import summarise
 from contend.contention.whatif.storms import open_storms
+from contend.store.trace_summary import summarise
 from support.ctrace_events import (
     FLOW_IN,
     FLOW_OUT,
