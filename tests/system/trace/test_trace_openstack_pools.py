@@ -83,10 +83,11 @@ def test_locks_of_one_purpose_go_by_one_name(tmp_path: Path) -> None:
         """
         import threading, time, uuid, warnings
         warnings.simplefilter("ignore")
+        from contend import trace
         from oslo_concurrency import lockutils
         first, second = (str(uuid.uuid4()) for _ in range(2))
         def build(instance):
-            with lockutils.lock(f"refresh_cache-{instance}"): time.sleep(0.2)
+            with trace.job("build"), lockutils.lock(f"refresh_cache-{instance}"): time.sleep(0.2)
         threads = [threading.Thread(target=build, args=(instance,)) for instance in (first, second, first)]
         for thread in threads: thread.start(); time.sleep(0.02)
         for thread in threads: thread.join()
@@ -96,3 +97,6 @@ def test_locks_of_one_purpose_go_by_one_name(tmp_path: Path) -> None:
     # Two locks: only who asks for one that is held waits.
     assert len(taken) == 3 and len({event.value for event in taken}) == 2
     assert len([event for event in told.of(LOCK_WAIT) if event.name == "refresh_cache-*"]) == 1
+    (source,) = open_storms([tmp_path / "t"])
+    found = [row for row in source.storm.parts()["locks"] if row["name"] == "refresh_cache-*"]
+    assert found and all(row["capacity"] == 1 and row["seen"] is None for row in found)

@@ -39,6 +39,8 @@ class Known:
                 self._waits.popitem()
             across = _across(name) if self._kind == _EXTERNAL else 0
             made = Waits(self._kind, folded(name), located=False, across=across)
+            if self._kind == locks.SEMAPHORE:
+                made.limit(1)  # what goes by a name is held by one
             waits = self._waits.setdefault(name, made)
         return waits
 
