@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 MS = 1_000_000
 DISTURBED = 0.03  # of a storm, in which nothing of it ran
-LATE = 0.06  # of what its sleeps last, by which they were late: a host that takes a little again and again
+LATE = 0.035  # of what its sleeps last, by which they were late: a host that takes a little again and again
 SPREAD = 0.3  # a duration is drawn from its mean ± so much of it
 
 

@@ -36,12 +36,9 @@ pub fn find<'p>(
             _ => 1,
         };
         let barges = passing.overtook * BARGING > passing.waited;
-        // Who was woken in vain waits behind all others, as those do that ask the kernel anew, or threading's conditions.
-        let anew = passing.out_of_turn * BARGING > passing.waited;
         let order = match barges {
             _ if shared.is_some() => Order::Shared,
             _ if record.notified.contains(&lock) => Order::Notified,
-            true if anew => Order::Notified,
             true => Order::Barging,
             false => Order::Handed,
         };

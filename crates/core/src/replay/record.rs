@@ -80,8 +80,7 @@ pub struct Used {
 #[derive(Debug, Clone, Default)]
 pub struct Passing {
     released_ns: u64,
-    /// Tracks, the one that has waited longest first.
-    waiting: Vec<u32>,
+    waiting: u32,
     /// At a time.
     holders: u32,
     /// The most at a time.
@@ -92,8 +91,6 @@ pub struct Passing {
     pub foreign: u64,
     /// Had at once though others waited.
     pub overtook: u64,
-    /// Had after waiting while one waited on that had waited for longer.
-    pub out_of_turn: u64,
 }
 
 /// All of it.
@@ -345,7 +342,7 @@ impl Sink for Record<'_> {
             Title::Wait(lock) => {
                 let works = self.working[track as usize] > 0;
                 self.used(at.ns, track, works, details);
-                self.locks[lock as usize].waiting.push(track);
+                self.locks[lock as usize].waiting += 1;
                 self.add(at.ns, track, What::Wait(lock))?;
             }
         }
@@ -380,14 +377,10 @@ impl Sink for Record<'_> {
             Title::Wait(lock) => {
                 let got = how == Ending::Returned;
                 let passing = &mut self.locks[lock as usize];
-                let turn = passing.waiting.iter().position(|&one| one == track);
-                if let Some(turn) = turn {
-                    passing.waiting.remove(turn);
-                }
+                passing.waiting = passing.waiting.saturating_sub(1);
                 let handover_ns = at.ns.saturating_sub(passing.released_ns).min(u64::from(u32::MAX)) as u32;
                 if got {
                     passing.waited += 1;
-                    passing.out_of_turn += u64::from(turn.is_some_and(|turn| turn > 0));
                 }
                 self.waited[track as usize] = got;
                 self.add(at.ns, track, What::Waited { lock, got, handover_ns })?;
@@ -417,7 +410,7 @@ impl Sink for Record<'_> {
         let passing = &mut self.locks[lock as usize];
         passing.holders += 1;
         passing.most = passing.most.max(passing.holders);
-        passing.overtook += u64::from(!waited && !passing.waiting.is_empty());
+        passing.overtook += u64::from(!waited && passing.waiting > 0);
         let place = self.add(at.ns, holder, What::Hold(lock))?;
         self.patience.extend(patience_ns.map(|ns| (place, ns)));
         Ok(())

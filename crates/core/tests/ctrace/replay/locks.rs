@@ -37,25 +37,6 @@ fn who_takes_a_lock_before_those_that_wait_barges() {
 }
 
 #[test]
-fn who_finds_a_lock_taken_waits_anew_where_another_one_that_waited_had_it_before() {
-    let order = |first: u64, second: u64| {
-        let waits = |thread, number, asked, had| {
-            job(thread, number, asked - 1, had + 9, &hold(thread, L, asked, had, had + 8))
-        };
-        let events = [
-            job(A, 1, 100, 125, &hold(A, L, 101, 101, 120)),
-            // Comes when the first one has given it back, and has it at once.
-            job(W2, 2, 119, 131, &hold(W2, L, 121, 121, 130)),
-            waits(B, 3, 105, first),
-            waits(W1, 4, 106, second),
-        ];
-        storm_of(&events.concat(), &[]).unwrap().model.locks[0].order
-    };
-    assert_eq!(order(132, 142), Order::Barging, "who waited longest has it next");
-    assert_eq!(order(142, 132), Order::Notified);
-}
-
-#[test]
 fn one_in_fifty_may_be_early_and_the_lock_is_handed_all_the_same() {
     let order = |rounds: u64, early: bool| {
         let mut events = [Vec::new(), Vec::new()];
