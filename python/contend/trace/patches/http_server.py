@@ -52,7 +52,7 @@ def patch_waitress_channel(module: ModuleType) -> None:
     def _create(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
             original(self, *args, **options)
-            limits(getattr(self.outbuf_lock, "_waits", None), MOST)
+            limits(getattr(getattr(self, "outbuf_lock", None), "_waits", None), MOST)
 
         return __init__
 

@@ -135,7 +135,8 @@ def patch_pool(module: Any) -> None:
     def _create(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Any, /, *args: Any, **options: Any) -> None:  # noqa: N807
             original(self, *args, **options)
-            limits(getattr(self._cond, "_waits", None), self._max_size)
+            condition, size = getattr(self, "_cond", None), getattr(self, "_max_size", None)
+            limits(getattr(condition, "_waits", None), size)
 
         return __init__
 
