@@ -149,8 +149,9 @@ def test_fixes_are_ranked(recorded: Recorded, run: Run) -> None:
     assert code == 0
     gains = [fix["gain"] for fix in document["fixes"] if len(fix["edits"]) == 1]
     assert gains == sorted(gains, reverse=True) and len(gains) == 3
-    # Most of the hold is waiting for these calls.
-    assert document["fixes"][0]["edits"] == ["--coalesce 'call update'=8"]
+    # Most of the hold is waiting for these calls; to leave out what serves a part of it may bring as much.
+    coalesced = next(fix for fix in document["fixes"] if fix["edits"] == ["--coalesce 'call update'=8"])
+    assert coalesced["gain"] > 0.8 * gains[0], document["fixes"]
     assert document["predicted"]["median_ns"]["low"] is None, "no interval from one storm"
 
 
