@@ -77,6 +77,12 @@ pub fn find(record: &mut Record<'_>) -> Vec<Guard> {
         let told = record.reading.guards.iter().find(is_it).map(|guard| guard.most);
         let known = size.or(told).or_else(|| among_them.get(&(name, site)).map(|&most| Some(most)));
         let Some(rule) = rule(record, &sections, known) else { continue };
+        // Of several conditions on a lock, as a bounded buffer has, nobody need have waited for any yet: what goes in and
+        // out in turn there need not be one that is inside.
+        let has_others = record.conditions.get(&lock).is_some_and(|of| of.len() > 1);
+        if has_others && matches!(rule, Rule::Open(_)) {
+            continue;
+        }
         let learnt = match rule {
             Rule::Most(most) => Some(Some(most)),
             Rule::Shared(Sharing { is_told: true, .. }) => Some(None),

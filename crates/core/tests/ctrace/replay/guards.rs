@@ -211,6 +211,9 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
         })
         .collect();
     assert_eq!(doubts(&unwaited), []);
+    let another = (5, A, event::CONDITION_LOCK, S, L);
+    let of_two = [vec![told, another], unwaited.clone()].concat();
+    assert!(!doubts(&of_two).is_empty(), "a bounded buffer has two conditions on one lock");
     let unwaited = [vec![told], unwaited].concat();
     let storm = storm_of(&unwaited, &[]).unwrap();
     let known = |lock: &Lock| (storm.model.text(lock.name) == "K", lock.capacity, lock.seen);
@@ -238,7 +241,6 @@ fn a_condition_that_is_not_known_is_told_of_though_nobody_waits() {
     assert!(of_one.doubts.is_empty() && of_one.model.locks[0].capacity == 1);
     assert!(!of_none.doubts.is_empty());
     assert_eq!(doubts(&[vec![told], in_turn()].concat()), [], "it is a lock");
-    let another = (5, A, event::CONDITION_LOCK, S, L);
     assert_eq!(doubts(&[vec![told, another], in_turn()].concat()), [], "nobody waits for the other one");
     let also = under(B, 400, 420, &[]);
     let waits = [(404, event::LOCK_WAIT, S), (405, event::LOCK_RELEASED, L), (411, event::LOCK_ACQUIRED, L)];
