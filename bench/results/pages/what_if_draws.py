@@ -10,6 +10,7 @@ from results.files import Data
 from results.words import bounds, table
 
 LIMIT = 0.05
+WIDE = 0.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Judged:
             abs(self.error) > most or (abs(self.change) > most and self.said * self.change < 0)
         )
 
+    @property
+    def decided(self) -> bool:
+        """Trusted, and wrong or known well enough to be called right."""
+        return self.trusted and (self.wrong or self.doubt <= WIDE)
+
 
 def judged(row: Data) -> Judged:
     """From the times on record."""
@@ -50,6 +56,7 @@ def body(d: Data) -> str:
     cases = [judged(row) for row in d["rows"]]
     trusted = [case for case in cases if case.trusted]
     wrong = [case for case in trusted if case.wrong]
+    decided = [case for case in trusted if case.decided]
     over = [case for case in trusted if abs(case.error) > LIMIT]
     refused = [case for case in cases if not case.trusted]
     refused_wrong = [case for case in refused if abs(case.error) > LIMIT]
@@ -63,6 +70,8 @@ def body(d: Data) -> str:
             "wrong"
             if case.wrong
             else "within the doubt"
+            if case.decided
+            else "undecided"
             if case.trusted
             else f"refused: {case.row['reason']}"
         )
@@ -73,9 +82,10 @@ def body(d: Data) -> str:
 each recorded {d["traces"]} times as it is and {d["traces"]} times with each of {len(cases)} edits, in turns; medians of the jobs, mean
 over the storms.
 
-- **Trusted**: {len(trusted)} of {len(cases)}; {len(over)} of them more than {limit} off.
-- **Wrong and trusted**, beyond {limit} and beyond what so few storms leave open, or of the wrong sign: {len(wrong)}
-  [{bounds(*clopper_pearson(len(wrong), len(trusted)))}] (95 %, Clopper–Pearson).
+- **Trusted**: {len(trusted)} of {len(cases)}; {len(over)} of them more than {limit} off; {len(trusted) - len(decided)} undecided, of storms that
+  themselves vary so much that what they came to is not known to {100 * WIDE:.0f} %.
+- **Wrong and trusted**, beyond {limit} and beyond what so few storms leave open (95 %), or of the wrong sign: {len(wrong)} of
+  {len(decided)} decided [{bounds(*clopper_pearson(len(wrong), len(decided)))}] (95 %, Clopper–Pearson).
 - **Error** of the trusted ones: root mean square {100 * statistics.mean(e * e for e in errors) ** 0.5:.1f} %, mean
   {100 * statistics.mean(errors):+.1f} %.
 - **Refused**: {len(refused)}, of which {len(refused_wrong)} would have been more than {limit} off.
