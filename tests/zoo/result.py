@@ -23,6 +23,7 @@ from typing import Any
 from results import files, record
 from zoo import scoring
 from zoo.campaign import STORMS, rows
+from zoo.mechanisms import mechanisms
 from zoo.scoring import BASELINES, Row
 
 SIZES = (("below 10 %", 0.1), ("10 to 30 %", 0.3), ("above 30 %", float("inf")))
@@ -47,6 +48,7 @@ def summary(of: Sequence[Row], left_out: Mapping[str, Sequence[Row]]) -> dict[st
         "asked_for_storms": sum(row.get("storms", STORMS) > STORMS for row in whole),
         "moved": sum(scoring.has_moved(edit) for row in whole for edit in row["edits"]),
         "seeds": [row["seed"] for row in whole],
+        "unsupported": {name: one.unsupported for name, one in mechanisms().items() if one.unsupported},
         "groups": [group(name, among) for name, among in scoring.groups(whole).items() if among],
         "sizes": sizes(whole),
         "left_out": [without(name, rows_of) for name, rows_of in left_out.items()],

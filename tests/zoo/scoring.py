@@ -24,7 +24,8 @@ Outcome = Literal[
     "refused rightly",
     "refused needlessly",
     "no number",
-    "truth undecided",
+    "trusted, undecided",
+    "refused, undecided",
     "refused, not measured",
     "trusted, not measured",
 ]
@@ -84,7 +85,7 @@ def outcome(edit: Row) -> Outcome:
         return "trusted, not measured" if predicted["trusted"] else "refused, not measured"
     bad = wrong_truly((predicted["median"], predicted["makespan"]), edit)
     if bad is None:
-        return "truth undecided"
+        return "trusted, undecided" if predicted["trusted"] else "refused, undecided"
     if predicted["trusted"]:
         return "wrong and trusted" if bad else "right"
     return "refused rightly" if bad else "refused needlessly"
@@ -140,10 +141,16 @@ def _matches(finding: Row, names: Iterable[str]) -> bool:
 
 
 def groups(of: Sequence[Row]) -> dict[str, list[Row]]:
-    """All programs, and those with each mechanism, by what a table calls them."""
-    groups = {"all": list(of)}
+    """All programs, those of which what-if is expected to answer, and those with each mechanism, by what a table calls
+    them."""
+    unsupported = {name for name, mechanism in mechanisms().items() if mechanism.unsupported}
+    groups = {
+        "all": list(of),
+        "all that are supported": [row for row in of if unsupported.isdisjoint(row["mechanisms"])],
+    }
     for name, mechanism in mechanisms().items():
-        groups[f"{name}: {mechanism.about}"] = [row for row in of if name in row["mechanisms"]]
+        about = f"{mechanism.about} Not supported." if mechanism.unsupported else mechanism.about
+        groups[f"{name}: {about}"] = [row for row in of if name in row["mechanisms"]]
     return groups
 
 
@@ -165,7 +172,12 @@ def table(of: Sequence[Row]) -> str:
         "refused needlessly",
         "no number",
     ]
-    heads += ["truth undecided", "refused, not measured", *(f"wrong: {name}" for name in BASELINES)]
+    heads += [
+        "trusted, undecided",
+        "refused, undecided",
+        "refused, not measured",
+        *(f"wrong: {name}" for name in BASELINES),
+    ]
     body = []
     for name, group in groups(of).items():
         pairs = [(row, edit) for row in group for edit in row["edits"]]
@@ -177,7 +189,8 @@ def table(of: Sequence[Row]) -> str:
         cells = [name, str(len(pairs)), _bounds(counts["right"], trusted)]
         cells += [_bounds(counts["wrong and trusted"], trusted), _bounds(counts["refused rightly"], refused)]
         cells += [_bounds(counts["refused needlessly"], refused), str(counts["no number"])]
-        cells += [str(counts["truth undecided"]), str(counts["refused, not measured"])]
+        undecided = counts["trusted, undecided"], counts["refused, undecided"]
+        cells += [*map(str, undecided), str(counts["refused, not measured"])]
         for naive in BASELINES.values():
             answers = [wrong_truly(naive(row, edit), edit) for row, edit in pairs]
             cells.append(_bounds(answers.count(True), len(answers) - answers.count(None)))

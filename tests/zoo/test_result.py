@@ -33,7 +33,8 @@ def test_counts_and_page() -> None:
     data = summary(rows, left_out)
     assert (data["programs"], data["failed"], data["took_s"]) == (2, ["9: no broker"], 25)
     assert data["recorded_at"] == {"abc": 1, "def": 1} and data["load"] == [0.9, 1.5]
-    everything = data["groups"][0]
+    everything, supported = data["groups"][:2]
+    assert supported["name"] == "all that are supported" and supported["edits"] == 4
     assert everything["answers"] == {"right": 2, "wrong and trusted": 1, "refused rightly": 1}
     assert everything["naive"]["no change"] == [3, 4]
     assert everything["hunts"] == {"first": 2}
@@ -46,7 +47,16 @@ def test_counts_and_page() -> None:
     assert "Answers that are trusted: 3 of 4 [19.4, 99.4 %]" in page
     assert "1 of 3 [0.8, 90.6 %]" in page and "1 at abc, 1 at def" in page
     assert "| stores | 0 | 0 | 1 | 0 |" in page
+    assert "declared not supported: 3 of 4" in " ".join(page.split()) and "rabbit_workers (" in page
     assert "median predicted ×0.90, true ×0.50" in page
+
+
+def test_what_is_not_supported_is_told_apart() -> None:
+    right, refused = edit((0.5, 0.5), (0.5, 0.51)), edit((0.5, 0.5), (0.8, 0.8), trusted=False)
+    rows = [recorded(right), recorded(refused, mechanisms=("plain_lock", "rabbit_workers"))]
+    everything, supported = summary(rows, {})["groups"][:2]
+    assert (everything["edits"], supported["edits"]) == (2, 1)
+    assert supported["answers"] == {"right": 1}
 
 
 def test_an_empty_campaign_counts_nothing() -> None:

@@ -75,9 +75,10 @@ def row(
         (edit(None, (0.5, 0.6), trusted=False), "no number"),
         (edit((0.9, 0.6), (0.5, 0.6), decided=False), "wrong and trusted"),
         (edit((0.51, 0.6), (0.5, 0.6), decided=False), "right"),
-        (edit((0.54, 0.6), (0.5, 0.6), decided=False), "truth undecided"),
-        (edit((0.5, 0.6), (0.5, 0.6), decided=False, width=0.2), "truth undecided"),
-        (edit((0.9, 0.6), (0.5, 0.6), drift=0.3), "truth undecided"),
+        (edit((0.54, 0.6), (0.5, 0.6), decided=False), "trusted, undecided"),
+        (edit((0.5, 0.6), (0.5, 0.6), decided=False, width=0.2), "trusted, undecided"),
+        (edit((0.9, 0.6), (0.5, 0.6), drift=0.3), "trusted, undecided"),
+        (edit((0.9, 0.6), (0.5, 0.6), drift=0.3, trusted=False), "refused, undecided"),
         (edit((0.9, 0.6), (0.5, 0.6), drift=-0.04), "wrong and trusted"),
         ({**edit((0.5, 0.6), (0.5, 0.6), trusted=False), "truth": None}, "refused, not measured"),
         ({**edit((0.5, 0.6), (0.5, 0.6)), "truth": None}, "trusted, not measured"),
@@ -90,7 +91,7 @@ def test_an_outcome(given: dict[str, Any], expected: str) -> None:
 def test_the_table_counts_outcomes_and_naive_answers_beside_them() -> None:
     right, bad = edit((0.8, 0.8), (0.8, 0.8)), edit((0.5, 0.5), (1.0, 1.0))
     text = scoring.table([row([right]), row([bad], mechanisms=("two_locks",)), row([right, bad])])
-    heads, _, whole, lock, two = (line.strip("| ").split(" | ") for line in text.splitlines())
+    heads, _, whole, _, lock, two = (line.strip("| ").split(" | ") for line in text.splitlines())
     cells = dict(zip(heads, whole, strict=True))
     assert (cells["mechanism"], cells["edits"]) == ("all", "4")
     assert cells["right"].startswith("2 of 4 (7–93 %)")

@@ -8,13 +8,15 @@ from contend.stats.quantiles import clopper_pearson
 from results.files import Data
 from results.words import table
 
+TRUSTED = ("right", "wrong and trusted", "trusted, undecided", "trusted, not measured")
+REFUSED = ("refused rightly", "refused needlessly", "refused, undecided", "refused, not measured")
+
 
 def body(d: Data) -> str:
     """Answers of what-if, of two naive ones, what a change's size does, hunts, and what leaving recognisers out does."""
     everything = d["groups"][0]
     answers = everything["answers"]
     right, wrong = answers.get("right", 0), answers.get("wrong and trusted", 0)
-    of_trusted = sum(answers.get(key, 0) for key in ("right", "wrong and trusted", "truth undecided"))
     unmeasured = answers.get("refused, not measured", 0)
     recorded = ", ".join(f"{count} at {commit or 'no commit'}" for commit, count in d["recorded_at"].items())
     parts = [
@@ -25,8 +27,8 @@ edits of them. Each edit was done for real, in randomised turns and without the 
 the other sign of a change of 5 % or more. Load of the host before a program, of which one a processor
 is a campaign's own that keeps it awake and gives way: {_load(d["load"])}. Recorded: {recorded}.{_again(d)}
 
-Answers that are trusted: {_of(of_trusted, everything["edits"])}. Of those whose truth is decided, {_of(wrong, right + wrong)}
-were wrong. What is trusted is always measured; of what is refused, as much as was drawn by chance ({unmeasured} were not).""",
+Answers that are trusted: {_trusted(everything)}. Of those whose truth is decided, {_of(wrong, right + wrong)}
+were wrong. What is trusted is always measured; of what is refused, as much as was drawn by chance ({unmeasured} were not).{_supported(d)}""",
         table(
             [
                 "mechanism",
@@ -35,19 +37,20 @@ were wrong. What is trusted is always measured; of what is refused, as much as w
                 "trusted, wrong",
                 "refused rightly",
                 "needlessly",
-                "undecided",
+                "trusted, undecided",
+                "refused, undecided",
                 "not measured",
                 "no number",
                 *(f"wrong: {name}" for name in everything["naive"]),
             ],
             [_answers(group) for group in d["groups"]],
-            "lrrrrrrrrrr",
+            "lrrrrrrrrrrr",
         ),
         "How what was trusted came out, by the size of the true change:",
         table(
             ["change", "right", "wrong", "undecided"],
             [
-                [name, *(count.get(key, 0) for key in ("right", "wrong and trusted", "truth undecided"))]
+                [name, *(count.get(key, 0) for key in ("right", "wrong and trusted", "trusted, undecided"))]
                 for name, count in d["sizes"].items()
             ],
             "lrrr",
@@ -68,9 +71,8 @@ were wrong. What is trusted is always measured; of what is refused, as much as w
                     [
                         one["name"],
                         *(one["answers"].get(key, 0) for key in ("right", "wrong and trusted")),
-                        one["answers"].get("refused rightly", 0)
-                        + one["answers"].get("refused needlessly", 0),
-                        one["answers"].get("truth undecided", 0),
+                        sum(one["answers"].get(key, 0) for key in REFUSED),
+                        one["answers"].get("trusted, undecided", 0),
                     ]
                     for one in d["left_out"]
                 ],
@@ -80,6 +82,22 @@ were wrong. What is trusted is always measured; of what is refused, as much as w
     if d["worst"]:
         parts += ["The worst trusted answers: " + "; ".join(d["worst"]) + "."]
     return "\n\n".join(parts)
+
+
+def _trusted(group: Data) -> str:
+    return _of(sum(group["answers"].get(key, 0) for key in TRUSTED), group["edits"])
+
+
+def _supported(d: Data) -> str:
+    """What comes of it without the programs of which no answer is expected. Older data do not say which these are."""
+    supported = next((group for group in d["groups"] if group["name"] == "all that are supported"), None)
+    if supported is None or not d.get("unsupported"):
+        return ""
+    why = "; ".join(f"{name} ({reason})" for name, reason in d["unsupported"].items())
+    return f"""
+
+Without programs that have a mechanism which is declared not supported: {_trusted(supported)}. Declared so before these
+programs were drawn: {why}."""
 
 
 def _load(of: list[float]) -> str:
@@ -109,7 +127,8 @@ def _answers(group: Mapping[str, dict[str, int]]) -> list[object]:
         "wrong and trusted",
         "refused rightly",
         "refused needlessly",
-        "truth undecided",
+        "trusted, undecided",
+        "refused, undecided",
         "refused, not measured",
         "no number",
     )

@@ -1,6 +1,7 @@
 """The mechanisms, a module each: its docstring is one line about it, `FLAVOURS` says in which programs it can be, and `draw`
 makes its part of one. `FRONT = True` where it drives the jobs, which one mechanism of a program can.
-`NOT_WITH` names mechanisms that no program can have beside it.
+`NOT_WITH` names mechanisms that no program can have beside it. `UNSUPPORTED` says why what-if is not expected to answer of
+programs with it: docs/guides/what-if.md tells the same to users, and scores are told with and without them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Mechanism:
     flavours: tuple[str, ...]
     front: bool
     not_with: tuple[str, ...]
+    unsupported: str
     draw: Callable[[Random, str], Part]
 
 
@@ -39,6 +41,7 @@ def mechanisms() -> Mapping[str, Mechanism]:
             module.FLAVOURS,
             getattr(module, "FRONT", False),
             getattr(module, "NOT_WITH", ()),
+            getattr(module, "UNSUPPORTED", ""),
             module.draw,
         )
         for name, module in modules.items()

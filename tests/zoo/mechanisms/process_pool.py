@@ -6,6 +6,10 @@ from zoo import parts
 from zoo.parts import Part, lines
 
 FLAVOURS = ("threads",)
+UNSUPPORTED = (
+    "processes that compute for half of the storm: with the edit they would have the processors at "
+    "other times"
+)
 
 
 def draw(rng: Random, flavour: str) -> Part:

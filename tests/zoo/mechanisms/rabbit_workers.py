@@ -6,6 +6,10 @@ from zoo import parts
 from zoo.parts import BROKER, Part, lines
 
 FLAVOURS = ("threads",)
+UNSUPPORTED = (
+    "calls over a broker: half of such a storm is computing in the library, and how long messages "
+    "are on their way is not on record for another storm"
+)
 
 
 def draw(rng: Random, flavour: str) -> Part:

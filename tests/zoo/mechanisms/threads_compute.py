@@ -7,6 +7,7 @@ from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
 FLAVOURS = THREADED
+UNSUPPORTED = "threads of one interpreter that compute for half of the storm"
 
 
 def draw(rng: Random, flavour: str) -> Part:

@@ -7,6 +7,7 @@ from zoo.mechanisms import THREADED
 from zoo.parts import Part, lines
 
 FLAVOURS = THREADED
+UNSUPPORTED = "who of those that sleep and try again finds the lock free is chance, and small things decide"
 
 
 def draw(rng: Random, flavour: str) -> Part:

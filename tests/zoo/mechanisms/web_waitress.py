@@ -6,6 +6,7 @@ from zoo import parts, web
 from zoo.parts import Part
 
 FLAVOURS = ("threads",)
+UNSUPPORTED = "threads that compute for half of each request: who computes when is another with the edit"
 FRONT = True
 
 

@@ -6,6 +6,9 @@ from zoo import web
 from zoo.parts import Part
 
 FLAVOURS = ("threads",)
+UNSUPPORTED = (
+    "a thread for each request, which computes for half of it: who computes when is another with the edit"
+)
 FRONT = True
 
 
