@@ -157,6 +157,15 @@ def format_value(value: float, unit: str = "") -> str:
     return f"{digits} {prefix}{unit}".rstrip()
 
 
+def within(matters: float) -> str:
+    """Explain "unaffected", of a relative change up to which something counts as that.
+
+    >>> within(0.03), within(0.005)
+    ('within ±3 %', 'within ±0.5 %')
+    """
+    return f"within ±{100 * matters:.2g} %"
+
+
 def format_ratio(value: float, low: float, high: float) -> str:
     """Format a ratio with its interval, with as many decimals as the interval deserves.
 

@@ -19,7 +19,7 @@ from contend.advice.finding import Evidence, Finding
 from contend.document import Analysis, CellResult, Control, Design, Layout, Level, MetricInfo
 from contend.probes.evidence import Observations, Observed
 from contend.report.model import ReportInput
-from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.estimate import MATTERS, Estimate, verdict_of
 from contend.studies.registry import study
 from support.planned import planned_of_rows
 from support.report_series import write_series
@@ -94,9 +94,7 @@ def level(values: Sequence[float], unit: str, flagged: Sequence[int] = ()) -> Le
     value = statistics.median(values) if values else math.nan
     few = len(values) < 6
     low, high = (0.0, math.inf) if few else (sorted(values)[1], sorted(values)[-2])
-    shape = Estimate(
-        value, low, high, unit, len(values), 0.95, "median", "too few" if few else "no detectable effect"
-    )
+    shape = Estimate(value, low, high, unit, len(values), 0.95, "median", "too few" if few else "level")
     return Level(shape, tuple(values), tuple(range(len(values))), tuple(flagged))
 
 
@@ -276,6 +274,7 @@ def _analyse(
         "Hodges–Lehmann estimate of the log ratio within blocks, as a ratio",
         "exact signed-rank, Bonferroni over the matrix",
         len(primary),
+        MATTERS,
         0.02,
         reached,
         "target reached" if all(reached.values()) else "budget spent",
@@ -404,6 +403,7 @@ def compare_study(*, blocks: int = 20, seed: int = 7) -> ReportInput:
         "Hodges–Lehmann estimate of the log ratio within blocks, as a ratio",
         "exact signed-rank",
         len(metrics),
+        MATTERS,
         0.02,
         {f"{m.name}": True for m in metrics},
         "target reached",

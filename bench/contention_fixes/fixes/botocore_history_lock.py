@@ -14,8 +14,8 @@ FIX = {
     "after": ["botocore==1.10.9"],
     "link": "https://github.com/boto/botocore/commit/f982fa5c7",
     "did": "the recorder has no lock; a handler that needs one has its own",
-    "edit": ["--hold", "HistoryRecorder._lock=0"],
-    "fits": "nearest: what a handler does is still done, without the lock",
+    "edit": ["--unlock", "HistoryRecorder._lock"],
+    "fits": "exact",
 }
 JOBS = 24
 EVENTS = 3

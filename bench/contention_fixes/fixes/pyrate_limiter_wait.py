@@ -13,8 +13,8 @@ FIX = {
     "after": ["pyrate-limiter==4.4.0"],
     "link": "https://github.com/vutran1710/PyrateLimiter/pull/304",
     "did": "the limiter's lock is let go while a call waits for its turn",
-    "edit": ["--hold", "Limiter.lock=0"],
-    "fits": "nearest: who waits for a turn still waits, beside the lock; that is every fourth job",
+    "edit": ["--unlock", "Limiter.lock"],
+    "fits": "exact",
 }
 JOBS = 32
 BUSY_EVERY = 4

@@ -16,8 +16,8 @@ FIX = {
     "after": ["redis==7.2.0"],
     "link": "https://github.com/redis/redis-py/pull/3885",
     "did": "ConnectionPool.get_connection connects after it has let go of the pool's lock",
-    "edit": ["--hold", "ConnectionPool._lock=0"],
-    "fits": "nearest: connecting is still done, beside the lock",
+    "edit": ["--unlock", "ConnectionPool._lock"],
+    "fits": "nearest: what is not connecting is still done under the lock",
 }
 JOBS = 24
 ANSWER_S = 0.01

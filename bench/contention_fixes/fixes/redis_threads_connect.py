@@ -15,8 +15,8 @@ FIX = {
     "after": ["redis==3.5.2"],
     "link": "https://github.com/redis/redis-py/blob/v4.0.0/CHANGES",
     "did": "ConnectionPool.get_connection connects after it has let go of the pool's lock",
-    "edit": ["--hold", "ConnectionPool._lock=0"],
-    "fits": "nearest: connecting is still done, beside the lock",
+    "edit": ["--unlock", "ConnectionPool._lock"],
+    "fits": "nearest: what is not connecting is still done under the lock",
 }
 JOBS = 24
 ANSWER_S = 0.01

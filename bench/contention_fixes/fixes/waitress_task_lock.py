@@ -17,8 +17,8 @@ FIX = {
     "also": ["setuptools<58"],
     "link": "https://github.com/Pylons/waitress/commit/7fa8ef4",
     "did": "HTTPChannel.task_lock is a lock of each connection and no longer of the class",
-    "edit": ["--hold", "*task_lock=0"],
-    "fits": "nearest: a request is still served, beside the lock",
+    "edit": ["--unlock", "*task_lock"],
+    "fits": "nearest: a channel's own requests still wait for each other",
 }
 JOBS = 24
 THREADS = 8

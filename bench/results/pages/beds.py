@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from contend.report.words import split_ratio
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import Estimate, verdict_of
 from results.files import Data
 from results.words import table
 
@@ -48,7 +48,10 @@ def _cells(ratios: Mapping[str, Any] | None) -> list[str]:
 
 def _estimate(told: Mapping[str, Any]) -> Estimate:
     ends = [float("nan") if told[key] is None else float(told[key]) for key in ("value", "low", "high")]
-    return Estimate(*ends, told["unit"], told["n"], told["level"], told["method"], told["verdict"])
+    low, high = ends[1:]
+    # Files that are older than its three verdicts have another word for two of them.
+    verdict = verdict_of(low, high) if told["unit"] == "ratio" else told["verdict"]
+    return Estimate(*ends, told["unit"], told["n"], told["level"], told["method"], verdict)
 
 
 def _value(told: Mapping[str, Any]) -> str:

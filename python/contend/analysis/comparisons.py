@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contend.document import CellResult, Control, Level, MetricInfo
+from contend.document import CellResult, Control, Decision, Level, MetricInfo
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import limits_changed
 from contend.probes.evidence import Observations
@@ -22,6 +22,7 @@ from contend.store.compact import readings
 from contend.store.directory import Row
 from contend.studies.model import Scenario
 from contend.studies.registry import study_of
+from contend.units import NS_PER_S
 
 
 @dataclass
@@ -144,6 +145,8 @@ def compare_all(
         if row["status"] == "ok" and row["cell"] in by_cell:
             by_cell[row["cell"]].append(row)
     evidence = {cell: medians(of) for cell, of in by_cell.items()}
+    matters, block_s = scenario.measure.matters, _block_s(rows)
+    judged = {p.key: _warned(estimates[p.key].judged(matters), p.cell.warnings) for p in treated}
     results = [
         CellResult(
             cell=p.cell.id,
@@ -151,18 +154,39 @@ def compare_all(
             metric=p.treatment.info,
             baseline=p.baseline.level(at),
             treatment=p.treatment.level(at),
-            estimate=_warned(estimates[p.cell.id, p.treatment.info.name], p.cell.warnings),
+            estimate=judged[p.key],
             evidence=evidence[p.cell.id],
             baseline_evidence=evidence[p.cell.baseline],
             **_quotas(by_cell[p.cell.id]),
+            decision=_decision(judged[p.key], matters, block_s),
             values=p.cell.values,
         )
         for p in treated
     ]
     controls = [
-        c for family in _families([p for p in pairs if p.cell.control]) for c in _controls(family, at)
+        c
+        for family in _families([p for p in pairs if p.cell.control])
+        for c in _controls(family, at, matters)
     ]
     return results, controls
+
+
+def _block_s(rows: Sequence[Row]) -> float | None:
+    """Seconds a block, with the pauses between its trials; None where that is not on record, as of an imported run.
+
+    rows: the counted trials.
+    """
+    timed = [row for row in rows if row.get("started_ns") is not None and row.get("ended_ns") is not None]
+    blocks = {row["block"] for row in timed}
+    if not timed:
+        return None
+    span_ns = max(int(row["ended_ns"]) for row in timed) - min(int(row["started_ns"]) for row in timed)
+    return span_ns / NS_PER_S / len(blocks) if span_ns > 0 else None
+
+
+def _decision(estimate: Estimate, matters: float, block_s: float | None) -> Decision | None:
+    blocks = estimate.decided_after(matters)
+    return None if blocks is None else Decision(blocks, None if block_s is None else blocks * block_s)
 
 
 def _warned(estimate: Estimate, warnings: tuple[str, ...]) -> Estimate:
@@ -212,7 +236,7 @@ def _families(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
     return list(families.values())
 
 
-def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
+def _controls(family: Sequence[_Pair], at: float, matters: float) -> Iterator[Control]:
     """Controls of one family. Each shows its own interval; the alarm is the family's.
 
     With an alarm for every interval that excludes 1, one run in seven with three victims would raise one for nothing:
@@ -220,8 +244,8 @@ def _controls(family: Sequence[_Pair], at: float) -> Iterator[Control]:
     """
     each = 1 - (1 - at) / max(1, len(family))
     for p in family:
-        estimate = _one(p, at)
-        alarm = _one(p, each).verdict in ("higher", "lower")
+        estimate = _one(p, at).judged(matters)
+        alarm = _one(p, each).differs
         yield Control(
             p.cell.factors,
             p.treatment.info,

@@ -32,6 +32,7 @@ from contend.store.hosts import done, folder_of, missing, states_of_hosts
 from contend.store.trial_rows import wrong_row
 from contend.studies.model import OnHosts, Scenario
 from contend.studies.registry import study_of
+from contend.studies.words import verdicts
 from contend.text.masking import mask
 from contend.units import format_ratio
 
@@ -66,8 +67,8 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
     hosts = tuple(
         _host(name, states.get(name, {}), count, by_host.get(name)) for name, count in counts.items()
     )
-    at = scenario.measure.level
-    results = _results(list(by_host.values()), at)
+    at, matters = scenario.measure.level, scenario.measure.matters
+    results = _results(list(by_host.values()), at, matters)
     lost = tuple(missing(run))
     able = max((r.estimate.n for r in results), default=0)
     pooled = able >= LEAST_HOSTS
@@ -79,7 +80,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
         run=run.id,
         study=scenario.study,
         title=mask(scenario.title or scenario.origin),
-        answer=_answer(fleet, primary),
+        answer=_answer(fleet, primary, matters),
         design=Design(
             seed=int(plan["seed"]),
             blocks=sum(a.design.blocks for a in parts),
@@ -89,6 +90,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
             if pooled
             else f"each host's own, in its report; none over fewer than {LEAST_HOSTS} hosts",
             simultaneous=len(primary),
+            matters=matters,
             target=None,
             target_reached={},
             stopped=last_stop(run.events()),
@@ -96,7 +98,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
             warmup={},
         ),
         cells=tuple(results) if pooled else (),
-        controls=tuple(_controls(parts, at)) if pooled else (),
+        controls=tuple(_controls(parts, at, matters)) if pooled else (),
         findings=(),
         skipped=lost,
         failed=tuple(f"{host}: {text}" for host, a in by_host.items() for text in a.failed),
@@ -145,7 +147,7 @@ def _host(name: str, state: Mapping[str, Any], count: Done, analysis: Analysis |
     )
 
 
-def _results(parts: Sequence[Analysis], at: float) -> list[CellResult]:
+def _results(parts: Sequence[Analysis], at: float, matters: float) -> list[CellResult]:
     """Each comparison over the hosts that have it."""
     by_cell: dict[Key, list[CellResult]] = {}
     for analysis in parts:
@@ -153,14 +155,14 @@ def _results(parts: Sequence[Analysis], at: float) -> list[CellResult]:
             if _usable(cell.estimate):
                 by_cell.setdefault((cell.cell, cell.metric.name), []).append(cell)
     together = sum(cells[0].metric.primary for cells in by_cell.values())
-    return [_over(cells, at, together) for cells in by_cell.values()]
+    return [_over(cells, at, matters, together) for cells in by_cell.values()]
 
 
 def _usable(estimate: Estimate) -> bool:
     return estimate.verdict != "refused" and math.isfinite(estimate.value) and estimate.value > 0
 
 
-def _over(cells: Sequence[CellResult], at: float, together: int) -> CellResult:
+def _over(cells: Sequence[CellResult], at: float, matters: float, together: int) -> CellResult:
     """One comparison. The interval of a headline is wide enough for all of them to hold together (Dunn 1961)."""
     first = cells[0]
     each = 1 - (1 - at) / max(1, together) if first.metric.primary else at
@@ -168,9 +170,10 @@ def _over(cells: Sequence[CellResult], at: float, together: int) -> CellResult:
         first,
         baseline=_level([c.baseline for c in cells], at),
         treatment=_level([c.treatment for c in cells], at),
-        estimate=replace(over_hosts([c.estimate for c in cells], each), level=at),
+        estimate=replace(over_hosts([c.estimate for c in cells], each), level=at).judged(matters),
         evidence=_medians([c.evidence for c in cells]),
         baseline_evidence=_medians([c.baseline_evidence for c in cells]),
+        decision=None,  # more blocks of the same hosts would not do it
     )
 
 
@@ -194,7 +197,7 @@ def _median_of(each: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
     }
 
 
-def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
+def _controls(parts: Sequence[Analysis], at: float, matters: float) -> list[Control]:
     """The A/A controls over hosts."""
     groups: dict[tuple[tuple[tuple[str, str], ...], MetricInfo], list[Control]] = {}
     for analysis in parts:
@@ -207,8 +210,8 @@ def _controls(parts: Sequence[Analysis], at: float) -> list[Control]:
     made = []
     for (_, metric), controls in groups.items():
         ratios = [c.estimate for c in controls]
-        estimate = over_hosts(ratios, at)
-        alarm = over_hosts(ratios, 1 - (1 - at) / family).verdict in ("higher", "lower")
+        estimate = over_hosts(ratios, at).judged(matters)
+        alarm = over_hosts(ratios, 1 - (1 - at) / family).differs
         first = controls[0]
         made.append(
             Control(first.factors, metric, estimate, estimate.detectable, alarm, first.repeats, first.values)
@@ -225,25 +228,29 @@ def _too_few(able: int, hosts: int) -> str:
     return f"{of} a figure; an interval over hosts needs {LEAST_HOSTS}: each host is reported by itself"
 
 
-def _answer(fleet: Fleets, primary: Sequence[CellResult]) -> str:
+def _answer(fleet: Fleets, primary: Sequence[CellResult], matters: float) -> str:
     """In one sentence."""
     if not primary:
         return f"No answer yet: {fleet.reason}."
     if not fleet.pooled:
-        worst = max(primary, key=lambda c: abs(math.log(c.estimate.value)))
-        ratios = [
-            r.estimate
-            for h in fleet.hosts
-            for r in h.ratios
-            if (r.cell, r.metric) == (worst.cell, worst.metric.name) and _usable(r.estimate)
-        ]
+        # What a host measured without an interval, of one block say, is no answer.
+        by_cell: dict[Key, list[Estimate]] = {}
+        for ratio in (ratio for host in fleet.hosts for ratio in host.ratios):
+            if _usable(ratio.estimate) and ratio.estimate.known:
+                by_cell.setdefault((ratio.cell, ratio.metric), []).append(ratio.estimate)
+        known = [cell for cell in primary if (cell.cell, cell.metric.name) in by_cell]
+        if not known:
+            return "No answer yet: no host has blocks enough for an interval."
+        worst = max(known, key=lambda c: abs(math.log(c.estimate.value)))
+        ratios = by_cell[worst.cell, worst.metric.name]
         low, high = min(e.value for e in ratios), max(e.value for e in ratios)
         span = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
         few = f"each by itself; no interval over fewer than {LEAST_HOSTS}"
         return f"{_named(worst)}: {span} times on {len(ratios)} hosts, {few}."
-    effects = [c for c in primary if c.estimate.verdict in ("higher", "lower")]
+    effects = [c for c in primary if c.estimate.differs]
     if not effects:
-        return f"No detectable effect over {primary[0].estimate.n} hosts ({len(primary)} comparisons)."
+        rest = verdicts([c.estimate for c in primary], matters)
+        return f"No effect is shown over {primary[0].estimate.n} hosts: {rest}."
     worst = max(effects, key=lambda c: abs(math.log(c.estimate.value)))
     e = worst.estimate
     return f"{_named(worst)}: {format_ratio(e.value, e.low, e.high)} times over {e.n} hosts."

@@ -69,6 +69,7 @@ def analyse_run(
         estimand=study.estimand(result),
         intervals=_describe_intervals(scenario.measure.level, len(shown)),
         simultaneous=len(shown),
+        matters=scenario.measure.matters,
         target=target,
         target_reached=_reached_by_victim(shown, target) if target is not None else {},
         stopped=last_stop(record.events),

@@ -192,7 +192,7 @@ def verdict(comparison: Comparison, fail_above: float) -> int:
     """Exit code of a gate on headline metrics: 4 when one is worse beyond its interval, 5 undecided, else 0."""
     limit = 1 + fail_above
     headline = [c.estimate for c in comparison.cells if c.metric.primary]
-    if any(e.low > limit and e.verdict == "higher" for e in headline):
+    if any(e.low > limit and e.differs for e in headline):
         return 4
     return 5 if any(e.high > limit for e in headline) else 0
 

@@ -73,7 +73,7 @@ def headline(comparison: Comparison) -> str:
     counted = {
         "worse": verdicts.count("higher"),
         "better": verdicts.count("lower"),
-        "without a detectable change": verdicts.count("no detectable effect"),
+        "unaffected": verdicts.count("unaffected"),
     }
     counted["undecided"] = len(verdicts) - sum(counted.values())
     return f"{len(verdicts)} headline metrics: " + ", ".join(

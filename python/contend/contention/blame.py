@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.estimate import Estimate, verdict_of_difference
 from contend.stats.quantiles import t_quantile
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def mean_share(samples: Sequence[float], threshold: float | None = None) -> Esti
     elif threshold is None:
         verdict = "level"
     else:
-        verdict = verdict_of(low, high, threshold)
+        verdict = verdict_of_difference(low, high, null=threshold)
     method = "mean over intervals, t with lag-1 autocorrelation"
     return Estimate(mean, low, high, "fraction", n, LEVEL, method, verdict)
 

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from contend.errors import BadInput
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate
 from contend.stats.scaling import BatchLaw, Line, Load, StormTimes, batch_law, line, load_of
 
 # Who holds these keeps others out, a semaphore if it has room for one only. The interpreter's own lock is the alibi's
@@ -240,7 +240,12 @@ class Scaling:
 
 
 def scale(
-    storms: Sequence[Storm], *, level: float = 0.95, limit_ns: int | None = None, alibi: str = ""
+    storms: Sequence[Storm],
+    *,
+    level: float = 0.95,
+    matters: float = MATTERS,
+    limit_ns: int | None = None,
+    alibi: str = "",
 ) -> Scaling:
     """Fit lines over N through storms of several sizes. Raises BadInput where they are too few or no storms."""
     strangers = [storm for storm in storms if storm.load != "storm" and storm.jobs > 1]
@@ -249,7 +254,7 @@ def scale(
             f"{strangers[0].source}: its {strangers[0].jobs} jobs do not begin together",
             hint="the batch law is for storms; for a steady number of jobs see docs/concepts/scaling.md",
         )
-    law = batch_law([storm.times for storm in storms], level)
+    law = batch_law([storm.times for storm in storms], level, matters)
     mean = line([(storm.jobs, storm.mean_ns) for storm in storms], "ns", level)
 
     parts = _growths(storms, mean, lambda storm: storm.parts, lambda key: key)

@@ -39,6 +39,7 @@ class Costs:
     messages: int
     size: int
     level: float
+    matters: float
     seed: int
     environment: Mapping[str, Any]
     _logs: Mapping[str, Mapping[str, Mapping[int, float]]]  # variant → metric → block → mean log
@@ -101,6 +102,7 @@ def costs(run: RunDirectory) -> Costs:
         1 if given.get("kind") == "cast" else 2,
         _size(plan, first, given) if kind == IMAGE else 0,
         scenario.measure.level,
+        scenario.measure.matters,
         int(plan["seed"]),
         run.environment(),
         {name: _logs(table, name) for name in (first, *measured)},

@@ -113,4 +113,12 @@ def _figure(
     base = logs[:, : len(needed)]
     # Ratios within blocks: what a block has in common goes.
     blocks = np.hstack([base, logs[:, len(needed) :] - base])
-    return joint([storms, blocks], figure, unit=unit, null=null, level=costs.level, seed=costs.seed)
+    return joint(
+        [storms, blocks],
+        figure,
+        unit=unit,
+        null=null,
+        matters=costs.matters,
+        level=costs.level,
+        seed=costs.seed,
+    )

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from contend.document.context import AT_MOST, CARRIED, HOWS, RPC, STATED, TRACES, Context, Share, Variant
+from contend.report.words import mark
 from contend.stats.estimate import Estimate
 
 TITLE = "In context: what it changes of a whole cloud"
@@ -36,15 +37,21 @@ def _number(value: float, decimals: int) -> str:
 
 
 def change(of: Estimate, bound: str = "", what: str = "") -> str:
-    """An effect as `… less` or `… more` of `what`, or that none was detected.
+    """An effect as `… less` or `… more` of `what`, or that it is none, or undecided.
 
-    >>> change(Estimate(0.004, -0.001, 0.012, "fraction", 8, 0.95, "", "no detectable effect"), "at most")
-    'detectably neither more nor less (0.4 % [−0.1, 1.2])'
+    >>> change(Estimate(0.004, -0.001, 0.012, "fraction", 8, 0.95, "", "unaffected"), "at most")
+    'neither more nor less (0.4 % [−0.1, 1.2])'
+    >>> change(Estimate(0.004, -0.1, 0.12, "fraction", 8, 0.95, "", "undecided"), "at most")
+    'more or less which is undecided (0.4 % [−10, 12])'
     >>> change(Estimate(-0.02, -0.03, -0.01, "fraction", 8, 0.95, "", "lower"), "at most", "CPU time")
     'at most 2.0 % [1.0, 3.0] less CPU time'
     """
-    if of.verdict == "no detectable effect":
-        return " ".join(filter(None, ("detectably neither more nor less", what, f"({part(of)})")))
+    if of.verdict == "unaffected":
+        return " ".join(filter(None, ("neither more nor less", what, f"({part(of)})")))
+    if of.verdict == "undecided":
+        return " ".join(
+            filter(None, ("more or less", f"{what}," if what else "", f"which is undecided ({part(of)})"))
+        )
     less = of.verdict == "lower" or (of.verdict == "too few" and of.value < 0)
     text = f"{part(of, -1)} less" if less else f"{part(of)} more"
     return " ".join(filter(None, (bound, text, what)))
@@ -143,6 +150,5 @@ def rows(of: Context) -> list[tuple[str, ...]]:
 
 
 def _cell(of: Estimate) -> str:
-    mark = " ·" if of.verdict == "no detectable effect" else ""
     sign = "+" if of.value > 0 else ""
-    return f"{sign}{part(of).replace(' %', '')}{mark}"
+    return f"{sign}{part(of).replace(' %', '')}{mark(of)}"

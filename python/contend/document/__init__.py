@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from contend.advice.finding import Finding
 from contend.contention.alibi.verdict import CellAlibi, PhaseAlibi
@@ -68,6 +68,16 @@ def _detectable(effect: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision(Shape):
+    """Blocks and time that are expected to decide an undecided comparison, if its value stays as it is."""
+
+    blocks: Annotated[Count, "in all, those counted already among them"]
+    seconds: Annotated[
+        float | None, "that a run of so many takes; null where nobody knows how long a block takes"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class CellResult(Shape):
     """A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is treatment /
     baseline as measured.
@@ -87,8 +97,16 @@ class CellResult(Shape):
     quotas_unknown: Annotated[
         str, OPTIONAL, "why it cannot be told whether a CPU quota held the victim back"
     ] = ""
+    decision: Annotated[Decision | None, OPTIONAL, "of an undecided one: what is expected to decide it"] = (
+        None
+    )
     values: Annotated[Values, HIDDEN] = NO_VALUES
     """Of the treatment."""
+
+    @property
+    def all_flagged(self) -> bool:
+        """The surroundings of every trial of one side were flagged, so nothing clean is compared."""
+        return any(0 < len(side.values) <= len(side.flagged) for side in (self.baseline, self.treatment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +140,7 @@ class Design(Shape):
     estimand: str
     intervals: str
     simultaneous: Annotated[Count, "intervals that hold together"]
+    matters: Annotated[float, "relative change up to which something counts as unaffected, 0.03 = 3 %"]
     target: Annotated[float | None, "wanted relative half-width"]
     target_reached: Annotated[Mapping[str, bool], "by victim and metric"]
     stopped: Annotated[str, "target reached, budget spent, planned blocks done, interrupted"]
@@ -216,13 +235,20 @@ class Shown:
         return ""
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        """Say why there is no finding. known: every headline comparison has a verdict."""
+        """Say why there is no finding. known: every headline comparison has an interval."""
         if not known:
             return TOO_FEW
-        return "none." if analysis.layout.as_measured else "none: no victim is detectably slowed."
+        if analysis.layout.as_measured:
+            return "none."
+        headline = [cell.estimate for cell in analysis.cells if cell.metric.primary]
+        undecided = sum(of.verdict == "undecided" for of in headline)
+        if undecided:
+            rest = f"{undecided} of {len(headline)} comparisons are undecided"
+            return f"none: no victim is shown to be slowed by what matters, and {rest}."
+        return "none: no victim is slowed by what matters."
 
-    def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
-        """A table for papers of what the cells say together: headers, and rows with whether there is a detectable effect."""
+    def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], str]]] | None:
+        """A table for papers of what the cells say together: headers, and rows with the verdict on each."""
         return None
 
 
@@ -246,11 +272,15 @@ class ProbeCost(Shape):
         return (self.cpu_ns + self.bpf_ns) / self.span_ns if self.span_ns > 0 else 0.0
 
 
+SCHEMA_VERSION: Final = 2
+"""Of the analysis; 1 had "no detectable effect" for what is unaffected or undecided."""
+
+
 @dataclass(frozen=True, slots=True)
 class Analysis(Shape):
     """The analysis of a run: findings.json, and the output of --json."""
 
-    schema_version: Literal[1] = field(default=1, init=False)
+    schema_version: Literal[2] = field(default=SCHEMA_VERSION, init=False)
     run: str
     study: str
     title: Annotated[str, "the question"]

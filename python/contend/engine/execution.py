@@ -63,7 +63,7 @@ class Outcome:
     def too_short(self, analysis: Analysis) -> bool:
         """The budget was spent before any headline comparison had an interval. What grows is compared with nothing."""
         primary = [cell for cell in analysis.cells if cell.metric.primary]
-        without = all(cell.estimate.verdict in ("too few", "refused") for cell in primary)
+        without = not any(cell.estimate.known for cell in primary)
         return self.stopped == BUDGET_SPENT and without and analysis.layout.controlled != "own"
 
 

@@ -55,7 +55,8 @@ COLUMNS: Mapping[str, str] = {
 def export(report: ReportInput, form: str, path: Path, *, fail_above: float = 0.05) -> None:
     """Write `report` to `path` in one of FORMATS; the file appears whole or not at all.
 
-    `fail_above` is for junit: a comparison fails when its whole interval lies above 1 + `fail_above`.
+    `fail_above` is for junit: a comparison fails when its whole interval lies above 1 + `fail_above`, and is skipped, as
+    undecided, where that lies within it.
     Raises UnknownName for another format, HostFailed when the file cannot be written.
     """
     if form not in FORMATS:
@@ -172,13 +173,17 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
             suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
         )
         text = words.ratio(estimate)
-        if estimate.verdict in ("too few", "refused"):
+        if not estimate.known:
             skipped += 1
             ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {text}"))
         elif _beyond(estimate, fail_above, inverted, control=control):
             failures += 1
             limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
             ET.SubElement(case, "failure", message=_xml(f"{text}: {limit}"), type="slowdown")
+        elif _may_be_beyond(estimate, fail_above, inverted, control=control):
+            skipped += 1
+            about = f"undecided: {text}: whether it is worse by more than {words.percent(fail_above)}"
+            ET.SubElement(case, "skipped", message=_xml(about))
         else:
             ET.SubElement(case, "system-out").text = _xml(text)
     suite.set("tests", str(len(results)))
@@ -197,6 +202,12 @@ def _inverted(cell: CellResult, report: ReportInput) -> bool:
 def _beyond(estimate: Estimate, fail_above: float, inverted: bool, *, control: bool) -> bool:
     limit = 1 + fail_above
     slower, faster = estimate.low > limit, estimate.high < 1 / limit
+    return (slower or faster) if control else faster if inverted else slower
+
+
+def _may_be_beyond(estimate: Estimate, fail_above: float, inverted: bool, *, control: bool) -> bool:
+    limit = 1 + fail_above
+    slower, faster = estimate.high > limit, estimate.low < 1 / limit
     return (slower or faster) if control else faster if inverted else slower
 
 

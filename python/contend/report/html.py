@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 HEAT = ((2.0, "h5"), (1.5, "h4"), (1.2, "h3"), (1.05, "h2"), (1.0, "h1"))
 MOST_RANGES = 200  # in the list of ranges of the timelines
 HEAT_LEGEND = (
-    ("f2", "below 0.9"), ("f1", "0.9 – 1"), ("h0", "no detectable effect"), ("h1", "1 – 1.05"), ("h2", "1.05 – 1.2"),
+    ("f2", "below 0.9"), ("f1", "0.9 – 1"), ("h0", "unaffected"), ("hu", "undecided"), ("hf", "all trials flagged"),
+    ("h1", "1 – 1.05"), ("h2", "1.05 – 1.2"),
     ("h3", "1.2 – 1.5"), ("h4", "1.5 – 2"), ("h5", "2 and more"),
 )  # fmt: skip
 
@@ -201,13 +202,15 @@ def script_json(value: object) -> str:
 
 
 def heat(cell: CellResult, analysis: Analysis) -> str:
-    """The heat map's colour of a comparison; no colour without a detectable effect.
+    """The heat map's colour of a comparison: only an effect that is shown has one; what is undecided is hatched.
 
     Ratios as measured (`contend ab`) are turned so that red is worse in every study.
     """
     effect = words.effect(cell, analysis)
-    if effect in ("none", "unknown"):
-        return "h0"
+    if (
+        plain := {"unaffected": "h0", "undecided": "hu", "unknown": "hu", "flagged": "hf"}.get(effect)
+    ) is not None:
+        return plain
     value = cell.estimate.value
     if is_compare(analysis) and cell.metric.better == "higher" and value > 0:
         value = 1 / value

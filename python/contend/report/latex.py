@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from contend.document import CellResult
+from contend.document import Analysis, CellResult
 from contend.report import words
 from contend.report.matrix import Matrix, is_compare, matrices, rows_are
 from contend.report.model import ReportInput
+from contend.units import within
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -19,7 +20,7 @@ _SPECIAL = {
 }
 _TYPESET = {"–": "--", "×": r"$\times$", "µ": r"\textmu{}", "±": r"$\pm$", "→": r"$\to$", "·": r"$\cdot$"}
 _ESCAPES = _SPECIAL | _TYPESET
-_DAGGER = r"\textsuperscript{\dag}"
+_MARKS = {"unaffected": r"\textsuperscript{\dag}", "undecided": r"\textsuperscript{?}"}
 
 
 def escape(text: str) -> str:
@@ -31,7 +32,7 @@ def escape(text: str) -> str:
 
 
 def export_latex(report: ReportInput, path: Path, _: float) -> None:
-    """Write one `table` a matrix, with ratios and intervals; a dagger marks an effect that is not detectable. An overhead
+    """Write one `table` a matrix, with ratios and intervals; marks tell what is unaffected and what undecided. An overhead
     study has one table more, of its effects."""
     analysis = report.analysis
     tables = [_table(report, matrix, number) for number, matrix in enumerate(matrices(analysis))]
@@ -53,7 +54,7 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
         f"{(analysis.title or analysis.run).rstrip('?.')}: {what.lower()} with {words.level_text(analysis)};"
         f" {analysis.design.blocks} blocks{', ' + matrix.group if matrix.group else ''}."
     )
-    return _tabular(analysis.run, str(number), about, f"l{'r' * (len(heads) - 1)}", heads, lines)
+    return _tabular(analysis, str(number), about, f"l{'r' * (len(heads) - 1)}", heads, lines)
 
 
 def _effects(report: ReportInput) -> list[str]:
@@ -64,24 +65,26 @@ def _effects(report: ReportInput) -> list[str]:
         return []
     headers, rows = effects
     lines = []
-    for (kind, where, ratio, least), detectable in rows:
-        mark = "" if detectable else _DAGGER
+    for (kind, where, ratio, least), verdict in rows:
+        mark = _MARKS.get(verdict, "")
         lines.append(" & ".join((escape(kind), escape(where), escape(ratio) + mark, escape(least))) + r" \\")
     about = (
         f"{(analysis.title or analysis.run).rstrip('?.')}: effects, ratios of ratios within blocks;"
         f" {analysis.design.blocks} blocks. The intervals of one kind hold together."
     )
-    return [_tabular(analysis.run, "effects", about, "llrr", headers, lines)]
+    return [_tabular(analysis, "effects", about, "llrr", headers, lines)]
 
 
 def _tabular(
-    run: str, number: str, about: str, columns: str, heads: Sequence[str], lines: Sequence[str]
+    analysis: Analysis, number: str, about: str, columns: str, heads: Sequence[str], lines: Sequence[str]
 ) -> str:
+    run, matters = analysis.run, analysis.design.matters
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escape(about)} {_DAGGER} No detectable effect.}}",
+            rf"\caption{{{escape(about)} {_MARKS['unaffected']} Unaffected, {escape(within(matters))}."
+            rf" {_MARKS['undecided']} Undecided.}}",
             rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', run.lower())}-{number}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
@@ -100,4 +103,4 @@ def _ratio(cell: CellResult | None) -> str:
     if cell is None:
         return ""
     text = escape(" ".join(words.split_ratio(cell.estimate)))
-    return text + (_DAGGER if cell.estimate.verdict == "no detectable effect" else "")
+    return text + _MARKS.get(cell.estimate.verdict, "")

@@ -142,7 +142,7 @@ def forest(report: ReportInput) -> Plot | None:
     caption = (
         "Points are estimates, bars their intervals: right of the dashed line "
         + ("more than the baseline." if is_compare(analysis) else "slower, left of it faster.")
-        + " A bar that crosses the line is no detectable effect; a point without a bar had too few blocks."
+        + " A bar that crosses the line is no effect that is shown; a point without a bar had too few blocks."
         + (f" The {len(shown)} largest of {len(named)}; all are in the table below." if rest > 0 else "")
     )
     table = tuple((label, words.ratio(c.estimate), words.effect_words(c, analysis)) for c, label in named)
@@ -157,7 +157,7 @@ def _bounds(cell: CellResult) -> dict[str, float]:
 
 
 def _effect_colour(effect: str) -> str:
-    return var({"worse": "bad", "better": "good", "none": "alone", "unknown": "warn"}[effect])
+    return var({"worse": "bad", "better": "good", "unaffected": "alone"}.get(effect, "warn"))
 
 
 # ---- every raw point of one victim, the median and its interval beside them

@@ -36,7 +36,14 @@ if TYPE_CHECKING:
 BAR = 12  # columns of the longest bar
 ROW_LABEL = 28  # a row's name is folded beyond this
 COLUMN = 24  # and a column's name beyond this
-_STYLES = {"worse": "bold red", "better": "green", "none": "dim", "unknown": "yellow"}
+_STYLES = {
+    "worse": "bold red",
+    "better": "green",
+    "unaffected": "dim",
+    "undecided": "yellow",
+    "flagged": "yellow",
+    "unknown": "yellow",
+}
 
 
 def render(report: ReportInput, *, width: int = 80, verbose: bool = False) -> str:
@@ -148,7 +155,7 @@ class _Printer(Printer):
             return self.text("")
         style = _STYLES[words.effect(cell, self.analysis)]
         value, interval = words.split_ratio(cell.estimate)
-        mark = f" {words.NONE_MARK}" if cell.estimate.verdict == "no detectable effect" else ""
+        mark = words.mark(cell.estimate)
         if is_compare(self.analysis):
             return self.text(f"{value} {interval}{mark}\n{words.effect_words(cell, self.analysis)}", style)
         if one_line:
@@ -192,8 +199,12 @@ class _Printer(Printer):
         analysis = self.analysis
         controls = headline_controls(analysis)
         compare = is_compare(analysis)
-        if any(c.estimate.verdict == "no detectable effect" for c in analysis.cells):
-            self.line(f"{words.NONE_MARK} = no detectable effect", "dim", 2)
+        if meanings := words.marks((c.estimate.verdict for c in analysis.cells), analysis.design.matters):
+            self.line(meanings, "dim", 2, 2)
+        if text := words.undecided(analysis):
+            self.line(text, "yellow", 2, 2)
+        if dirty := words.all_flagged(analysis):
+            self.line(dirty, "yellow", 2, 2)
 
         def name(control: Control) -> str:
             if analysis.layout.control is not None:

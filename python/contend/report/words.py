@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 
 from contend.document import Analysis, CellResult, Control, Level
-from contend.report.matrix import is_compare, subject
+from contend.report.matrix import compared, is_compare, subject
 from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
-from contend.units import NS_PER_S, format_value, ratio_decimals, ratio_parts
+from contend.units import NS_PER_S, format_value, ratio_decimals, ratio_parts, within
 
-NONE_MARK = "·"  # no detectable effect
+MARKS: Mapping[str, str] = {"unaffected": "·", "undecided": "?"}
+"""What stands beside a ratio whose interval holds 1, by verdict."""
+
+
+def mark(estimate: Estimate) -> str:
+    """The mark of a verdict, after a space; empty for any other."""
+    return f" {MARKS[estimate.verdict]}" if estimate.verdict in MARKS else ""
+
+
+def marks(verdicts: Iterable[str], matters: float) -> str:
+    """Explain the marks of these verdicts; empty where none has one.
+
+    >>> marks(["higher", "undecided", "unaffected"], 0.03)
+    '· unaffected: within ±3 %   ? undecided: it may be none, or one that matters'
+    """
+    seen = set(verdicts)
+    meanings = {
+        "unaffected": f"unaffected: {within(matters)}",
+        "undecided": "undecided: it may be none, or one that matters",
+    }
+    return "   ".join(f"{MARKS[verdict]} {text}" for verdict, text in meanings.items() if verdict in seen)
 
 
 def no_findings(analysis: Analysis) -> str:
     """The reason why there is no finding, to follow `Findings:`."""
-    headline = [cell.estimate.verdict for cell in analysis.cells if cell.metric.primary]
-    known = bool(headline) and not any(verdict in ("too few", "refused") for verdict in headline)
+    headline = [cell.estimate for cell in analysis.cells if cell.metric.primary]
+    known = bool(headline) and all(estimate.known for estimate in headline)
     return analysis.own.nothing_found(analysis, known=known)
 
 
@@ -45,7 +66,7 @@ def split_ratio(estimate: Estimate) -> tuple[str, str]:
         return "?", "[no figure]"
     low, high = estimate.low, estimate.high
     decimals = ratio_decimals(low, high)
-    if decimals is not None and estimate.verdict in ("higher", "lower"):
+    if decimals is not None and estimate.differs:
         # An interval that excludes 1 must not read as if it held it: show the digit that tells.
         near = low if estimate.verdict == "higher" else high
         while decimals < 4 and float(f"{near:.{decimals}f}") == 1:
@@ -54,9 +75,8 @@ def split_ratio(estimate: Estimate) -> tuple[str, str]:
 
 
 def ratio(estimate: Estimate) -> str:
-    """Value, interval, and the mark of no detectable effect."""
-    mark = f" {NONE_MARK}" if estimate.verdict == "no detectable effect" else ""
-    return " ".join(split_ratio(estimate)) + mark
+    """Value, interval, and the mark of its verdict."""
+    return " ".join(split_ratio(estimate)) + mark(estimate)
 
 
 def level(of: Level) -> str:
@@ -64,12 +84,14 @@ def level(of: Level) -> str:
 
 
 def effect(cell: CellResult, analysis: Analysis) -> str:
-    """`worse`, `better`, `none` (no detectable effect) or `unknown` (too few blocks, refused)."""
+    """`worse`, `better`, `unaffected`, `undecided`, `flagged` (no clean trial) or `unknown` (no interval)."""
     verdict = cell.estimate.verdict
-    if verdict == "no detectable effect":
-        return "none"
-    if verdict not in ("higher", "lower"):
+    if not cell.estimate.known:
         return "unknown"
+    if cell.all_flagged:
+        return "flagged"
+    if not cell.estimate.differs:
+        return verdict
     worse = "lower" if is_compare(analysis) and cell.metric.better == "higher" else "higher"
     return "worse" if verdict == worse else "better"
 
@@ -79,8 +101,10 @@ def effect_words(cell: CellResult, analysis: Analysis) -> str:
     what = effect(cell, analysis)
     if what == "unknown":
         return "refused" if cell.estimate.verdict == "refused" else "no verdict"
-    if what == "none":
-        return "no detectable effect"
+    if what == "flagged":
+        return "all trials flagged"
+    if what in MARKS:
+        return what
     if is_compare(analysis):
         more = "more" if cell.estimate.value > 1 else "less"
         return f"{percent(abs(cell.estimate.value - 1))} {more}: {what}"
@@ -118,6 +142,34 @@ def closed_loop(analysis: Analysis) -> list[str]:
     return list(dict.fromkeys(f"{subject(c.factors)} {c.metric.name}".strip() for c in closed))
 
 
+def undecided(analysis: Analysis) -> str:
+    """A sentence on what would decide the headline comparisons that are undecided; empty where none is."""
+    open_ = [
+        cell for cell in compared(analysis) if cell.metric.primary and effect(cell, analysis) == "undecided"
+    ]
+    decisions = [cell.decision for cell in open_ if cell.decision is not None]
+    if not decisions:
+        return ""
+    most = max(decisions, key=lambda of: of.blocks)
+    who = "1 comparison is undecided" if len(open_) == 1 else f"{len(open_)} comparisons are undecided"
+    them = "it" if len(open_) == 1 else "them"
+    if most.seconds is None:
+        return f"{who}: {most.blocks} blocks in all should decide {them}"
+    if not (budget := _budget(most.seconds)):
+        return f"{who}: more than a day would decide {them} here, a quieter host or a larger measure.matters sooner"
+    return f"{who}: --budget {budget} ({most.blocks} blocks in all) should decide {them}"
+
+
+def all_flagged(analysis: Analysis) -> str:
+    """A sentence on the headline comparisons without a clean trial on one side; empty where there is none."""
+    shown = [cell for cell in compared(analysis) if cell.metric.primary]
+    dirty = sum(effect(cell, analysis) == "flagged" for cell in shown)
+    if not dirty:
+        return ""
+    many = f"{dirty} of {len(shown)} comparisons have"
+    return f"{many} no trial that was not flagged: read their figures as those of a busy host"
+
+
 def missed(analysis: Analysis) -> list[str]:
     """Names (victim and metric) whose target precision was not reached."""
     return [name.strip() for name, reached in analysis.design.target_reached.items() if not reached]
@@ -142,7 +194,15 @@ def budget_needed(report: ReportInput) -> str:
     widest = max(widths, default=math.inf)
     if not math.isfinite(widest):
         return ""
-    seconds = report.elapsed_ns / NS_PER_S * max(1.0, (widest / target) ** 2)
+    return _budget(report.elapsed_ns / NS_PER_S * max(1.0, (widest / target) ** 2))
+
+
+def _budget(seconds: float) -> str:
+    """So many seconds as a --budget, rounded up; empty where it is longer than a day.
+
+    >>> _budget(700), _budget(7000), _budget(90_000)
+    ('15m', '2h', '')
+    """
     if seconds > 24 * 3600:
         return ""
     minutes = math.ceil(seconds / 60)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.analysis.two_runs import MEASURED
+from contend.document import SCHEMA_VERSION as OF_ANALYSIS
 from contend.environment import HOST_KEYS
 from contend.errors import BadInput, ContendError, ScenarioError
 from contend.scenario.yaml_file import read_yaml
@@ -136,11 +137,10 @@ def _run(directory: int, names: set[str], common: dict[str, Any], is_run: Callab
     findings = _findings(directory, wrong) if "findings.json" in names else {}
     began, ended = _ledger(directory, names, wrong)
     locked = not ended and is_plain(directory, "ledger.ndjson", names) and is_run()
-    newer = any(_newer(document) for document in (plan, environment, findings))
+    newest = ((plan, SCHEMA_VERSION), (environment, SCHEMA_VERSION), (findings, OF_ANALYSIS))
+    newer = next((last for document, last in newest if _newer(document, last)), 0)
     if newer:
-        wrong.append(
-            f"written by a newer contend: schema_version {SCHEMA_VERSION} is the last that this one reads"
-        )
+        wrong.append(f"written by a newer contend: schema_version {newer} is the last that this one reads")
     design = findings["design"] if isinstance(findings.get("design"), dict) else {}
     stopped = text(design.get("stopped", ""))
     if "ledger.ndjson" in names:
@@ -389,6 +389,6 @@ def _host_name(environment: Mapping[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _newer(document: Mapping[str, Any]) -> bool:
-    version = document.get("schema_version", SCHEMA_VERSION)
-    return not isinstance(version, int) or version > SCHEMA_VERSION
+def _newer(document: Mapping[str, Any], last: int = SCHEMA_VERSION) -> bool:
+    version = document.get("schema_version", last)
+    return not isinstance(version, int) or version > last

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from contend.errors import BadInput
 from contend.stats import signed_rank
-from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.estimate import Estimate, verdict_of_difference
 from contend.stats.quantiles import t_quantile
 from contend.stats.samples import check_level
 from contend.stats.selection import walsh_averages
@@ -36,6 +36,7 @@ def joint(
     *,
     unit: str,
     null: float | None = None,
+    matters: float = 0.0,
     level: float = 0.95,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -43,8 +44,9 @@ def joint(
     """Estimate a function `of` the centres of independent samples, with its interval. Same seed, same interval.
 
     samples: each of shape (units, columns), finite. of: takes for each sample its centres, shape (…, columns), and gives
-    the figure, shape (…). null: the value of no effect, for the verdict; None for a level. `n` is that of the smallest
-    sample; with fewer units than an interval at this level needs the verdict is "too few". Raises BadInput.
+    the figure, shape (…). null: the value of no effect, for the verdict; None for a level. matters: a difference from
+    it up to which nothing is affected. `n` is that of the smallest sample; with fewer units than an interval at this level
+    needs the verdict is "too few". Raises BadInput.
 
     >>> rng = np.random.default_rng(1)
     >>> cost, share = rng.normal(0.9, 0.01, (20, 1)), rng.normal(0.05, 0.002, (8, 1))
@@ -66,7 +68,7 @@ def joint(
     rng = np.random.default_rng(seed)
     drawn = of(*(resampled(sample, resamples, rng) for sample in samples))
     low, high = expanded(drawn, value, n, level)
-    verdict = "level" if null is None else verdict_of(low, high, null)
+    verdict = "level" if null is None else verdict_of_difference(low, high, matters, null)
     return Estimate(value, low, high, unit, n, level, METHOD, verdict)
 
 

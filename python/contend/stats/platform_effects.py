@@ -2,7 +2,7 @@
 
 An effect is a product of overhead ratios over another, formed within every block, so that whatever the runs of a block
 share cancels; where both sides have the same baseline it cancels too and costs no precision. The smallest effect that a
-run could have seen is `Effect.detectable`: "no detectable effect" says nothing without it.
+run could have seen is `Effect.detectable`: "undecided" says nothing without it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def effects(
     ...     return SizeCell(Setting("ffmpeg", "container", how, size, 8), slow * own, bare)
     >>> cells = [cell("vanilla", 2, 1.5), cell("vanilla", 8, 1.0), cell("pinned", 2, 1.1), cell("pinned", 8, 1.0)]
     >>> [(e.kind, e.over[0].size, round(e.ratio.value, 1), e.ratio.verdict) for e in effects(cells)]
-    [('pinning', 2, 1.4, 'higher'), ('pinning', 8, 1.0, 'no detectable effect'), ('size × pinning', 2, 1.4, 'higher')]
+    [('pinning', 2, 1.4, 'higher'), ('pinning', 8, 1.0, 'unaffected'), ('size × pinning', 2, 1.4, 'higher')]
     """
     check_level(level)
     table, series = by_setting(cells), by_series(cells)

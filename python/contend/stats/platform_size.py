@@ -206,7 +206,7 @@ def overheads(
     ...     return SizeCell(Setting("ffmpeg", "container", "vanilla", size, 8), slow * own, bare)
     >>> found = overheads([cell(2, 1.5), cell(8, 1.0)])
     >>> [(o.setting.size, round(o.ratio.value, 1), o.ratio.verdict) for o in found]
-    [(2, 1.5, 'higher'), (8, 1.0, 'no detectable effect')]
+    [(2, 1.5, 'higher'), (8, 1.0, 'unaffected')]
     """
     table = by_setting(cells)
     arms = {setting: (np.array(c.baseline), np.array(c.values)) for setting, c in table.items()}

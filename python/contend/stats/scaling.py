@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.errors import BadInput
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate, verdict_of_difference
 from contend.stats.quantiles import t_quantile
 
 Floats = npt.NDArray[np.float64]
@@ -66,6 +66,7 @@ class Line:
     values: Floats
     unit: str
     level: float
+    matters: float
     _beta: Floats
     _scale: Floats
     """What each storm's error is a part of: its fitted value, or a floor."""
@@ -84,19 +85,19 @@ class Line:
 
     @cached_property
     def slope(self) -> Estimate:
-        """Estimated increase per extra job."""
-        return self._coefficient(1, f"{self.unit} per job")
+        """Estimated increase per extra job; unaffected where it leaves the largest N within what matters of the start."""
+        unnoticed = self.matters * max(float(self._beta[0]), 0.0) / float(self.jobs.max())
+        return self._coefficient(1, f"{self.unit} per job", unnoticed)
 
     @cached_property
     def start(self) -> Estimate:
         """Estimated value of the line at N = 0."""
         return self._coefficient(0, self.unit)
 
-    def _coefficient(self, at: int, unit: str) -> Estimate:
+    def _coefficient(self, at: int, unit: str, matters: float = 0.0) -> Estimate:
         value, half = float(self._beta[at]), self._t * math.sqrt(self._covariance[at, at])
         low, high = value - half, value + half
-        verdict = "higher" if low > 0 else "lower" if high < 0 else "no detectable effect"
-        return self._estimate(value, low, high, unit, METHOD, verdict)
+        return self._estimate(value, low, high, unit, METHOD, verdict_of_difference(low, high, matters))
 
     def _estimate(
         self, value: float, low: float, high: float, unit: str, method: str, verdict: str = "level", *why: str
@@ -166,7 +167,12 @@ class Line:
         kept = self.jobs < largest
         if kept.sum() < _LEAST_STORMS or len(set(self.jobs[kept])) < _LEAST_SIZES:
             return None
-        fit = line(list(zip(self.jobs[kept], self.values[kept], strict=True)), self.unit, self.level)
+        fit = line(
+            list(zip(self.jobs[kept], self.values[kept], strict=True)),
+            self.unit,
+            self.level,
+            matters=self.matters,
+        )
         predicted = fit.at(largest, furthest=math.inf)
         return HeldOut(int(largest), predicted, float(np.median(self.values[~kept])))
 
@@ -191,13 +197,19 @@ METHOD = "straight line by relative least squares over storms, Student's t"
 
 
 def line(
-    points: Sequence[tuple[float, float]], unit: str, level: float = 0.95, *, part_of: Line | None = None
+    points: Sequence[tuple[float, float]],
+    unit: str,
+    level: float = 0.95,
+    *,
+    matters: float = MATTERS,
+    part_of: Line | None = None,
 ) -> Line:
     """Fit a straight line through (jobs, value) of each storm, values ≥ 0.
 
     Errors are taken as a part of the fitted value (iteratively reweighted), or of that of `part_of`, a line through
-    the same storms: the lines of all parts of a whole then add up to its own. Raises BadInput for fewer than three
-    storms, or storms of one size.
+    the same storms: the lines of all parts of a whole then add up to its own. matters: a change, as a part of the value at
+    the line's start, up to which the largest N counts as unaffected. Raises BadInput for fewer than three storms, or storms
+    of one size.
 
     >>> fitted = line([(4, 30.0), (8, 50.5), (16, 90.0), (32, 169.0)], "ms")
     >>> round(fitted.slope.value, 1), round(fitted.start.value)
@@ -224,7 +236,7 @@ def line(
     relative = math.sqrt(float(residuals @ residuals) / (len(values) - 2))
     weighted = design / scale[:, None]
     covariance = np.asarray(relative**2 * np.linalg.inv(weighted.T @ weighted), dtype=np.float64)
-    return Line(jobs, values, unit, level, beta, scale, covariance, relative)
+    return Line(jobs, values, unit, level, matters, beta, scale, covariance, relative)
 
 
 def _reweighted(design: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -330,7 +342,7 @@ def _influence(of: Line) -> Floats:
     return pull * (of.values - design @ of._beta) / of._scale
 
 
-def batch_law(storms: Sequence[StormTimes], level: float = 0.95) -> BatchLaw:
+def batch_law(storms: Sequence[StormTimes], level: float = 0.95, matters: float = MATTERS) -> BatchLaw:
     """Fit the batch law to storms of several sizes. Raises BadInput as `line` does.
 
     >>> law = batch_law([StormTimes(n, 50 + 5.1 * n, 50 + 9 * n, 50.5 + 10 * n) for n in (4, 8, 16, 32)])
@@ -339,7 +351,7 @@ def batch_law(storms: Sequence[StormTimes], level: float = 0.95) -> BatchLaw:
     """
 
     def fit(value: Callable[[StormTimes], float]) -> Line:
-        return line([(storm.jobs, value(storm)) for storm in storms], "ns", level)
+        return line([(storm.jobs, value(storm)) for storm in storms], "ns", level, matters=matters)
 
     return BatchLaw(fit(lambda s: s.median_ns), fit(lambda s: s.p90_ns), fit(lambda s: s.makespan_ns))
 

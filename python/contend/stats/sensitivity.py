@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.stats import signed_rank
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import Estimate, verdict_of_difference
 from contend.stats.nnls import nnls
 from contend.stats.selection import walsh_averages
 from contend.text.shape import Shape
@@ -316,7 +316,7 @@ def judge(
     own, theirs = _errors(predicted[use], pairs[use]), _errors(baseline[use], pairs[use])
     gaps = np.abs(predicted[use] - pairs[use]) - np.abs(baseline[use] - pairs[use])
     value, low, high = signed_rank.estimate(gaps, level)
-    verdict = "lower" if high < 0 else "higher" if low > 0 else "no detectable effect"
+    verdict = verdict_of_difference(low, high)
     least = signed_rank.smallest_n(level)
     refused = ""
     if n < least:

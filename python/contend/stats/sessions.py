@@ -50,7 +50,7 @@ def widen(estimate: Estimate, session_log_levels: Sequence[float]) -> Estimate:
     """
     if estimate.unit != "ratio":
         raise BadInput(f"cannot widen an estimate in '{estimate.unit}'", hint="give the runs' ratio")
-    if estimate.verdict in ("refused", "too few"):
+    if not estimate.known:
         return estimate
     levels = finite(session_log_levels, "session_log_levels") if len(session_log_levels) else np.empty(0)
     k = len(levels)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.errors import BadInput, NoVerdict
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import Estimate, verdict_of_difference
 from contend.stats.quantiles import t_quantile
 from contend.stats.scaling import Load
 
@@ -54,7 +54,7 @@ class Usl:
         gradient = np.zeros(3)
         gradient[0], gradient[at] = -value / time, 1 / time
         half = self._t * math.sqrt(max(float(gradient @ self._covariance @ gradient), 0.0))
-        verdict = "higher" if value - half > 0 else "no detectable effect"
+        verdict = verdict_of_difference(value - half, value + half)
         return self._estimate(value, max(value - half, 0.0), value + half, "per job", verdict)
 
     def _estimate(

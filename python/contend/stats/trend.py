@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from contend.errors import BadInput
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate, verdict_of_difference
 from contend.stats.quantiles import t_quantile
 from contend.stats.scaling import crossing
 
 Floats = npt.NDArray[np.float64]
-Shape = Literal["flat", "linear", "worse than linear", "less than linear", "shrinks"]
+Shape = Literal["flat", "undecided", "linear", "worse than linear", "less than linear", "shrinks"]
 
 SHAPES: tuple[str, ...] = get_args(Shape)
 
@@ -85,6 +85,7 @@ class Trend:
     visits: tuple[Visit, ...]
     unit: str
     level: float
+    matters: float
     _straight: _Fit
     _bent: _Fit | None
 
@@ -107,7 +108,7 @@ class Trend:
         value, error = float(fit.beta[1]), math.sqrt(fit.covariance[1, 1])
         half = t_quantile((1 + level) / 2, fit.freedom) * error
         low, high = (value - half) * PER, (value + half) * PER
-        verdict = "higher" if low > 0 else "lower" if high < 0 else "no detectable effect"
+        verdict = verdict_of_difference(low, high, self._unnoticed)
         return Estimate(value * PER, low, high, f"{self.unit} per {PER:g}", self.n, level, METHOD, verdict)
 
     @cached_property
@@ -119,20 +120,26 @@ class Trend:
         value, error = 2 * float(fit.beta[2]), 2 * math.sqrt(fit.covariance[2, 2])
         half = t_quantile((1 + self.level) / 2, fit.freedom) * error
         low, high, unit = (value - half) * PER**2, (value + half) * PER**2, f"{self.unit} per {PER:g}²"
-        verdict = "higher" if low > 0 else "lower" if high < 0 else "no detectable effect"
+        verdict = verdict_of_difference(low, high)
         return Estimate(value * PER**2, low, high, unit, self.n, self.level, METHOD, verdict)
 
     @cached_property
     def shape(self) -> Shape:
-        """The shape that the intervals carry: a slope that may be none is flat, one that is not shown to bend is linear."""
+        """The shape that the intervals carry: flat is a slope that is none for certain, or too little to matter; one that is
+        not shown to bend is linear."""
         if self.slope.verdict == "lower":
             return "shrinks"
         bent = self.bend.verdict if self.bend is not None else ""
         if bent == "higher" and self._rises:
             return "worse than linear"
         if self.slope.verdict != "higher":
-            return "flat"
+            return "flat" if self.slope.verdict == "unaffected" else "undecided"
         return "less than linear" if bent == "lower" else "linear"
+
+    @property
+    def _unnoticed(self) -> float:
+        """The slope for PER entities that makes the largest population's value differ by no more than matters."""
+        return self.matters * max(self._straight.value_at(0), 0.0) / self.largest * PER
 
     @property
     def _rises(self) -> bool:
@@ -169,7 +176,7 @@ class Trend:
         if self.at(0).low > limit:
             return self._broken(0.0, 0.0, 0.0, warnings=("above it from the first entity on",))
         low = crossing(lambda p: fit.value_at(p) + self._half(fit, p) - limit, 0.0, furthest)
-        if self.shape in ("flat", "shrinks"):
+        if self.shape in ("flat", "undecided", "shrinks"):
             slope = self.slope
             reason = f"nothing says that it grows: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] {slope.unit}"
             return self._refused(low, reason)
@@ -189,11 +196,12 @@ class Trend:
         return Estimate(math.inf, low, math.inf, "entities", self.n, self.level, METHOD, "refused", (why,))
 
 
-def trend(visits: Sequence[Visit], unit: str, level: float = 0.95) -> Trend:
+def trend(visits: Sequence[Visit], unit: str, level: float = 0.95, matters: float = MATTERS) -> Trend:
     """Fit a trend through visits of several populations, in the order of time within each series.
 
-    Errors are taken as a part of the fitted value (iteratively reweighted). Raises BadInput for fewer than five visits,
-    or than three populations.
+    Errors are taken as a part of the fitted value (iteratively reweighted). matters: a change, as a part of the value where
+    the trend begins, up to which it counts as flat over the populations that were visited. Raises BadInput for fewer than
+    five visits, or than three populations.
 
     >>> up = [Visit(n, 20 + 0.1 * n + d, at_s=n) for n, d in ((0, 0.3), (30, -0.2), (60, 0.1), (90, 0.2), (120, -0.3))]
     >>> found = trend(up, "ms")
@@ -211,7 +219,7 @@ def trend(visits: Sequence[Visit], unit: str, level: float = 0.95) -> Trend:
     if not all(math.isfinite(v.value) and v.value > 0 and v.population >= 0 for v in visits):
         raise BadInput("a visit with a value that is none", hint="values > 0, populations ≥ 0")
     bent = len(visits) >= _FOR_BEND and len(populations) > _LEAST_POPULATIONS
-    return Trend(tuple(visits), unit, level, _fit(visits, 2), _fit(visits, 3) if bent else None)
+    return Trend(tuple(visits), unit, level, matters, _fit(visits, 2), _fit(visits, 3) if bent else None)
 
 
 def _fit(visits: Sequence[Visit], terms: int) -> _Fit:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from contend.platforms.base import Limit
 from contend.scenario.settings import one_or_many, workload_list
 from contend.scenario.yaml_file import field
+from contend.stats.estimate import MATTERS
 from contend.studies.guard import Fraction, Guarded
 from contend.units import parse_size_bytes
 from contend.workloads.spec import Duration, Scalar, Strict, Traced
@@ -144,7 +145,8 @@ class Measure(Strict):
     """The precision and the length of the measurement.
 
     target: wanted half-width of the interval; none: exactly `blocks` blocks. blocks: counted blocks before the
-    first look, which then happens every `step` blocks up to `most`. budget: wall time of the whole run.
+    first look, which then happens every `step` blocks up to `most`. budget: wall time of the whole run. matters: a
+    relative change up to which something counts as unaffected, where its interval shows that it is no larger.
     """
 
     target: Fraction | None = 0.02
@@ -153,6 +155,7 @@ class Measure(Strict):
     most: int = Field(60, ge=1, le=10_000)
     budget: Duration | None = None
     level: Fraction = Field(0.95, gt=0.5, lt=1)
+    matters: Fraction = Field(MATTERS, gt=0, lt=1)
     seed: int | None = Field(None, ge=0, lt=2**63)
     design: Literal["auto", "pairs", "blocks of 8"] = "auto"
     # Rounds thrown away: warm-up, spikes, and the estimate of the time left. 0: none, and `auto` is pairs.

@@ -226,9 +226,7 @@ def control(victim: str, *, alarm: bool, primary: bool = True) -> Control:
 
 def test_findings_are_of_slowed_headline_metrics_the_worst_first() -> None:
     minor = replace(queued(9.0), metric=replace(METRIC, primary=False))
-    same = replace(
-        queued(8.0), estimate=replace(ESTIMATE, value=8.0, low=0.5, high=9.0, verdict="no detectable effect")
-    )
+    same = replace(queued(8.0), estimate=replace(ESTIMATE, value=8.0, low=0.5, high=9.0, verdict="undecided"))
     results = [queued(2.0, "a"), minor, same, queued(3.0, "b"), queued(2.5, "c")]
     controls = [control("b", alarm=True), control("a", alarm=False), control("c", alarm=True, primary=False)]
     found = advise(study(), results, controls, REPEAT)

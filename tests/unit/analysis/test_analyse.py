@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contend.analysis.run import target_reached
-from support.made_runs import Made
+from contend.report import words
+from contend.report.words import undecided
+from support.made_runs import TEXT, Made
 
 
 def test_slowdowns_are_above_one_for_times_and_for_rates(tmp_path: Path) -> None:
@@ -23,14 +27,14 @@ def test_slowdowns_are_above_one_for_times_and_for_rates(tmp_path: Path) -> None
     for cell, result in by_cell.items():
         wanted = truth.get(cell, 1.0)
         assert result.estimate.low <= wanted <= result.estimate.high, cell
-        assert result.estimate.verdict == ("higher" if wanted > 1 else "no detectable effect"), cell
+        assert result.estimate.verdict == ("higher" if wanted > 1 else "unaffected"), cell
         assert result.estimate.n == 15
     # The drift of 30 % over the run is shared by all cells of a block and must not widen the interval.
     assert by_cell["ffmpeg|stress-cpu"].estimate.relative_half_width < 0.03
     assert not any(c.alarm for c in found.controls)
     assert {c.factors["victim"] for c in found.controls} == {"ffmpeg", "fio"}
     assert found.answer.startswith("ffmpeg suffers most: 2.0")
-    assert "1 of 4 pairs" in found.answer
+    assert found.answer.endswith("The other pairs: 2 slower, 1 unaffected (within ±3 %).")
     assert found.skipped == ("victim nginx: not here",)
     assert found.flags == {"steal": 2}
     assert found.design.blocks == 15
@@ -147,3 +151,60 @@ def test_a_metric_of_zero_has_no_ratio_and_spoils_no_other(tmp_path: Path) -> No
     assert found["ffmpeg|stress-cpu", "wall"].verdict == "higher"
     assert found["ffmpeg|stress-cpu", "errors"].verdict == "refused"
     assert "0 has no ratio" in found["ffmpeg|stress-cpu", "errors"].warnings[0]
+
+
+def test_what_is_undecided_says_what_would_decide_it(tmp_path: Path) -> None:
+    noisy = Made(tmp_path / "noisy", 10, {"ffmpeg|stress-cpu": 2.0}, {}, noise=0.05).analyse()
+    by_cell = {c.cell: c for c in noisy.cells}
+    slowed, other = by_cell["ffmpeg|stress-cpu"], by_cell["ffmpeg|stress-memory"]
+    assert slowed.decision is None
+    assert other.estimate.verdict == "undecided" and other.decision is not None
+    assert other.decision.blocks > 10
+    rows = [1e-9 * row["ended_ns"] for row in noisy_rows(tmp_path / "noisy")]
+    assert other.decision.seconds == pytest.approx(other.decision.blocks * max(rows) / 10, rel=0.2)
+    assert "3 undecided" in noisy.answer
+    assert "3 comparisons are undecided: --budget" in undecided(noisy)
+    quiet = Made(tmp_path / "quiet", 15, {"ffmpeg|stress-cpu": 2.0}, {}).analyse()
+    assert undecided(quiet) == "" and all(c.decision is None for c in quiet.cells)
+
+
+def noisy_rows(place: Path) -> list[dict[str, Any]]:
+    (path,) = place.glob("*/trials.ndjson")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_what_matters_is_the_scenarios_to_say(tmp_path: Path) -> None:
+    truth = {"ffmpeg|stress-cpu": 1.05, "fio|stress-cpu": 1.6}
+    found = {
+        matters: Made(
+            tmp_path / str(matters),
+            15,
+            truth,
+            EVIDENCE,
+            text=TEXT.replace("target: 2%", f"target: 2%, matters: {matters}"),
+        ).analyse()
+        for matters in ("3%", "10%")
+    }
+    names = {
+        matters: [(f.subject, "stress-cpu" in f.sentence) for f in of.findings]
+        for matters, of in found.items()
+    }
+    assert names == {"3%": [("fio", True), ("ffmpeg", True)], "10%": [("fio", True)]}
+    verdicts = {
+        matters: {c.cell: c.estimate.verdict for c in of.cells}["ffmpeg|stress-cpu"]
+        for matters, of in found.items()
+    }
+    assert verdicts == dict.fromkeys(found, "higher"), "an effect stays one; only a cause it has none"
+    assert found["10%"].design.matters == 0.1
+
+
+def test_a_comparison_without_a_clean_trial_is_shown_as_that(tmp_path: Path) -> None:
+    made = Made(tmp_path, 8, {"ffmpeg|stress-cpu": 0.5}, {})
+    for row in list(made.run.rows()):
+        if row["cell"] == "ffmpeg|stress-cpu":
+            made.run.append({**row, "flags": ["others busy"]})
+    found = made.analyse()
+    by_cell = {c.cell: words.effect(c, found) for c in found.cells}
+    assert by_cell["ffmpeg|stress-cpu"] == "flagged", "no green of half the time"
+    assert by_cell["fio|stress-cpu"] != "flagged"
+    assert "1 of 4 comparisons have no trial that was not flagged" in words.all_flagged(found)

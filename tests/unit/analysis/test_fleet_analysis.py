@@ -59,6 +59,11 @@ def test_four_hosts_are_each_by_themselves(tmp_path: Path) -> None:
         )
 
 
+def test_one_block_of_each_host_is_no_answer(tmp_path: Path) -> None:
+    analysis = of(made_run(tmp_path, {f"h{n}": 1.5 + 0.1 * n for n in range(3)}, blocks=1))
+    assert analysis.answer == "No answer yet: no host has blocks enough for an interval."
+
+
 def test_what_is_missing_is_said_by_host(tmp_path: Path) -> None:
     analysis = of(made_run(tmp_path, {f"h{n}": 1.5 for n in range(6)}, lost=("h2",)))
     (line,) = analysis.fleet.missing

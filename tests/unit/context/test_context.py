@@ -104,7 +104,7 @@ def test_what_goes_on_anyway_is_a_part_of_the_cpu_time_and_not_of_the_way(
 
 def test_no_difference_is_told_as_none(tmp_path: Path, storm: RunDirectory) -> None:
     found = put(costs_run(tmp_path, {}), storm.path)
-    assert found.variants[0].effect.verdict == "no detectable effect"
+    assert found.variants[0].effect.verdict == "undecided"
     assert "the cloud would take detectably neither more nor less (" in context_words.answer(found)
 
 

@@ -131,8 +131,8 @@ def test_the_effect_of_the_share_is_found_with_its_interval(analysis: Analysis) 
     vanilla = effects["CHR", "vanilla", 1]
     assert holds(vanilla.ratio, 1.4) and vanilla.ratio.verdict == "higher"
     assert (vanilla.over[0].host_cpus, vanilla.under[0].host_cpus) == (4, 2)
-    assert effects["CHR", "pinned", 1].ratio.verdict == "no detectable effect"
-    assert effects["CHR", "vanilla", 2].ratio.verdict == "no detectable effect"
+    assert effects["CHR", "pinned", 1].ratio.verdict == "unaffected"
+    assert effects["CHR", "vanilla", 2].ratio.verdict == "unaffected"
     crossed = effects["CHR × pinning", "vanilla", 1]
     assert holds(crossed.ratio, 1.4)
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())

@@ -107,13 +107,41 @@ def test_junit_fails_where_the_whole_interval_lies_beyond_the_threshold(
     cases = suite.findall("testcase")
     assert len(cases) == len(report.analysis.cells) + len(report.analysis.controls)
     skipped = [c for c in cases if c.find("skipped") is not None]
-    few = [x for x in (*report.analysis.cells, *report.analysis.controls) if x.estimate.verdict == "too few"]
-    assert len(skipped) == len(few) == int(suite.get("skipped", "-1"))
+    turned = {c.cell + c.metric.name for c in report.analysis.cells if report.analysis.study == "compare"
+              and c.metric.better == "higher"}  # fmt: skip
+    may_be = sum(
+        c.estimate.known
+        and (
+            c.estimate.low < 1 / 1.1 <= c.estimate.high
+            if c.cell + c.metric.name in turned
+            else c.estimate.low <= 1.1 < c.estimate.high
+        )
+        for c in report.analysis.cells
+    )
+    may_be += sum(
+        c.estimate.known and (c.estimate.high > 1.1 or c.estimate.low < 1 / 1.1)
+        for c in report.analysis.controls
+    )
+    few = [x for x in (*report.analysis.cells, *report.analysis.controls) if not x.estimate.known]
+    assert len(skipped) == len(few) + may_be == int(suite.get("skipped", "-1"))
     failed = sum(c.find("failure") is not None for c in cases)
     if report.analysis.study != "compare":
         assert failed == sum(c.estimate.low > 1.1 for c in report.analysis.cells)
     else:
         assert failed == 0  # less time and more throughput are both better
+
+
+def test_junit_skips_what_may_be_beyond_the_threshold_and_may_not(tmp_path: Path) -> None:
+    report = samples.interference()
+    wide = replace(report.analysis.cells[0].estimate, value=1.0, low=0.9, high=2.7, verdict="undecided")
+    cells = (replace(report.analysis.cells[0], estimate=wide), *report.analysis.cells[1:])
+    export(replace(report, analysis=replace(report.analysis, cells=cells)), "junit", tmp_path / "a.xml")
+    case = ET.parse(tmp_path / "a.xml").getroot().findall("testcase")[0]
+    skipped = case.find("skipped")
+    assert skipped is not None and case.find("failure") is None
+    assert skipped.get("message", "").startswith(
+        "undecided: 1.0 [0.9, 2.7] ?: whether it is worse by more than 5 %"
+    )
 
 
 def test_junit_counts_lost_throughput_as_worse(tmp_path: Path) -> None:

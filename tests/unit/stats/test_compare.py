@@ -94,7 +94,7 @@ def test_one_block_is_too_few_not_an_error() -> None:
 def test_equal_values_mean_no_effect_without_width() -> None:
     estimate = compare([3.0] * 8, [3.0] * 8)
     assert triple(estimate) == (1.0, 1.0, 1.0)
-    assert estimate.verdict == "no detectable effect"
+    assert estimate.verdict == "unaffected"
 
 
 def test_labels_pair_whatever_the_order_of_values() -> None:

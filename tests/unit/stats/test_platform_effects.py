@@ -56,7 +56,7 @@ def test_pinning_and_its_crossing_with_size() -> None:
     found = effects(cells)
     small, whole = of_kind(found, "pinning")
     assert small.ratio.value == pytest.approx(1.6, rel=0.03) and small.ratio.verdict == "higher"
-    assert whole.ratio.verdict == "no detectable effect" and 0 < whole.detectable < 0.05
+    assert whole.ratio.verdict == "unaffected" and 0 < whole.detectable < 0.05
     (crossed,) = of_kind(found, "size × pinning")
     assert crossed.ratio.value == pytest.approx(1.6, rel=0.03)
     assert [s.size for s in (*crossed.over, *crossed.under)] == [2, 8, 8, 2]
@@ -96,7 +96,7 @@ def test_pto_of_hosts_of_several_sizes() -> None:
     found = of_kind(effects([*cells, cell("vanilla", 2, 1.5, host=16), cell("pinned", 8, 1.0)]), "PTO")
     assert [(e.over[0].host_cpus, e.under[0].host_cpus) for e in found] == [(16, 4), (4, 2)]
     assert found[0].ratio.value == pytest.approx(1.3 / 1.1, rel=0.03)
-    assert found[1].ratio.verdict == "no detectable effect"
+    assert found[1].ratio.verdict == "unaffected"
 
 
 def test_pieces_against_the_whole_is_a_ratio_of_overheads() -> None:

@@ -18,7 +18,7 @@ from known.stopping import simulate
 
 
 def interval(low: float, high: float) -> Estimate:
-    return Estimate(1.0, low, high, "ratio", 15, 0.95, "HL", "no detectable effect")
+    return Estimate(1.0, low, high, "ratio", 15, 0.95, "HL", "undecided")
 
 
 def test_the_looks() -> None:

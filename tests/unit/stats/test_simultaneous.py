@@ -107,7 +107,7 @@ def test_ties_and_equal_values_are_no_trouble() -> None:
     estimates = simultaneous({t: (flat, flat * (1 + t)) for t in range(3)})
     assert [estimates[t].value for t in range(3)] == pytest.approx([1, 2, 3])
     assert [estimates[t].low for t in range(3)] == pytest.approx([1, 2, 3])
-    assert [estimates[t].verdict for t in range(3)] == ["no detectable effect", "higher", "higher"]
+    assert [estimates[t].verdict for t in range(3)] == ["unaffected", "higher", "higher"]
 
 
 @pytest.mark.parametrize(

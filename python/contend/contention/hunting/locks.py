@@ -22,6 +22,10 @@ from contend.contention.hunting.rules import (
 from contend.units import format_duration, of_time
 
 _ACROSS = 0.3  # of the waits passed while its holder was in a call: it is held across that call
+_OUTSIDE = (
+    "remote",
+    "io",
+)  # what holders do then is not theirs: a call that leaves the process, a system call
 _NAMED = 3  # holders in a sentence
 _MANY = 5  # takings of a lock by each job are many
 
@@ -41,7 +45,7 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     more = charges.woken.get(("lock", lock.name), 0)
     ns_of_lock = ns - more
     waited = max(charges.waited.get(("lock", lock.name), 0), ns_of_lock)
-    across = next((d for d in did if d.doing == "remote" and d.share >= _ACROSS), None)
+    across = next((d for d in did if d.doing in _OUTSIDE and d.share >= _ACROSS), None)
     by = [
         f"{_culprit_words(d)} {of_time(d.share)}"
         for d in did[:_NAMED]
@@ -52,7 +56,8 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     a_job = lock.holds / len(tables.jobs) if tables.jobs else 0.0
     held = _calls_inside(tables.held, lock.name)
     if across is not None:
-        sentence += f" It is held across the call {across.culprit}."
+        what = "the call" if across.doing == "remote" else "the system call"
+        sentence += f" It is held across {what} {across.culprit}."
     if ns_of_lock < 0.9 * waited:
         sentence += f" {of_time(1 - ns_of_lock / waited)} of that is charged on to what the holders themselves waited for."
     sentence += went_on(more)
@@ -68,9 +73,11 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
 
 
 def _edits(lock: Lock, across: Did | None, held: Held | None) -> str:
-    """A hold that is scaled leaves the calls in it as long as they are: these are to be fewer, or gone."""
+    """A hold that is scaled leaves the calls in it as long as they are: these are to be fewer, gone, or out of it."""
     if across is None:
         return f"--hold {shlex.quote(f'{lock.name}=0.5')}"
+    if across.doing == "io":
+        return f"--unlock {shlex.quote(lock.name)}"
     many = round(held.calls / held.holds) if held is not None and held.name == across.culprit else 1
     if many > 1:
         return f"--coalesce {shlex.quote(f'{across.culprit}={many}')}"
@@ -120,7 +127,8 @@ def _advice(lock: Lock, across: Did | None, held: Held | None, did: tuple[Did, .
     if across is not None:
         many = held is not None and held.name == across.culprit and held.calls > held.holds
         fewer = f", or send its {times(held.calls / held.holds)} calls as one" if many and held else ""
-        return f"Let {lock.name} go before calling {across.culprit}{fewer}."
+        does = f"calling {across.culprit}" if across.doing == "remote" else f"the wait in {across.culprit}"
+        return f"Let {lock.name} go before {does}{fewer}."
     first = did[0] if did else None
     if first is not None and first.doing == "waiting" and first.share >= _ACROSS:
         return f"Look at {first.culprit} first: holders of {lock.name} wait for it."

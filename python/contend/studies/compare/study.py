@@ -40,7 +40,9 @@ class CompareStudy(Study[Compare]):
         return scenario.timeout / 1e9
 
     def answer(self, scenario: Compare, run: OnRecord, result: None, findings: Sequence[Finding]) -> str:
-        return downloads.answer(findings) or " ".join(compared(one) for one in known(run.shown))
+        return downloads.answer(findings) or " ".join(
+            compared(one, scenario.measure.matters) for one in known(run.shown)
+        )
 
     def findings(self, scenario: Compare, run: OnRecord, result: None) -> tuple[Finding, ...]:
         if scenario.workload not in downloads.WORKLOADS:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from contend.errors import BadInput
 from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate
 from contend.stats.trend import PER, SHAPES, Trend, Visit, trend
 from contend.store.directory import Row
 from contend.store.documents import documents
@@ -180,7 +180,12 @@ class Growths(Shape):
 
 
 def read(
-    run: Path, rows: Iterable[Row], kinds: Sequence[str], slo_s: float, level: float = 0.95
+    run: Path,
+    rows: Iterable[Row],
+    kinds: Sequence[str],
+    slo_s: float,
+    level: float = 0.95,
+    matters: float = MATTERS,
 ) -> Growths | None:
     """Growths of a run's counted trials; None where none is on record. rows: of trials.ndjson."""
     by_kind: dict[str, list[tuple[str, Document]]] = {}
@@ -203,6 +208,7 @@ def read(
                 level,
                 1 - (1 - level) / max(1, together),
                 1 - (1 - level) / max(1, controls),
+                matters,
             )
             for kind, passes in ordered
         ),
@@ -214,21 +220,27 @@ def read(
 Passes = Sequence[tuple[str, Document]]
 
 
-def _grown(kind: str, passes: Passes, slo_s: float, level: float, joint: float, of_controls: float) -> Grown:
+def _grown(
+    kind: str, passes: Passes, slo_s: float, level: float, joint: float, of_controls: float, matters: float
+) -> Grown:
     documents = [document for _, document in passes]
     calls = []
     for name in _names(passes):
-        latency = _trend(_visits(passes, name), "s", level)
+        latency = _trend(_visits(passes, name), "s", level, matters)
         if latency is None:
             continue
         counts = dict.fromkeys(w for _, _, call in _calls(passes, name) for w in call["counted"])
         counted = {
             what: of
             for what in counts
-            if (of := _trend(_work(passes, name, lambda c, w=what: c["counted"].get(w, 0)), what, level))
+            if (
+                of := _trend(
+                    _work(passes, name, lambda c, w=what: c["counted"].get(w, 0)), what, level, matters
+                )
+            )
         }
-        size = _trend(_work(passes, name, lambda call: call["bytes"]), "B", level)
-        beside = _beside(passes, name, level)
+        size = _trend(_work(passes, name, lambda call: call["bytes"]), "B", level, matters)
+        beside = _beside(passes, name, level, matters)
         calls.append(Call(kind, name, latency, latency.breaks(slo_s), counted, size, joint, beside))
     control = _trend(
         [
@@ -238,6 +250,7 @@ def _grown(kind: str, passes: Passes, slo_s: float, level: float, joint: float, 
         ],
         "s",
         level,
+        matters,
     )
     return Grown(
         kind,
@@ -285,17 +298,17 @@ def _work(passes: Passes, name: str, value: Any) -> list[Visit]:
     ]
 
 
-def _trend(visits: Sequence[Visit], unit: str, level: float) -> Trend | None:
+def _trend(visits: Sequence[Visit], unit: str, level: float, matters: float) -> Trend | None:
     """None where the visits are too few, or the call does none of it at times."""
     if not visits or min(visit.value for visit in visits) <= 0:
         return None
     try:
-        return trend(visits, unit, level)
+        return trend(visits, unit, level, matters)
     except BadInput:
         return None
 
 
-def _beside(passes: Passes, name: str, level: float) -> dict[str, Estimate]:
+def _beside(passes: Passes, name: str, level: float, matters: float) -> dict[str, Estimate]:
     """Latency under each flood over that in quiet, visit by visit."""
     ratios = {}
     for mode in MODES:
@@ -310,7 +323,7 @@ def _beside(passes: Passes, name: str, level: float) -> dict[str, Estimate]:
             quiet += [stop[QUIET] for stop in both]
             flooded += [stop[mode] for stop in both]
         if quiet:
-            ratios[mode] = compare(quiet, flooded, level=level)
+            ratios[mode] = compare(quiet, flooded, level=level).judged(matters)
     return ratios
 
 
@@ -345,7 +358,9 @@ def answer(growths: Growths) -> str:
             f" {milliseconds(worst.latency.slope)} ms for every {PER:g} more."
         )
     else:
-        text = f"None of {many} is shown to do more work as the cloud fills."
+        undecided = sum(call.latency.shape == "undecided" for call in growths.calls)
+        text = f"None of {many} is shown to do more work as the cloud fills"
+        text += f"; whether {undecided} of them grow is undecided." if undecided else "."
     reached = [call for call in growths.calls if call.breaks.verdict != "refused"]
     if reached:
         first = min(reached, key=lambda call: call.breaks.value)

@@ -44,8 +44,8 @@ class GrowthStudy(Study[Growth]):
         return 1  # a pass is an answer by itself
 
     def read(self, scenario: Growth, run: OnRecord) -> results.Growths | None:
-        slo_s, level = scenario.slo / 1e9, scenario.measure.level
-        return results.read(run.path, run.counted, scenario.kinds, slo_s, level)
+        slo_s, measure = scenario.slo / 1e9, scenario.measure
+        return results.read(run.path, run.counted, scenario.kinds, slo_s, measure.level, measure.matters)
 
     def answer(
         self, scenario: Growth, run: OnRecord, result: results.Growths | None, findings: Sequence[Finding]

@@ -45,7 +45,9 @@ class ImportedStudy(Study[Imported]):
     def answer(
         self, scenario: Imported, run: OnRecord, result: results.ImportedRuns, findings: Sequence[Finding]
     ) -> str:
-        return " ".join(compared(one) for one in known(run.primary)) or results.answer(result)
+        return " ".join(
+            compared(one, scenario.measure.matters) for one in known(run.primary)
+        ) or results.answer(result)
 
     def layout(self, result: results.ImportedRuns | None) -> Layout:
         levels = () if result is None else result.levels

@@ -91,11 +91,13 @@ def lines(curve: CopiesCurve) -> list[str]:
             f"{curve.application} alone uses {curve.wants:.2g} of {curve.cpus} CPUs: "
             f"{_number(curve.full_from)} of it fill them"
         )
-    known = [p for p in curve.points if p.slowdown.verdict not in ("too few", "refused")]
+    known = [p for p in curve.points if p.slowdown.known]
     if not known:
         return [*sentences, "too few blocks to say from how many on it is slowed"]
     if curve.slowed_from is None:
-        sentences.append(f"up to {known[-1].copies} at once it is not detectably slowed")
+        sure = all(p.slowdown.verdict == "unaffected" for p in known)
+        shown = "it is unaffected" if sure else "it is not shown to be slowed"
+        sentences.append(f"up to {known[-1].copies} at once {shown}")
     else:
         before = [p.copies for p in known if p.copies < curve.slowed_from]
         after = f", not yet by {before[-1]}" if before else ""

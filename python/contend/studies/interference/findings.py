@@ -18,13 +18,14 @@ from contend.units import format_times, format_value
 def findings(
     scenario: Interference, results: Sequence[CellResult], controls: Sequence[Control], repeat: str
 ) -> tuple[Finding, ...]:
-    """Findings for every victim whose headline metric is slowed beyond its interval, the largest first.
+    """Findings for every victim whose headline metric is slowed beyond its interval and by what matters, the largest first.
 
     `repeat` is the command line that repeats the run; what verifies a finding is that and one thing changed.
 
     A victim whose A/A control raised an alarm gets its finding with the warning in its sentence.
     """
-    slowed = [r for r in results if r.metric.primary and r.estimate.verdict == "higher"]
+    matters = scenario.measure.matters
+    slowed = [r for r in results if r.metric.primary and r.estimate.value > 1 and r.estimate.beyond(matters)]
     alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
     made = []
     for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):

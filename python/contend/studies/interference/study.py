@@ -16,7 +16,7 @@ from contend.studies.interference.copies import CopiesCurve
 from contend.studies.interference.findings import findings
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario, WorkloadRef
-from contend.studies.words import known, ratio
+from contend.studies.words import known, ratio, verdicts
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -70,13 +70,15 @@ class InterferenceStudy(Study[Interference]):
         """A sentence on which victim suffers most, and beside which neighbour."""
         if not (compared := known(run.shown)):
             return ""
+        matters = scenario.measure.matters
         slowed = [one for one in compared if one.estimate.verdict == "higher"]
         if not slowed:
-            pairs = f"{len(compared)} pair{'s' if len(compared) != 1 else ''}"
-            return f"No victim is detectably slowed by any of these neighbours ({pairs})."
+            pairs = "the pair is" if len(compared) == 1 else f"of {len(compared)} pairs"
+            text = verdicts([one.estimate for one in compared], matters)
+            return f"No victim is shown to be slowed by any of these neighbours: {pairs} {text}."
         worst = max(slowed, key=lambda one: abs(math.log(one.estimate.value)))
-        quiet = len(compared) - len(slowed)
-        rest = f" {quiet} of {len(compared)} pairs show no detectable slowdown." if quiet else ""
+        others = verdicts([one.estimate for one in compared if one is not worst], matters)
+        rest = f" The other pair{'s' if len(compared) > 2 else ''}: {others}." if others else ""
         victim, neighbour = worst.factors["victim"], worst.factors["neighbour"]
         return f"{victim} suffers most: {ratio(worst.estimate)} times slower beside {neighbour}.{rest}"
 

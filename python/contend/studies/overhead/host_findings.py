@@ -87,7 +87,7 @@ def _crossed(effect: Effect) -> str:
         "lower": "a set of CPUs makes that more",
         "negligible": f"a set of CPUs makes no difference to that ({words(effect.ratio)})",
     }.get(direction(effect.ratio), "")
-    if not text and effect.ratio.verdict == "no detectable effect":
+    if not text and effect.ratio.verdict == "undecided":
         text = (
             f"that a set of CPUs changes that was not seen ({effect.detectable:.1%} or more would have been)"
         )

@@ -94,15 +94,15 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 def direction(of: Estimate) -> str:
     """The word higher, lower or negligible where the interval decides, else "".
 
+    >>> from contend.stats.estimate import verdict_of
     >>> def ratio(low, high):
-    ...     verdict = "higher" if low > 1 else "no detectable effect"
-    ...     return Estimate((low * high) ** 0.5, low, high, "ratio", 15, 0.95, "", verdict)
+    ...     return Estimate((low * high) ** 0.5, low, high, "ratio", 15, 0.95, "", verdict_of(low, high))
     >>> [direction(ratio(*ends)) for ends in ((1.1, 1.3), (0.97, 1.04), (0.9, 1.2), (1.01, 1.03))]
     ['higher', 'negligible', '', 'negligible']
     """
     if of.low >= 1 - NEGLIGIBLE and of.high <= 1 + NEGLIGIBLE:
         return "negligible"
-    return of.verdict if of.verdict in ("higher", "lower") else ""
+    return of.verdict if of.differs else ""
 
 
 def certain(effects: Iterable[Effect]) -> dict[tuple[str, str, str], list[Effect]]:

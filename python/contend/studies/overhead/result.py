@@ -25,6 +25,7 @@ from contend.store.cells import NO_VALUES, Application, SizedPlatform, Values
 from contend.studies.overhead.practices import Practice
 from contend.studies.overhead.variants import Variant, pairs, platform_of, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
+from contend.studies.words import verdicts
 from contend.text.shape import HIDDEN, Count, Finite, Named, Shape, computed
 from contend.units import format_ratio
 
@@ -135,6 +136,7 @@ def read(
     cells: Sequence[Measured],
     host_cpus: int,
     level: float,
+    matters: float,
     seed: int,
     emulated: Sequence[str] = (),
     libvirts: Mapping[str, str] | None = None,
@@ -151,8 +153,15 @@ def read(
             table.append(SizeCell(_setting(cell, host_cpus), values, baseline))
     return Overheads(
         host_cpus=host_cpus,
-        decompositions=decompositions(table, level=level, seed=seed) if table else (),
-        effects=_effects(table, applications, variants.values(), level, seed) if table else (),
+        decompositions=tuple(_judged(of, matters) for of in decompositions(table, level=level, seed=seed))
+        if table
+        else (),
+        effects=tuple(
+            replace(of, ratio=of.ratio.judged(matters))
+            for of in _effects(table, applications, variants.values(), level, seed)
+        )
+        if table
+        else (),
         curves=curves(table, level=level, seed=seed) if table else (),
         emulated=tuple(emulated),
         startup_s=_startups(cells),
@@ -161,6 +170,14 @@ def read(
         hosts={c.platform.host: c.platform.host_by for c in cells if c.platform.host is not None},
         applications=applications,
         variants=variants,
+    )
+
+
+def _judged(of: Decomposition, matters: float) -> Decomposition:
+    return replace(
+        of,
+        pto=of.pto.judged(matters),
+        pso=tuple(replace(part, ratio=part.ratio.judged(matters)) for part in of.pso),
     )
 
 
@@ -329,19 +346,20 @@ def _host_notes(cells: Sequence[Measured], whole: int) -> Iterator[str]:
             yield f"the bare host of {text} CPU{'s' if smaller != [1] else ''} is an affinity on {where}"
 
 
-def answer(cells: Sequence[CellResult]) -> str:
-    """The answer in one sentence: what costs most, and what has no detectable cost. cells: headline comparisons."""
-    known = [c for c in cells if c.estimate.verdict not in ("too few", "refused")]
+def answer(cells: Sequence[CellResult], matters: float) -> str:
+    """The answer in one sentence: what costs most, and the verdicts on the others. cells: headline comparisons."""
+    known = [c for c in cells if c.estimate.known]
     if not known:
         return ""
     slower = [c for c in known if c.estimate.verdict == "higher"]
     if not slower:
-        return f"No platform is detectably slower than the bare host of its size ({len(known)} comparisons)."
+        text = verdicts([c.estimate for c in known], matters)
+        return f"No platform is shown to be slower than the bare host of its size: {text}."
     worst = max(slower, key=lambda c: c.estimate.value)
     ratio = format_ratio(worst.estimate.value, worst.estimate.low, worst.estimate.high)
-    rest = len(known) - len(slower)
-    quiet = f" {rest} of {len(known)} comparisons show no detectable cost." if rest else ""
-    return f"{worst.factors['victim']} pays most: {ratio} times slower in a {platform_words(worst)}.{quiet}"
+    others = verdicts([c.estimate for c in known if c is not worst], matters)
+    rest = f" The other comparisons: {others}." if others else ""
+    return f"{worst.factors['victim']} pays most: {ratio} times slower in a {platform_words(worst)}.{rest}"
 
 
 def platform_words(cell: CellResult) -> str:

@@ -112,6 +112,7 @@ class OverheadStudy(Study[Overhead]):
             [results.measured(one) for one in usable],
             int(run.environment["cpus"]),
             scenario.measure.level,
+            scenario.measure.matters,
             run.seed,
             sorted(emulated),
             dict(sorted(libvirts.items())),
@@ -126,7 +127,7 @@ class OverheadStudy(Study[Overhead]):
     def answer(
         self, scenario: Overhead, run: OnRecord, result: results.Overheads | None, findings: Sequence[Finding]
     ) -> str:
-        return "" if result is None else results.answer(run.primary)
+        return "" if result is None else results.answer(run.primary, scenario.measure.matters)
 
     def findings(
         self, scenario: Overhead, run: OnRecord, result: results.Overheads | None
@@ -173,13 +174,13 @@ class OverheadStudy(Study[Overhead]):
             return super().nothing_found(analysis, known=known)
         return "none: no platform is shown to cost more than the bare host by 5 % or more."
 
-    def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], bool]]] | None:
+    def effects(self, analysis: Analysis) -> tuple[Sequence[str], list[tuple[Sequence[str], str]]] | None:
         overheads: results.Overheads = analysis.result
         if not overheads.effects:
             return None
         from contend.studies.overhead.words import effect_headers, effect_rows
 
-        seen = [effect.ratio.verdict != "no detectable effect" for effect in overheads.effects]
+        seen = [effect.ratio.verdict for effect in overheads.effects]
         return effect_headers(), list(zip(effect_rows(overheads), seen, strict=True))
 
     def result_type(self) -> Any:

@@ -9,24 +9,24 @@ from typing import Any
 import yaml
 
 from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate
 from contend.studies.overhead.practices import Practice, Verdict, direction, together
 from contend.studies.placement.result import Aggregate, Placements, Route, change
 
 NAMESPACES = "namespaces of one machine"
 
 
-def judge(placements: Placements, level: float = 0.95) -> tuple[Practice, ...]:
+def judge(placements: Placements, level: float = 0.95, matters: float = MATTERS) -> tuple[Practice, ...]:
     """Check every claim. Intervals of all claims hold simultaneously (Bonferroni)."""
     file = importlib.resources.files("contend.studies.placement") / "claims.yaml"
     rules = yaml.safe_load(file.read_text("utf-8"))
     looked = [list(_routed(placements, rule)) for rule in rules]
     own = 1 - (1 - level) / max(1, sum(len(of) for of in looked))
-    return tuple(_judge(rule, placements, of, own) for rule, of in zip(rules, looked, strict=True))
+    return tuple(_judge(rule, placements, of, own, matters) for rule, of in zip(rules, looked, strict=True))
 
 
 def _judge(
-    rule: Mapping[str, Any], placements: Placements, routed: Sequence[_Routed], level: float
+    rule: Mapping[str, Any], placements: Placements, routed: Sequence[_Routed], level: float, matters: float
 ) -> Practice:
     claim = str(rule["claim"])
     if rule.get("needs_hosts"):
@@ -42,7 +42,9 @@ def _judge(
         blocks = sorted(set(one) & set(other))
         if not blocks:
             continue
-        ratio = compare([other[b] for b in blocks], [one[b] for b in blocks], blocks=blocks, level=level)
+        ratio = compare(
+            [other[b] for b in blocks], [one[b] for b in blocks], blocks=blocks, level=level
+        ).judged(matters)
         verdicts.append(_verdict(ratio))
         texts.append(f"{over.label} over {under.label}: {change(ratio)}; {_beside(ratio, rule['told'])}")
     return Practice(rule["id"], claim, together(verdicts), tuple(texts) or ("no such cells were measured",))
@@ -77,7 +79,7 @@ def _beside(ratio: Estimate, claimed: float) -> str:
     'their -12 % is within this interval'
     """
     theirs = f"their {100 * (claimed - 1):+.0f} %"
-    if ratio.verdict in ("too few", "refused"):
+    if not ratio.known:
         return theirs
     if ratio.excludes(claimed):
         return f"{theirs} is {'less' if claimed > ratio.high else 'more'} than that"
@@ -91,7 +93,7 @@ def _sublinear(name: str, claim: str, aggregates: Sequence[Aggregate]) -> Practi
     for of in aggregates:
         most = max(of.levels)
         times, ratio = most / min(of.levels), of.over_one[most]
-        if ratio.verdict in ("too few", "refused"):
+        if not ratio.known:
             continue
         verdicts.append(
             "confirmed"

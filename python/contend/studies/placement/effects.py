@@ -23,7 +23,7 @@ from contend.document import CellResult
 from contend.errors import BadInput, NoVerdict
 from contend.stats import signed_rank
 from contend.stats.compare import compare
-from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.estimate import Estimate, verdict_of_difference
 from contend.stats.selection import walsh_averages
 from contend.stats.simultaneous import simultaneous
 from contend.stats.sustained import Usl, usl
@@ -44,7 +44,7 @@ from contend.studies.placement.result import (
 )
 
 
-def read(cells: Sequence[CellResult], level: float, seed: int) -> Placements | None:
+def read(cells: Sequence[CellResult], level: float, matters: float, seed: int) -> Placements | None:
     """The result of a placement study from the comparisons of a run; None where there is none."""
     measured = list(_measured(cells))
     if not measured:
@@ -53,7 +53,7 @@ def read(cells: Sequence[CellResult], level: float, seed: int) -> Placements | N
     return Placements(
         str(cells[0].factors["ends"]),
         tuple(measured),
-        tuple(_effects(by, level, seed)),
+        tuple(_effects(by, level, matters, seed)),
         tuple(_added(by, level, seed)),
         tuple(_aggregates(measured, by, level)),
     )
@@ -83,7 +83,7 @@ def _product(of: Sequence[tuple[Values, float]], blocks: Sequence[int]) -> list[
     ]
 
 
-def _effects(by: Table, level: float, seed: int) -> Iterator[Effect]:
+def _effects(by: Table, level: float, matters: float, seed: int) -> Iterator[Effect]:
     for metric in METRICS:
         # Position i is one block in every arm: those of one block err together.
         blocks = sorted({block for (_, _, m), values in by.items() if m == metric for block in values})
@@ -94,7 +94,7 @@ def _effects(by: Table, level: float, seed: int) -> Iterator[Effect]:
                 arms[kind, conditions, encapsulation] = arm
         ratios = simultaneous(arms, level=level, seed=seed) if arms else {}
         for (kind, conditions, encapsulation), ratio in ratios.items():
-            yield Effect(kind, metric, conditions, encapsulation, ratio)
+            yield Effect(kind, metric, conditions, encapsulation, ratio.judged(matters))
 
 
 Side = Sequence[tuple[Values, float]]
@@ -197,7 +197,7 @@ def difference(over: Values, under: Values, own: float, level: float, seed: int)
         centre = float(np.median(walsh_averages(d)))
         return Estimate(centre, -math.inf, math.inf, "s/GB", n, level, how, "too few", (few,))
     centre, low, high = (float(v) for v in signed_rank.intervals_at_cut(d, cut))
-    return Estimate(centre, low, high, "s/GB", n, level, how, verdict_of(low, high, 0.0))
+    return Estimate(centre, low, high, "s/GB", n, level, how, verdict_of_difference(low, high))
 
 
 def _aggregates(measured: Sequence[Measured], by: Table, level: float) -> Iterator[Aggregate]:

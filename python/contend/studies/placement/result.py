@@ -225,7 +225,7 @@ def answer(placements: Placements) -> str:
     """The run's answer in a sentence or two: what the subnet and the host cost at the first conditions."""
     effects = [e for e in placements.effects if e.conditions == placements.first and e.metric == "throughput"]
     plain = [e for e in effects if e.kind in ("host", "subnet") and e.encapsulation == "none"]
-    known = [e for e in plain if e.ratio.verdict not in ("too few", "refused")]
+    known = [e for e in plain if e.ratio.known]
     if not known:
         return "No answer yet: too few complete blocks for an interval."
     changes = [f"{_NAMES[e.kind]} {change(e.ratio)}" for e in known]
@@ -251,12 +251,12 @@ def change(of: Estimate) -> str:
     '-9.0 % [-12, -6.0]'
     >>> change(Estimate(2.5, 2.2, 2.9, "ratio", 15, 0.95, "", "higher"))
     '+150 % [+120, +190]'
-    >>> change(Estimate(1.01, 0.95, 1.07, "ratio", 15, 0.95, "", "no detectable effect"))
-    'no detectable difference (+1.0 % [-5.0, +7.0])'
+    >>> change(Estimate(1.01, 0.95, 1.07, "ratio", 15, 0.95, "", "undecided"))
+    'undecided (+1.0 % [-5.0, +7.0])'
     """
 
     figures = change_figures(of)
-    return f"no detectable difference ({figures})" if of.verdict == "no detectable effect" else figures
+    return f"{of.verdict} ({figures})" if of.verdict in ("unaffected", "undecided") else figures
 
 
 def change_figures(of: Estimate) -> str:
@@ -268,7 +268,7 @@ def change_figures(of: Estimate) -> str:
         percent = 100 * (ratio - 1)
         return f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"
 
-    if of.verdict in ("too few", "refused"):
+    if not of.known:
         return f"{signed(of.value)} % (too few blocks)"
     return f"{signed(of.value)} % [{signed(of.low)}, {signed(of.high)}]"
 

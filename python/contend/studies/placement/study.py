@@ -42,9 +42,9 @@ class PlacementStudy(Study[NetworkPlacement]):
         return scenario.timeout / 1e9
 
     def read(self, scenario: NetworkPlacement, run: OnRecord) -> results.Placements | None:
-        level = scenario.measure.level
-        placements = effects.read(run.results, level, run.seed)
-        return None if placements is None else replace(placements, claims=judge(placements, level))
+        level, matters = scenario.measure.level, scenario.measure.matters
+        placements = effects.read(run.results, level, matters, run.seed)
+        return None if placements is None else replace(placements, claims=judge(placements, level, matters))
 
     def answer(
         self,

@@ -35,7 +35,7 @@ def show_placement(
             wording.rows(placements, conditions, wide=wide),
             1,
         )
-    line("· no detectable effect", "dim", 2)
+    line("· unaffected   ? undecided", "dim", 2)
     line(f"{wording.cpu_about(placements)}.", "dim", 2, 2)
     for note in wording.notes(placements):
         line(note, "yellow", 2, 2)

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Collection
 
-from contend.report.words import NONE_MARK, percent
+from contend.report.words import mark, percent
 from contend.stats.estimate import Estimate
 from contend.studies.placement.result import (
     GUESTS_CPU,
@@ -17,7 +17,6 @@ from contend.studies.placement.result import (
     Measured,
     Placements,
     Route,
-    change,
     change_figures,
     seconds,
 )
@@ -133,9 +132,7 @@ def _change(of: Measured) -> str:
 
 def _marked(ratio: Estimate) -> str:
     """In a column of changes, where the mark says what a sentence says in words."""
-    return (
-        f"{change_figures(ratio)} {NONE_MARK}" if ratio.verdict == "no detectable effect" else change(ratio)
-    )
+    return change_figures(ratio) + mark(ratio)
 
 
 def effect_headers(placements: Placements, *, wide: bool = True) -> tuple[str, ...]:
@@ -187,7 +184,7 @@ def added_rows(placements: Placements, conditions: Conditions) -> list[tuple[str
         (
             a.what,
             a.under.short,
-            seconds(a.seconds) + (" ·" if a.seconds.verdict == "no detectable effect" else ""),
+            seconds(a.seconds) + mark(a.seconds),
         )
         for a in placements.added
         if a.conditions == conditions

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from contend.document import CellResult
-from contend.stats.estimate import Estimate, verdict_of
+from contend.stats.estimate import MATTERS, Estimate, verdict_of
 from contend.stats.sensitivity import Errors, Forecast, Measured, forecast
 from contend.studies.overhead.result import by_block
 from contend.text.shape import HIDDEN, Finite, Named, Shape, Through, computed
@@ -163,7 +163,7 @@ class Sensitivities(Shape):
 
 
 def read(
-    cells: Sequence[CellResult], held_out: Sequence[str], level: float, seed: int
+    cells: Sequence[CellResult], held_out: Sequence[str], level: float, seed: int, matters: float = MATTERS
 ) -> Sensitivities | None:
     """The forecast of these headline comparisons; None where no cell of some kind has a value yet. held_out: their ids."""
     by_role: dict[str, list[CellResult]] = {}
@@ -210,7 +210,7 @@ def read(
         by_role["curve"][0].factors["placement"],
         fitted,
         tuple(
-            _of_pair(fitted, workloads, resources, v, n, measured, judged, len(blocks), level)
+            _of_pair(fitted, workloads, resources, v, n, measured, judged, len(blocks), level, matters)
             for v in range(w)
             for n in range(w)
         ),
@@ -256,11 +256,12 @@ def _of_pair(
     judged: np.ndarray[Any, np.dtype[np.bool_]],
     blocks: int,
     level: float,
+    matters: float,
 ) -> Pair:
     value, low, high = (math.exp(x[v, n]) for x in (fitted.predicted, fitted.low, fitted.high))
     predicted = Estimate(
         value, low, high, "ratio", blocks, fitted.level or level, METHOD if fitted.level else NO_PAIRS,
-        verdict_of(low, high),
+        verdict_of(low, high, matters),
     )  # fmt: skip
     names = workloads[v], workloads[n]
     cell = measured.get(names)

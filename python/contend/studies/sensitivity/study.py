@@ -66,7 +66,7 @@ class SensitivityStudy(Study[Sensitivity]):
 
     def read(self, scenario: Sensitivity, run: OnRecord) -> results.Sensitivities | None:
         held = run.plan.get("held_out", ())
-        return results.read(run.primary, held, scenario.measure.level, run.seed)
+        return results.read(run.primary, held, scenario.measure.level, run.seed, scenario.measure.matters)
 
     def answer(
         self,

@@ -441,11 +441,11 @@ def _between(
                     arms[a.name, b.name, point, kind] = (pair[0], pair[1])
     if not arms:
         return
-    ratios = simultaneous(arms, level=scenario.measure.level, seed=seed)
+    ratios, matters = simultaneous(arms, level=scenario.measure.level, seed=seed), scenario.measure.matters
     for (first, second, point, kind), serves in ratios.items():
         suffers = ratios.get((first, second, point, "suffers"))
         if kind == "serves" and suffers is not None:
-            yield Between(first, second, point, serves, suffers)
+            yield Between(first, second, point, serves.judged(matters), suffers.judged(matters))
 
 
 def _by_block(

@@ -105,7 +105,7 @@ class StorageStudy(Study[Storage]):
         return sweep_plots(report.analysis.result)
 
     def nothing_found(self, analysis: Analysis, *, known: bool) -> str:
-        sentence = "none: no pool is detectably slowed by a neighbour on it."
+        sentence = "none: no pool is shown to be slowed by a neighbour on it."
         return sentence if known else super().nothing_found(analysis, known=known)
 
     def result_type(self) -> Any:

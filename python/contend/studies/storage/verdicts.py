@@ -14,7 +14,7 @@ from contend.units import format_ratio, format_value
 def answer(sweep: Sweep) -> str:
     """The run's answer: what a neighbour costs, and which pool is better for random work."""
     cells = sweep.table
-    known = [m for m in cells if m.iops.estimate.verdict not in ("too few", "refused")]
+    known = [m for m in cells if m.iops.estimate.known]
     if not known:
         done, planned = sweep.rounds
         return (
@@ -44,7 +44,7 @@ def change(of: Measured) -> str:
     '-20 % [-30, -10]'
     """
     value, low, high = (100 * v for v in of.change)
-    if not (math.isfinite(low) and math.isfinite(high)) or of.iops.estimate.verdict in ("too few", "refused"):
+    if not (math.isfinite(low) and math.isfinite(high)) or not of.iops.estimate.known:
         return f"{value:+.0f} % [too few blocks]"
     digits = 0 if high - low >= 3 else 1
     return f"{value:+.{digits}f} % [{low:+.{digits}f}, {high:+.{digits}f}]"
@@ -84,7 +84,7 @@ def _sentence(
     """One sentence of one pair of pools."""
     more = [b for b in mine if of(b).verdict == "higher"]
     less = [b for b in mine if of(b).verdict == "lower"]
-    if all(of(b).verdict == "too few" for b in mine):
+    if not any(of(b).known for b in mine):
         return f"{mine[0].first} and {mine[0].second}: too few blocks to compare them."
     if more and less:
         return f"It depends: {words(more[0], True, _sizes(more))} {words(less[0], False, _sizes(less))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from contend.report.words import mark
 from contend.stats.surface import METHOD
 from contend.studies.storage import cloud_pools
 from contend.studies.storage.plan import TABLE
@@ -32,13 +33,12 @@ def rows(sweep: Sweep) -> list[tuple[str, ...]]:
 
 def _row(m: Measured) -> tuple[str, ...]:
     alone, beside = (format_value(of.estimate.value, "IOPS") for of in (m.iops.baseline, m.iops.treatment))
-    mark = " ·" if m.iops.estimate.verdict == "no detectable effect" else ""
     p99 = ""
     if m.latency is not None:
         p99 = " → ".join(
             format_value(of.estimate.value, "s") for of in (m.latency.baseline, m.latency.treatment)
         )
-    return m.pool, m.point.label, f"{alone} → {beside}", f"{change(m)}{mark}", p99, m.why
+    return m.pool, m.point.label, f"{alone} → {beside}", f"{change(m)}{mark(m.iops.estimate)}", p99, m.why
 
 
 def neighbour_words(sweep: Sweep) -> list[str]:

@@ -17,7 +17,7 @@ from contend.contention.scaling import Key, Scaling, scale
 from contend.contention.scaling import Storm as Batch
 from contend.errors import BadInput
 from contend.stats.compare import compare
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate
 from contend.stats.levels import level
 from contend.stats.scaling import StormTimes, load_of
 from contend.store.cells import PlannedCell
@@ -176,6 +176,7 @@ def read(
     rows: Iterable[Row],
     planned: Iterable[PlannedCell],
     at: float = 0.95,
+    matters: float = MATTERS,
     *,
     traces: str = "",
     noun: str = "server",
@@ -202,8 +203,8 @@ def read(
     every = [document for of_cell in cells.values() for _, document in of_cell]
     return Storms(
         sizes,
-        _growth(cells, at),
-        _networks(sizes, cells, at),
+        _growth(cells, at, matters),
+        _networks(sizes, cells, at, matters),
         _sum(document["problems"] for document in every),
         _sum(document["counts"] for document in every),
         anyway_of(every),
@@ -245,7 +246,7 @@ def _size(cell: str, n: int, of_cell: Sequence[tuple[Mapping[str, Any], Document
 
 
 def _growth(
-    cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]], at: float
+    cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]], at: float, matters: float
 ) -> dict[str, Scaling]:
     batches: dict[str, list[Batch]] = {}
     for of_cell in cells.values():
@@ -254,7 +255,7 @@ def _growth(
     grown = {}
     for network, storms in batches.items():
         try:
-            grown[network] = scale(storms, level=at)
+            grown[network] = scale(storms, level=at, matters=matters)
         except BadInput:  # one size, too few storms, or sent at a rate: no law to be told
             continue
     return grown
@@ -274,7 +275,10 @@ def _batch(row: Mapping[str, Any], document: Document) -> Batch:
 
 
 def _networks(
-    sizes: Sequence[Size], cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]], at: float
+    sizes: Sequence[Size],
+    cells: Mapping[str, Sequence[tuple[Mapping[str, Any], Document]]],
+    at: float,
+    matters: float,
 ) -> dict[int, tuple[str, str, Estimate]]:
     """Where a size was stormed on two networks: their medians, compared within blocks."""
     by_size: dict[int, list[Size]] = {}
@@ -287,7 +291,7 @@ def _networks(
         first, second = sorted(pair, key=lambda size: (size.network != "none", size.network))
         values, blocks = zip(*(_once(size.cell, cells[size.cell]) for size in (first, second)), strict=True)
         estimate = compare(values[0], values[1], blocks=(blocks[0], blocks[1]), level=at)
-        compared[n] = (first.network, second.network, estimate)
+        compared[n] = (first.network, second.network, estimate.judged(matters))
     return compared
 
 
@@ -330,9 +334,13 @@ def answer(storms: Storms) -> str:
         each = f"{slope.value / 1e9:.2g} s [{slope.low / 1e9:.2g}, {slope.high / 1e9:.2g}]"
         if slope.verdict == "higher":
             sentences.append(f"Each extra {storms.noun} adds {each} to the median{where}.")
+        elif slope.verdict == "undecided":
+            sentences.append(
+                f"Whether the median grows with the number of {storms.noun}s is undecided{where}: {each} each."
+            )
         else:
             sentences.append(
-                f"The median does not detectably grow with the number of {storms.noun}s{where}: {each} each."
+                f"The median does not grow with the number of {storms.noun}s{where}: {each} each."
             )
     largest = max(storms.sizes, key=lambda size: size.n)
     median, most = largest.levels["median"], largest.levels["max"]

@@ -53,8 +53,10 @@ class StormStudy(Study[Storm]):
             from contend.clouds.local.settle import machine_of
 
             noun = machine_of(scenario.parameters)
-        level = scenario.measure.level
-        return results.read(run.path, run.counted, run.cells, level, traces=traces, noun=noun)
+        measure = scenario.measure
+        return results.read(
+            run.path, run.counted, run.cells, measure.level, measure.matters, traces=traces, noun=noun
+        )
 
     def answer(
         self, scenario: Storm, run: OnRecord, result: results.Storms | None, findings: Sequence[Finding]

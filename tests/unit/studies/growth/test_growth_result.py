@@ -118,7 +118,9 @@ def test_a_latency_that_grows_without_its_counts_is_no_finding(tmp_path: Path) -
     found = run_of(tmp_path, document("network", random.Random(2), each_s=0.0005, counted=0.0))
     assert found.flagged == []
     none, slow = answer(found).split(". ", 1)
-    assert none == "None of 2 calls about 1 kind of entities is shown to do more work as the cloud fills"
+    assert none.startswith(
+        "None of 2 calls about 1 kind of entities is shown to do more work as the cloud fills"
+    )
     assert slow.startswith("List network is the first to miss the SLO of 100 ms, at 1")
 
 

@@ -62,7 +62,7 @@ def test_nobody_beside_is_no_study(text: str, word: str) -> None:
 
 
 def cell(copies: int, low: float, value: float, high: float, *, cpu: float = 1.9) -> CellResult:
-    verdict = "too few" if math.isinf(high) else "higher" if low > 1 else "no detectable effect"
+    verdict = "too few" if math.isinf(high) else "higher" if low > 1 else "undecided"
     estimate = Estimate(value, low, high, "ratio", 10, 0.95, "HL", verdict)
     level = Level(Estimate(1.0, 1.0, 1.0, "s", 10, 0.95, "median", "level"), (1.0,), (0,), ())
     metric = MetricInfo("wall", "s", "lower", "", True)
@@ -110,7 +110,7 @@ def test_what_cannot_be_told_is_not() -> None:
     unknown = crowd(cell(2, 0.0, 1.3, math.inf))
     assert unknown.slowed_from is None and "too few blocks" in lines(unknown)[-1]
     still = crowd(cell(2, 0.9, 1.0, 1.1, cpu=0.0))
-    assert still.wants is None and lines(still) == ["up to 2 at once it is not detectably slowed"]
+    assert still.wants is None and lines(still) == ["up to 2 at once it is not shown to be slowed"]
     assert not still.points[0].beyond, "nothing is above a line that is not known"
 
 

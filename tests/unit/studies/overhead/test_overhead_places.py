@@ -238,7 +238,7 @@ def test_the_effect_of_a_period_is_found_with_its_cause(analysis: Analysis) -> N
     assert analysis.result is not None
     effects = {(e.kind, e.over[0].size): e.ratio for e in analysis.result.effects}
     assert holds(effects["period", 1], 1.5)
-    assert effects["period", 4].verdict == "no detectable effect"
+    assert effects["period", 4].verdict == "unaffected"
     (finding,) = (f for f in analysis.findings if f.kind == "quota-period")
     assert finding.resource == "throttling" and finding.share is not None and finding.share > 0.8
     assert "under a quota in periods of 10ms takes 1.5" in finding.sentence

@@ -63,7 +63,7 @@ def test_main_effects_and_interaction_are_those_planted(found: Placements) -> No
 
 def test_no_interaction_is_told_where_none_was_planted(found: Placements) -> None:
     ratio = effect(found, "interaction", "latency_p50").ratio
-    assert holds(ratio, 1) and ratio.verdict == "no detectable effect"
+    assert holds(ratio, 1) and ratio.verdict == "unaffected"
 
 
 def test_cpu_time_is_told_apart_in_seconds(found: Placements) -> None:
@@ -196,7 +196,7 @@ def test_effects_that_lack_a_block_still_stand_in_their_places(monkeypatch: pyte
         for pairs in (1, 2)
         for place in (BASELINE, far)
     }
-    effects = list(placement_effects._effects(by, 0.95, 1))
+    effects = list(placement_effects._effects(by, 0.95, 0.03, 1))
     assert [e.ratio.n for e in effects if e.kind == "host"] == [8, 9]
     (arms,) = seen
     for baseline, treatment in arms.values():
