@@ -254,3 +254,30 @@ def test_two_resources_that_are_busy_alike_are_named() -> None:
     assert note is not None and note.startswith("lock L and lock M") and "95% and 90%" in note
     assert doubts.alike(parts, after(95, 80, 500)) is None, "one is clearly busier"
     assert doubts.alike(parts, after(60, 60, 500)) is None, "nobody waits long for either"
+
+
+def test_what_is_done_sooner_and_nobody_waits_less_is_a_refusal() -> None:
+    """A server's pool: its items wait less with more workers, and the client's wait for the answer stands as recorded."""
+
+    def of(pool: int, job: int, outside: int = 40) -> dict[str, Any]:
+        begins, ends = np.zeros(2, "<u8"), np.full(2, job * MS, "<u8")
+        return {
+            "lock_ns": [],
+            "pool_ns": [pool * MS],
+            "begin_ns": begins.tobytes(),
+            "end_ns": ends.tobytes(),
+            "outside": [("recv", 2, outside * MS)] if outside else [],
+        }
+
+    before = [of(60, 50)]
+    reason = doubts.unawaited(100.0 * MS, before, [of(0, 50)])
+    assert reason == (
+        "what is done for the jobs would wait 60% of their time less, while they are in recv: whether they wait for it there"
+        " is not on record"
+    )
+    assert "longer" in str(doubts.unawaited(100.0 * MS, [of(0, 50)], [of(60, 50)]))
+    assert doubts.unawaited(100.0 * MS, before, [of(0, 30)]) is None, "they do wait for it"
+    assert doubts.unawaited(100.0 * MS, before, [of(58, 50)]) is None, "nothing to speak of"
+    assert doubts.unawaited(100.0 * MS, [of(60, 50, 0)], [of(0, 50, 0)]) is None, (
+        "they wait for nobody else either"
+    )

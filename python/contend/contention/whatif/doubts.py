@@ -20,6 +20,8 @@ from contend.units import format_duration
 CLOSE = 0.1  # of the time of the busier one, by which the next one is less busy
 IN_USE = 0.7  # of the time: below, a resource holds nobody up for long
 SURE = 0.02  # of the median: a change that is smaller has no sign
+FOLLOWS = 0.5
+"""Where jobs wait for what is done for them, their time changes by so much of what that waits at the least."""
 OUTSIDE = 0.05  # of the jobs' time: calls to somebody whose work is not on record
 SPREAD = 0.2  # of the storm: jobs come over so much of it
 FURTHER = 0.25  # more of them at a time than ever before
@@ -305,6 +307,39 @@ def more_outside(
                 " answers there is as fast then is not known"
             )
     return reason
+
+
+def unawaited(
+    jobs_ns: float, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """The reason why it is not known whether jobs wait for what an edit changes; None where it is.
+
+    What is done for a job beyond a socket, in a server's pool say, waits more or less, while the job's own time hardly
+    changes and it is in a call to somebody meanwhile: probably to that server, and the replay has its time as recorded.
+    `before`, `after` and `jobs_ns` as in `more_outside`.
+    """
+    waits = [sum(sum(of["lock_ns"]) + sum(of["pool_ns"]) for of in storms) for storms in (before, after)]
+    took = [sum(_jobs_ns(of) for of in storms) for storms in (before, after)]
+    moved = waits[0] - waits[1]
+    if abs(moved) < OUTSIDE * jobs_ns or abs(took[0] - took[1]) >= FOLLOWS * abs(moved):
+        return None
+    names = dict.fromkeys(name for of in before for name, _, _ in of["outside"])
+    name, spent = max(
+        ((name, _most(before, name)[1]) for name in names), key=lambda row: row[1], default=("", 0)
+    )
+    if spent < FOLLOWS * abs(moved):
+        return None
+    less = "less" if moved > 0 else "longer"
+    return (
+        f"what is done for the jobs would wait {abs(moved) / max(1.0, jobs_ns):.0%} of their time {less}, while they are in"
+        f" {name}: whether they wait for it there is not on record"
+    )
+
+
+def _jobs_ns(outcome: Mapping[str, Any]) -> int:
+    """The time of all jobs of a replayed storm together."""
+    begins, ends = (np.frombuffer(outcome[key], "<u8") for key in ("begin_ns", "end_ns"))
+    return int(ends.sum()) - int(begins.sum())
 
 
 def _most(storms: Sequence[Mapping[str, Any]], name: str) -> tuple[int, int]:

@@ -136,6 +136,7 @@ class Replay:
             or doubts.more_workers(jobs_ns, after)
             or doubts.arrivals(recorded, before, after)
             or doubts.more_outside(jobs_ns, before, after)
+            or doubts.unawaited(jobs_ns, before, after)
             or self._unstable(edits)
             or doubts.between_kinds(before, after)
             or doubts.too_wide(_changes(before, outcomes))
