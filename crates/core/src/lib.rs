@@ -24,5 +24,6 @@ pub mod table;
 pub mod tasks;
 pub mod ticker;
 pub mod vmstat;
+pub mod waits;
 
 pub use error::{Error, Result};

@@ -8,6 +8,9 @@
 //!   of a process stays readable until it is waited for, so nothing of it is lost;
 //! * a task that begins and ends between two readings is not seen at all. `cpu_ns` beside the cgroup's own CPU time
 //!   tells how much that was.
+//!
+//! What tasks wait for when they neither run nor could (`waits`) is looked at as often as the readings are made, and known as a
+//! share of the looks: from 60 of them to 6 points, one standard error.
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,9 +20,12 @@ use crate::error::{Error, Result};
 use crate::procfile::ProcFile;
 use crate::procfs::{self, Sched};
 use crate::ticker::{Ticker, lock};
+use crate::waits::{self, KINDS, Look, Wait};
 
 /// Searching all of /proc for children may take at most this share of the time (1/20).
 const SEARCH_SHARE: u64 = 20;
+/// And looking at what tasks wait for this (1/100): of a party of very many threads more seldom.
+const LOOK_SHARE: u64 = 100;
 
 /// What the tasks did since the last mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +44,12 @@ pub struct TaskTotals {
     pub lost_tasks: u64,
     /// CPU time of the watch itself.
     pub own_cpu_ns: u64,
+    /// Times at which it was looked at what the tasks wait for.
+    pub looks: u64,
+    /// Time between these looks.
+    pub looked_ns: u64,
+    /// The part of it in which some task waited so, by the number of `Wait`.
+    pub waited_ns: [u64; KINDS],
 }
 
 #[derive(Debug)]
@@ -62,6 +74,8 @@ struct State {
     files: usize,
     buffer: Vec<u8>,
     found: Vec<i32>,
+    last_look_ns: u64,
+    next_look_ns: u64,
 }
 
 fn read_sched(tid: i32, file: Option<&ProcFile>) -> Option<Sched> {
@@ -111,7 +125,42 @@ impl State {
             self.tasks.insert(tid, Task { file, base: Sched::default(), last });
         }
         self.found = found;
+        self.look();
         self.ended.own_cpu_ns += clock::thread_cpu_ns() - before;
+    }
+
+    /// See what the tasks wait for. A look stands for the time since the one before.
+    fn look(&mut self) {
+        let now = clock::monotonic_ns();
+        if now < self.next_look_ns {
+            return;
+        }
+        let began = clock::thread_cpu_ns();
+        let (mut some, mut told, mut busy) = ([false; KINDS], false, false);
+        for tid in self.tasks.keys() {
+            match waits::look(*tid) {
+                Look::Waits(wait) => {
+                    some[wait as usize] = true;
+                    busy |= !wait.is_for_others();
+                    told = true;
+                }
+                Look::Runs => (told, busy) = (true, true),
+                Look::Other => told = true,
+                Look::Denied | Look::Gone => {}
+            }
+        }
+        if told && self.last_look_ns > 0 {
+            let since = now - self.last_look_ns;
+            self.ended.looks += 1;
+            self.ended.looked_ns += since;
+            for wait in Wait::ALL {
+                if some[wait as usize] && !(busy && wait.is_for_others()) {
+                    self.ended.waited_ns[wait as usize] += since;
+                }
+            }
+        }
+        self.last_look_ns = now;
+        self.next_look_ns = now + LOOK_SHARE * (clock::thread_cpu_ns() - began);
     }
 
     fn find(&mut self) {
@@ -282,6 +331,8 @@ impl TaskWatch {
             files: 0,
             buffer: Vec::new(),
             found: Vec::new(),
+            last_look_ns: 0,
+            next_look_ns: 0,
         };
         Ok(Self { state: Arc::new(Mutex::new(state)), ticker: None, interval_ns, cpus })
     }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use contend_core::tasks::{self, TaskTotals};
 use contend_core::ticker::lock;
+use contend_core::waits::Wait;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -23,6 +24,11 @@ fn totals_dict(py: Python<'_>, totals: TaskTotals) -> PyResult<Bound<'_, PyDict>
     result.set_item("reads", totals.reads)?;
     result.set_item("lost_tasks", totals.lost_tasks)?;
     result.set_item("own_cpu_ns", totals.own_cpu_ns)?;
+    result.set_item("looks", totals.looks)?;
+    result.set_item("looked_ns", totals.looked_ns)?;
+    for (wait, ns) in Wait::ALL.iter().zip(totals.waited_ns) {
+        result.set_item(format!("waited_{}_ns", wait.name()), ns)?;
+    }
     Ok(result)
 }
 

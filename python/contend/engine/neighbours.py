@@ -73,14 +73,16 @@ class Burning:
             process.stop("TERM" if grace_s else "KILL", grace_s or KILL_S)
 
     def to_json(self) -> dict[str, Any]:
-        bytes_ = self.resource in ("disk", "network") and self.least > 1e3
+        of_bytes = self.resource == "disk" or (
+            self.resource == "network" and (self.seat.network is not None or self.counter is not None)
+        )
         return {
             "name": self.seat.participant.label,
             "resource": self.resource,
             "before": self.before,
             "during": self.during,
-            "unit": "B/s" if bytes_ else "CPUs",
-            "burning": self.during > self.least * BURN_SHARE_DURING and not self.ended,
+            "unit": "B/s" if of_bytes else "CPUs",
+            "burning": (self.least == 0 or self.during > self.least * BURN_SHARE_DURING) and not self.ended,
         }
 
 

@@ -79,6 +79,27 @@ class Observed(StrEnum):
     DISK_AWAIT = "disk_await", "ms", "mean time of a request, waiting included"
     DISK_IOPS = "disk_iops", "IOPS", "reads and writes, all parties"
     DISK_BYTES_PER_S = "disk_bytes_per_s", "B/s", "reads and writes, all parties"
+    LOOKS = (
+        "looks",
+        "count",
+        "how often it was looked at what the victim's tasks wait for, by their system calls",
+    )
+    WAITED_FILE_LOCK = (
+        "waited_file_lock",
+        "s",
+        "time in which some task of the victim waited for a lock of a file, by the share of these looks",
+    )
+    WAITED_SYNC = "waited_sync", "s", "the same for what it had written to be on the device (fsync)"
+    WAITED_READ = "waited_read", "s", "the same for a file to be read"
+    WAITED_WRITE = (
+        "waited_write",
+        "s",
+        "the same for a file to be written, or a name in a file system to be changed",
+    )
+    WAITED_COMPLETION = "waited_completion", "s", "the same for asynchronous input or output to be done"
+    WAITED_PEER = "waited_peer", "s", "the same for the other end of a socket, or for any of several things"
+    WAITED_SEND = "waited_send", "s", "the same for room to send in"
+    WAITED_PAGE = "waited_page", "s", "the same for a page of memory, from a file or from swap"
     FOREIGN_CPU = (
         "foreign_cpu",
         "s",
@@ -218,6 +239,7 @@ def difference(
         put(result, Observed.RUN_DELAY, taskwatch["run_delay_ns"] / 1e9)
         if cpu_ns:
             put(result, Observed.RUN_DELAY_COVERAGE, taskwatch["cpu_ns"] / cpu_ns)
+        _waits(result, taskwatch)
     if exit is not None and exit.max_rss_bytes:  # 0: the platform does not tell (a container's command)
         put(result, Observed.VOLUNTARY_SWITCHES, exit.voluntary_switches)
         put(result, Observed.INVOLUNTARY_SWITCHES, exit.involuntary_switches)
@@ -241,6 +263,36 @@ def difference(
     if frequencies:
         put(result, Observed.FREQUENCY, sum(frequencies) / len(frequencies))
     return result
+
+
+WAITS: Mapping[str, Observed] = {
+    "file_lock": Observed.WAITED_FILE_LOCK,
+    "sync": Observed.WAITED_SYNC,
+    "read": Observed.WAITED_READ,
+    "write": Observed.WAITED_WRITE,
+    "completion": Observed.WAITED_COMPLETION,
+    "peer": Observed.WAITED_PEER,
+    "send": Observed.WAITED_SEND,
+    "page": Observed.WAITED_PAGE,
+}
+"""By the name that `TaskWatch` has for a kind of wait."""
+
+LEAST_LOOKS = 10
+"""Fewer say little of what a trial waited for: of ten, one is a tenth of its time."""
+
+
+def _waits(result: Evidence, taskwatch: Mapping[str, int]) -> None:
+    """Absent where nobody could look, or too seldom."""
+    if taskwatch.get("looks", 0) < LEAST_LOOKS or not taskwatch["looked_ns"]:
+        return
+    put(result, Observed.LOOKS, taskwatch["looks"])
+    # The time before the first look and after the last one passed like the rest.
+    for name, observed in WAITS.items():
+        put(
+            result,
+            observed,
+            result[Observed.WALL][0] * taskwatch[f"waited_{name}_ns"] / taskwatch["looked_ns"],
+        )
 
 
 def held_s(seen: Observations, cpus: int) -> float | None:

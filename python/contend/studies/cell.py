@@ -64,6 +64,14 @@ class Cell:
         )
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings that its comparison carries."""
+        idle = (n.label for n in self.neighbours if n.instance.workload.neighbour.burning == 0)
+        return tuple(
+            f"{label} is a control: it need not use anything (burning: 0)" for label in dict.fromkeys(idle)
+        )
+
+    @property
     def label(self) -> str:
         beside = " + ".join(n.label for n in self.neighbours)
         if "variant" in self.factors or self.victim.platform is not None:

@@ -97,6 +97,7 @@ class Plan:
                     "factors": dict(c.factors),
                     "baseline": c.baseline,
                     "control": c.control,
+                    **({"warnings": list(c.warnings)} if c.warnings else {}),
                     "values": c.values.to_json(),
                 }
                 for c in self.cells

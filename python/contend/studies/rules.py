@@ -4,15 +4,20 @@ Direct evidence comes first: time the victim's tasks waited for a CPU, were thro
 or its requests waited in the disk's queue. What it explains is stated as a share of the slowdown; the rest is
 said to be unexplained. Cache or memory bandwidth is never named without positive evidence: that the same work
 took more CPU time is reported as just that.
+
+What the victim waited for when it was off the CPU is its own account, by looks at the system calls of its tasks: a device
+that is slower for all explains nothing of a victim that waits for a file's lock. Where nobody could look (a guest, another
+user's processes, a run of an earlier version), the growth of the device's requests has to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import Evidence, Finding
-from contend.document import CellResult
+from contend.document import CellResult, Level
 from contend.platforms.quotas import Quota, quota_name
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
@@ -125,8 +130,9 @@ def explain(result: CellResult) -> list[Cause]:
             "hypervisor", steal, Observed.STEAL, "its CPU was taken by the hypervisor", now, before
         )
         causes.append(replace(taken, clause=True))
-    disk = _disk(result)
-    if disk is not None:
+    if Observed.LOOKS in now and Observed.LOOKS in before:
+        causes += _waits(result, grown)
+    elif (disk := _disk(result)) is not None:
         causes.append(disk)
     if Observed.CPU in now and Observed.CPU in before:
         dearer = share_of_time(Observed.CPU)
@@ -141,6 +147,79 @@ def explain(result: CellResult) -> list[Cause]:
             evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
             causes.append(Cause("dearer execution", dearer, words, evidence, clause=True))
     return _capped(causes)
+
+
+_WAITS: Mapping[str, tuple[str, tuple[Observed, ...]]] = {
+    "file lock": ("waited for a file's lock", (Observed.WAITED_FILE_LOCK,)),
+    "fsync": ("waited for what it had written to be on the device", (Observed.WAITED_SYNC,)),
+    "writeback": ("waited to write to files", (Observed.WAITED_WRITE,)),
+    "disk queue": ("waited for the disk", (Observed.WAITED_READ, Observed.WAITED_COMPLETION)),
+    "page faults": ("waited for pages of memory, from files or swap", (Observed.WAITED_PAGE,)),
+    "network send": ("waited for room to send", (Observed.WAITED_SEND,)),
+    "peers": ("waited for its peers", (Observed.WAITED_PEER,)),
+}
+"""By resource, what a victim that is off the CPU waits for, and the evidence of it."""
+
+_CERTAIN = 2.0
+"""Standard errors of looks by which a wait has to have grown."""
+_HARDLY_READ = 10.0
+"""Requests a second of the device, alone, with which nothing was read from it to speak of: memory had it."""
+_AS_FAST = 1.25
+"""Times by which a request of the device takes longer, up to which the device is as fast as alone."""
+
+
+def _waits(result: CellResult, grown: Callable[[float, float], float]) -> Iterator[Cause]:
+    """A cause for each wait of the victim's own that has grown by more than looks err."""
+    now, before = result.evidence, result.baseline_evidence
+    for resource, (words, kinds) in _WAITS.items():
+        here, alone = (sum(observed(seen, kind) for kind in kinds) for seen in (now, before))
+        error = math.hypot(*(_error_s(side, kinds, len(of.values)) for side, of in _sides(result)))
+        share = grown(here, alone)
+        if grown(here - _CERTAIN * error, alone) <= 0:
+            continue
+        if resource == "disk queue" and _from_memory_alone(result):
+            resource, words = "page cache", "waited for what it read, which memory had alone"
+        evidence = tuple(item for kind in kinds for item in _pair(kind, now, before, kind.replace("_", " ")))
+        suffix = ""
+        if resource in ("disk queue", "fsync", "writeback", "page cache"):
+            suffix, of_device = _device(result)
+            evidence += of_device
+        wall = observed(now, Observed.WALL)
+        seen = f"{words} {format_value(here, 's')} of {format_value(wall, 's')}{suffix}"
+        yield Cause(resource, share, seen, evidence)
+
+
+def _from_memory_alone(result: CellResult) -> bool:
+    """It reads from the disk what it did not alone: then next to nothing was read, or requests take no longer than now."""
+    now, before = (side.value(Observed.DISK_AWAIT) for side in (result.evidence, result.baseline_evidence))
+    requests = result.baseline_evidence.value(Observed.DISK_IOPS)
+    if requests is not None and requests < _HARDLY_READ:
+        return True
+    return bool(now and before and now < _AS_FAST * before)
+
+
+def _sides(result: CellResult) -> tuple[tuple[Observations, Level], ...]:
+    return (result.evidence, result.treatment), (result.baseline_evidence, result.baseline)
+
+
+def _error_s(seen: Observations, kinds: Sequence[Observed], trials: int) -> float:
+    """Standard error, s, of the median over trials of a time that is known by looks: that of a share, sqrt(p (1 - p) / n),
+    1.25 times as large for a median."""
+    looks, wall = observed(seen, Observed.LOOKS), observed(seen, Observed.WALL)
+    if not looks or not wall or not trials:
+        return 0.0
+    share = min(1.0, sum(observed(seen, kind) for kind in kinds) / wall)
+    return 1.25 * wall * math.sqrt(share * (1 - share) / (looks * trials))
+
+
+def _device(result: CellResult) -> tuple[str, tuple[Evidence, ...]]:
+    """The time of the disk's requests meanwhile, to stand beside the victim's own waits: words and evidence."""
+    now, before = result.evidence, result.baseline_evidence
+    if Observed.DISK_AWAIT not in now or Observed.DISK_AWAIT not in before:
+        return "", ()
+    takes, took = (format_value(observed(e, Observed.DISK_AWAIT) / 1e3, "s") for e in (now, before))
+    evidence = _pair(Observed.DISK_AWAIT, now, before, "time of a request in the disk's queue and service")
+    return f"; a disk request takes {takes} instead of {took}", evidence
 
 
 def _timed(

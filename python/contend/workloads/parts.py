@@ -243,14 +243,14 @@ class Neighbour(Strict):
 
     Without `run`, the workload's own commands (and server) are repeated. `burning` is the least rate at which
     it must use its resource before the victim starts: CPUs' worth of CPU time for cpu, memory and lock, bytes
-    a second for disk and network. intensity: the parameter that says for what part of the time, in %, it works; for the
-    rest contend stops it, fifty times a second. counter: a file of {out} that holds how much of its resource it has used so
-    far (bytes, or CPU seconds), where that is not on this host. grace: how long it has, once told by SIGTERM, to end what
-    it has going on elsewhere; without it, it is killed.
+    a second for disk and network; 0: it is a control, which need not use anything. intensity: the parameter that says for
+    what part of the time, in %, it works; for the rest contend stops it, fifty times a second. counter: a file of {out} that
+    holds how much of its resource it has used so far (bytes, or CPU seconds), where that is not on this host. grace: how
+    long it has, once told by SIGTERM, to end what it has going on elsewhere; without it, it is killed.
     """
 
     run: str | None = None
-    burning: float | None = None
+    burning: float | None = Field(None, ge=0)
     intensity: str = ""
     counter: str = ""
     grace: Duration = 0

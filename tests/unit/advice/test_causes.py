@@ -353,3 +353,55 @@ def test_a_finding_of_causes_has_the_first_s_resource_and_the_evidence_of_all() 
     assert caused(over, **common).share == 1.0  # type: ignore[arg-type]
     without = caused([], **common)  # type: ignore[arg-type]
     assert (without.resource, without.share, without.evidence) == ("unexplained", None, ())
+
+
+LOOKED = {"wall": 1.0, "looks": 40.0, "cpu": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("observed", "resource"),
+    [
+        ("waited_file_lock", "file lock"),
+        ("waited_sync", "fsync"),
+        ("waited_write", "writeback"),
+        ("waited_read", "disk queue"),
+        ("waited_completion", "disk queue"),
+        ("waited_page", "page faults"),
+        ("waited_send", "network send"),
+        ("waited_peer", "peers"),
+    ],
+)
+def test_what_the_victim_waited_for_is_its_own_account(observed: str, resource: str) -> None:
+    (cause,) = explain(cell({**LOOKED, "wall": 2.0, observed: 1.1}, {**LOOKED, observed: 0.1}))
+    assert cause.resource == resource
+    assert cause.share == pytest.approx(expected(2.0, 1.1, 2.0, 0.1, 1.0))
+    assert advise(
+        study(), [cell({**LOOKED, "wall": 2.0, observed: 1.1}, {**LOOKED, observed: 0.1})], [], REPEAT
+    )[0].advice
+
+
+def test_a_disk_that_is_slower_for_all_explains_nothing_of_who_waits_for_a_lock() -> None:
+    """The growth of the device's requests is no cause where the victim's own account is known."""
+    slower = {**DISK, "disk_await": 8.0}
+    (old,) = explain(cell({**slower, "wall": 2.0}, DISK))
+    assert old.resource == "disk queue"
+    now = {**slower, **LOOKED, "wall": 2.0, "waited_file_lock": 1.0}
+    (cause,) = explain(cell(now, {**DISK, **LOOKED}))
+    assert cause.resource == "file lock" and "disk" not in cause.words
+
+
+def test_looks_that_are_few_name_nothing() -> None:
+    """Of 40 looks at one trial, one more in a wait is chance where the slowdown is small."""
+    now, before = {**LOOKED, "wall": 1.05, "waited_read": 0.31}, {**LOOKED, "waited_read": 0.28}
+    assert explain(cell(now, before, 1.05)) == []
+    often = {"looks": 40_000.0}
+    (cause,) = explain(cell({**now, **often}, {**before, **often}, 1.05))
+    assert cause.resource == "disk queue"
+
+
+def test_more_reads_at_the_same_speed_are_a_page_cache_that_is_lost() -> None:
+    now, before = {**LOOKED, **DISK, "wall": 2.0, "waited_read": 1.0}, {**LOOKED, **DISK, "waited_read": 0.0}
+    assert [c.resource for c in explain(cell(now, before))] == ["page cache"]
+    slower = {**now, "disk_await": 3.0}
+    assert [c.resource for c in explain(cell(slower, before))] == ["disk queue"]
+    assert [c.resource for c in explain(cell(slower, {**before, "disk_iops": 1.0}))] == ["page cache"]

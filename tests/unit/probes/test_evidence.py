@@ -11,7 +11,7 @@ import pytest
 
 from contend.platforms.base import Exit, Usage
 from contend.probes.contamination import FLAGS, flags
-from contend.probes.evidence import Evidence, Observations, Observed, Started, difference, put
+from contend.probes.evidence import WAITS, Evidence, Observations, Observed, Started, difference, put
 from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
 
 S, MS = 10**9, 10**6
@@ -167,6 +167,7 @@ def test_everything_that_is_asked_for_is_written_by_somebody() -> None:
         written |= set(re.findall(r"\bput\(\s*\w+,\s*Observed\.([A-Z_]+)", text))
     # Written in a loop over pairs of a name and a counter, and by an import's `_SAMPLES`.
     written |= {"THROTTLED", "OWN_PSI_CPU", "OWN_PSI_IO", "PSI_CPU", "PSI_IO", "PSI_MEMORY", "SAMPLES"}
+    written |= {observed.name for observed in WAITS.values()}
     assert set(used) <= set(Observed.__members__)
     assert set(used) <= written
     assert set(Observed.__members__) <= written, "declared, and written by nobody"
@@ -201,3 +202,15 @@ def test_names_in_rows_stay_what_they_were() -> None:
     assert all(
         str(name) == name.value == name.name.lower() and name.unit and name.meaning for name in Observed
     )
+
+
+def test_waits_are_a_share_of_the_looks_and_absent_where_there_were_few() -> None:
+    looked = WATCH | {f"waited_{name}_ns": 0 for name in WAITS}
+    looked |= {"looks": 40, "looked_ns": 1 * S, "waited_file_lock_ns": 250 * MS}
+    seen = values(taskwatch=looked)
+    assert seen["waited_file_lock"] == pytest.approx(0.25 * 1.9), (
+        "a fourth of the looks, of the victim's 1.9 s"
+    )
+    assert seen["waited_peer"] == 0.0 and seen["looks"] == 40
+    few = values(taskwatch={**looked, "looks": 9})
+    assert not any(name.startswith("waited_") or name == "looks" for name in few)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from contend.advice.finding import Evidence, Finding
 from contend.document import CellResult, Control
@@ -103,6 +103,8 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
             f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
             f"{base} --set neighbours.{name}.limit.iops={iops:.0f}",
         )
+    if (advice := _WAITED.get(kind)) is not None:
+        return advice.format(victim=victim, neighbour=neighbour), base
     if scenario.placement != "own-cores":
         return (
             f"separate them step by step: if {victim} is still slowed on CPUs of its own,"
@@ -113,6 +115,20 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
         f"compare placements on hosts that share less, or measure {victim} under single-resource neighbours",
         f"{base} --set neighbours=stress-cache,stress-memory",
     )
+
+
+_WAITED: Mapping[str, str] = {
+    "file lock": "find who holds it (lslocks), and hold it for less, or lock parts",
+    "fsync": "put {victim} on a file system, and a device, of its own: a journal commits what all have written; or limit"
+    " {neighbour} with io.max",
+    "writeback": "limit what {neighbour} may write (io.max, memory.max), or let the kernel begin to write sooner"
+    " (vm.dirty_background_bytes)",
+    "page cache": "keep memory for {victim} (memory.low), or limit {neighbour}'s (memory.max)",
+    "page faults": "keep memory for {victim} (memory.low), or limit {neighbour}'s (memory.max)",
+    "network send": "look at what limits its network: a queue of the kernel (tc -s qdisc), or who receives",
+    "peers": "measure who it waits for as a victim: {neighbour} slows that, or the way there",
+}
+"""By what the victim waited for."""
 
 
 def narrowed(repeat: str, scenario: Interference, victim: Application | None) -> str:

@@ -73,9 +73,9 @@ class InterferenceStudy(Study[Interference]):
         matters = scenario.measure.matters
         slowed = [one for one in compared if one.estimate.verdict == "higher"]
         if not slowed:
-            pairs = "the pair is" if len(compared) == 1 else f"of {len(compared)} pairs"
+            pairs = f"of {len(compared)} pairs " if len(compared) > 1 else ""
             text = verdicts([one.estimate for one in compared], matters)
-            return f"No victim is shown to be slowed by any of these neighbours: {pairs} {text}."
+            return f"No victim is shown to be slowed by any of these neighbours: {pairs}{text}."
         worst = max(slowed, key=lambda one: abs(math.log(one.estimate.value)))
         others = verdicts([one.estimate for one in compared if one is not worst], matters)
         rest = f" The other pair{'s' if len(compared) > 2 else ''}: {others}." if others else ""
