@@ -20,6 +20,7 @@ from contend.text.answer import VERDICTS, Answer
 from contend.text.safe import safe_console, write_json
 
 if TYPE_CHECKING:
+    from contend.analysis.price import Price
     from contend.document import Analysis
     from contend.document.context import Context
     from contend.engine.execution import Outcome
@@ -171,12 +172,17 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     )
 
 
-def write_report(run: RunDirectory, context: Context | None = None) -> ReportInput:
-    """Write findings.json and report.html again; `context` as of `load_report`."""
+def write_report(
+    run: RunDirectory, context: Context | None = None, price: Price | None = None
+) -> ReportInput:
+    """Write findings.json and report.html again; `context` as of `load_report`. price: of a core, to say costs in."""
+    from contend.analysis.price import costs
     from contend.report.html import render_html
 
     with uncollected():
         report = load_report(run, context, for_page=True)
+        if price is not None:
+            report = replace(report, analysis=replace(report.analysis, costs=costs(report.analysis, price)))
         run.write_json("findings.json", report.analysis.to_json())
         run.write_text("report.html", render_html(report))
     return report

@@ -19,6 +19,7 @@ from contend.errors import BadInput
 from contend.text.safe import safe_console
 
 if TYPE_CHECKING:
+    from contend.analysis.price import Price
     from contend.store.directory import RunDirectory
 
 
@@ -29,10 +30,17 @@ if TYPE_CHECKING:
     metavar="STORM",
     help="Of a run about RPCs or downloads: the boot storm to put their cost in (default: the newest beside RUN).",
 )
+@click.option(
+    "--price",
+    metavar="AMOUNT/core-h",
+    help="The price of a core: what each slowdown costs in cores and money a month. /core-month, and a currency, go too.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
 @click.option("--json", "as_json", is_flag=True, help="The analysis as one JSON document.")
 @click.option("--open", "open_page", is_flag=True, help="Open report.html in the browser.")
-def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: bool) -> int:
+def command(
+    run: str, of: str | None, price: str | None, verbose: bool, as_json: bool, open_page: bool
+) -> int:
     """Analyse RUN (a run directory) again, write findings.json and report.html, and print the table.
 
     Of a recording of `contend sample` or `contend watch -o` it writes summary.json, or watch.json, and report.html, and
@@ -46,16 +54,19 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
 
     if is_trace(run):
         _no_storm(run, of)
+        _no_price(run, price)
         return _trace(run, as_json, open_page)
     from contend.store.directory import RunDirectory
 
     directory = RunDirectory.open(run, samples=True)
     if directory.is_sample:
         _no_storm(run, of)
+        _no_price(run, price)
         _sample(directory, as_json)
         return _opened(directory, open_page)
     if directory.is_watch:
         _no_storm(run, of)
+        _no_price(run, price)
         from contend.cli.watch_ import report_again
 
         report_again(directory, as_json)
@@ -65,7 +76,7 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
         from contend.context.choose import put
 
         context = put(directory, of)
-    report = write_report(directory, context)
+    report = write_report(directory, context, _parsed(price))
     if as_json:
         print_answer(headline(report.analysis), report.analysis)
     else:
@@ -76,6 +87,20 @@ def command(run: str, of: str | None, verbose: bool, as_json: bool, open_page: b
 def _no_storm(run: str, of: str | None) -> None:
     if of is not None:
         raise BadInput(f"--of {of}: {run} tells no component's cost", hint="contend context --help")
+
+
+def _no_price(run: str, price: str | None) -> None:
+    if price is not None:
+        raise BadInput(
+            f"--price {price}: {run} compares nothing",
+            hint="of a run: contend report RUN --price 0.04/core-h",
+        )
+
+
+def _parsed(price: str | None) -> Price | None:
+    from contend.analysis.price import parse_price
+
+    return None if price is None else parse_price(price)
 
 
 def _trace(source: str, as_json: bool, open_page: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,12 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
     " (default: OS_CLOUD), or local.",
 )
 @click.option(
+    "--url",
+    metavar="URL",
+    help="The victim is a service of yours that runs already: it is asked at --rate, and the guard's limits hold.",
+)
+@click.option("--rate", type=float, metavar="N", help="With --url: requests a second (default: 50).")
+@click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
 )
 @click.option("--dry-run", is_flag=True, help="Print cells, order and estimated time; make nothing.")
@@ -67,6 +74,8 @@ def command(
     settings: tuple[str, ...],
     budget: str | None,
     cloud: str | None,
+    url: str | None,
+    rate: float | None,
     seed: int | None,
     hosts: str | None,
     address: str,
@@ -87,6 +96,7 @@ def command(
     Examples:
       contend run noisy-neighbour
       contend run noisy-neighbour --set placement=own-cores --budget 10m
+      contend run noisy-neighbour --url http://127.0.0.1:8080/health --rate 50
       contend run mine.yaml --dry-run
       contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
       contend run boot-storm --cloud local --set parameters.engine=podman
@@ -106,9 +116,9 @@ def command(
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
-        if scenario or settings or cloud or seed is not None:
+        if scenario or settings or cloud or url or seed is not None:
             raise BadInput(
-                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set, --cloud or --seed",
+                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set, --cloud, --url or --seed",
                 hint="start a new run to change something",
             )
         with RunDirectory.open(resume_run) as directory:
@@ -137,6 +147,7 @@ def command(
         raise BadInput(
             "no scenario was named", hint="contend run noisy-neighbour, or: contend list scenarios"
         )
+    settings = (*_service(url, rate), *settings)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
     if cloud is not None:
@@ -180,6 +191,18 @@ def command(
         began_ns=began_ns(),
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
+
+
+def _service(url: str | None, rate: float | None) -> tuple[str, ...]:
+    """Settings with which a service that runs already is the victim: asked, never started or ended, under the guard."""
+    if url is None:
+        if rate is not None:
+            raise BadInput(
+                f"--rate {rate:g} goes with --url", hint="contend run noisy-neighbour --url URL --rate 50"
+            )
+        return ()
+    victim = json.dumps({"service": {"url": url} | ({} if rate is None else {"rate": rate})})
+    return f"victims=[{victim}]", "placement=same-host", "guard=true"
 
 
 def _on_hosts(

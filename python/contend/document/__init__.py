@@ -19,7 +19,7 @@ from contend.probes.evidence import Observations
 from contend.stats.estimate import Estimate
 from contend.store.cells import NO_VALUES, PlannedCell, Values
 from contend.store.damage import Damage
-from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Limits, Shape, Through, computed, plain
+from contend.text.shape import FLAT, HIDDEN, OPTIONAL, Count, Finite, Limits, Shape, Through, computed, plain
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
@@ -257,6 +257,27 @@ PLAIN = Shown()
 
 
 @dataclass(frozen=True, slots=True)
+class Span(Shape):
+    """A value with its interval; all below 0 where it is less."""
+
+    value: float
+    low: Annotated[Finite, "null where the data give no bound"]
+    high: Annotated[Finite, "null where the data give no bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Shape):
+    """Cost of a comparison at the price that was given: the same work in the same time takes so many cores more."""
+
+    cell: str
+    metric: str
+    used: Annotated[float, "cores that its baseline uses"]
+    cores: Annotated[Span, "cores more"]
+    month: Annotated[Span, "their price in a month of 730.5 h"]
+    currency: Annotated[str, "as it was given, or empty"]
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeCost(Shape):
     """The cost of recording the run."""
 
@@ -314,6 +335,7 @@ class Analysis(Shape):
     """How that is shown."""
     planned: Annotated[Mapping[str, PlannedCell], HIDDEN] = field(default_factory=dict)
     """By id, the cells of its plan."""
+    costs: Annotated[tuple[Cost, ...], OPTIONAL, "where a price was given"] = ()
     damage: Annotated[
         tuple[Damage, ...], OPTIONAL, "what of the run's files could not be read, and was left out"
     ] = ()

@@ -22,7 +22,7 @@ from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, Str
 
 from contend.contention.alibi.words import phase_name, short, workload_line
 from contend.document import Analysis, CellResult
-from contend.report import words
+from contend.report import money, words
 from contend.report.matrix import (
     SLOWDOWNS,
     condition,
@@ -146,6 +146,7 @@ def environment() -> Environment:
     )
     made.globals.update(
         words=words,
+        money=money,
         short=short,
         workload_line=workload_line,
         phase_name=phase_name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from contend.contention.alibi.words import cell_line, phase_name, short, workload_line
 from contend.document import Analysis, CellResult, Control
-from contend.report import words
+from contend.report import money, words
 from contend.report.matrix import (
     SLOWDOWNS,
     Matrix,
@@ -85,6 +85,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
         pass  # each host's are in its own report
     elif layout.finds or report.analysis.findings:
         printer.findings(verbose)
+    printer.money()
     printer.lost()
     printer.where(verbose)
 
@@ -293,6 +294,16 @@ class _Printer(Printer):
                 self.line(f"→ {finding.advice}", "", 3, 2)
             if finding.verify:
                 self.command(f"verify: {finding.verify}", 5)
+
+    def money(self) -> None:
+        """Print what the slowdowns cost, where a price was given."""
+        if not self.analysis.costs:
+            return
+        self.line()
+        self.line(money.TITLE, "bold")
+        for name, cost in money.lines(self.analysis):
+            self.line(f"{name}: {cost}", "", 2, 4)
+        self.line(money.ABOUT, "dim", 2, 2)
 
     def lost(self) -> None:
         """Print what is missing from the figures: skipped cells, failed and flagged trials."""

@@ -34,6 +34,7 @@ _NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "a command, path, query or expression of the user's": (
         "advice/finding.py::set_once",
+        "analysis/price.py::parse_price",
         "contention/groups.py::matches",
         "contention/run_events.py::tables_in",
         "engine/checks.py::_check_variables",
