@@ -42,16 +42,14 @@ def change(of: Estimate, bound: str = "", what: str = "") -> str:
     >>> change(Estimate(0.004, -0.001, 0.012, "fraction", 8, 0.95, "", "unaffected"), "at most")
     'neither more nor less (0.4 % [−0.1, 1.2])'
     >>> change(Estimate(0.004, -0.1, 0.12, "fraction", 8, 0.95, "", "undecided"), "at most")
-    'more or less which is undecided (0.4 % [−10, 12])'
+    'more or less, which is undecided (0 % [−10, 12])'
     >>> change(Estimate(-0.02, -0.03, -0.01, "fraction", 8, 0.95, "", "lower"), "at most", "CPU time")
     'at most 2.0 % [1.0, 3.0] less CPU time'
     """
     if of.verdict == "unaffected":
         return " ".join(filter(None, ("neither more nor less", what, f"({part(of)})")))
     if of.verdict == "undecided":
-        return " ".join(
-            filter(None, ("more or less", f"{what}," if what else "", f"which is undecided ({part(of)})"))
-        )
+        return " ".join(filter(None, ("more or less", what))) + f", which is undecided ({part(of)})"
     less = of.verdict == "lower" or (of.verdict == "too few" and of.value < 0)
     text = f"{part(of, -1)} less" if less else f"{part(of)} more"
     return " ".join(filter(None, (bound, text, what)))

@@ -97,13 +97,19 @@ class Window:
                 started = None  # what one of ours used cannot be told, so neither can what strangers did
             else:
                 started.append(Started(now.cpu_ns - earlier.cpu_ns, host.spec.cpu_list))
+        seen = self._seen
+        if seen is not None and not self._host.visible:
+            seen = {
+                **seen,
+                "looks": 0,
+            }  # at an emulator's threads: what the guest's tasks wait for is not seen
         evidence = difference(
             before,
             after,
             usage_before,
             usage_after,
             ended,
-            self._seen,
+            seen,
             self._cpu_list,
             device=self._device,
             others=started,

@@ -111,7 +111,7 @@ def effects(
     ...     return SizeCell(Setting("ffmpeg", "container", how, size, 8), slow * own, bare)
     >>> cells = [cell("vanilla", 2, 1.5), cell("vanilla", 8, 1.0), cell("pinned", 2, 1.1), cell("pinned", 8, 1.0)]
     >>> [(e.kind, e.over[0].size, round(e.ratio.value, 1), e.ratio.verdict) for e in effects(cells)]
-    [('pinning', 2, 1.4, 'higher'), ('pinning', 8, 1.0, 'unaffected'), ('size × pinning', 2, 1.4, 'higher')]
+    [('pinning', 2, 1.4, 'higher'), ('pinning', 8, 1.0, 'undecided'), ('size × pinning', 2, 1.4, 'higher')]
     """
     check_level(level)
     table, series = by_setting(cells), by_series(cells)

@@ -69,7 +69,7 @@ def simultaneous(
     >>> matrix = {name: (alone, slow * np.exp(rng.normal(0, 0.02, 12))) for name, slow in
     ...           {"cpu": 2.0, "memory": 1.3, "disk": 1.0}.items()}
     >>> {name: estimate.verdict for name, estimate in simultaneous(matrix).items()}
-    {'cpu': 'higher', 'memory': 'higher', 'disk': 'unaffected'}
+    {'cpu': 'higher', 'memory': 'higher', 'disk': 'undecided'}
     """
     check_level(level)
     if randomisations < 100:

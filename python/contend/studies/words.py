@@ -18,6 +18,7 @@ def known(results: Sequence[CellResult]) -> list[CellResult]:
 def verdicts(estimates: Iterable[Estimate], matters: float) -> str:
     """How many comparisons have which verdict, in words.
 
+    >>> from dataclasses import replace
     >>> one = Estimate(1.0, 0.99, 1.01, "ratio", 15, 0.95, "HL", "unaffected")
     >>> verdicts([one, replace(one, high=1.2, verdict="undecided")], 0.03)
     '1 unaffected (within ±3 %), 1 undecided'

@@ -64,7 +64,7 @@ def test_a_live_service_is_asked_and_left_alone(
     analysis = json.loads((home.the_run() / "findings.json").read_text())
     cells = {cell["metric"]["name"]: cell for cell in analysis["cells"]}
     assert cells["latency_p99"]["metric"]["primary"] and cells["latency_p99"]["metric"]["loop"] == "open"
-    assert cells["latency_p99"]["estimate"]["value"] > 1.2, cells["latency_p99"]["estimate"]
+    assert cells["latency_p50"]["estimate"]["value"] > 1.1, cells["latency_p50"]["estimate"]
     assert cells["answered"]["baseline"]["value"] > 0.99
     home.nothing_left()
 

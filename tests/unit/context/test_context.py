@@ -104,8 +104,8 @@ def test_what_goes_on_anyway_is_a_part_of_the_cpu_time_and_not_of_the_way(
 
 def test_no_difference_is_told_as_none(tmp_path: Path, storm: RunDirectory) -> None:
     found = put(costs_run(tmp_path, {}), storm.path)
-    assert found.variants[0].effect.verdict == "undecided"
-    assert "the cloud would take detectably neither more nor less (" in context_words.answer(found)
+    assert found.variants[0].effect.verdict == "unaffected"
+    assert "the cloud would take neither more nor less (" in context_words.answer(found)
 
 
 def test_a_cast_is_one_message(tmp_path: Path, storm: RunDirectory) -> None:

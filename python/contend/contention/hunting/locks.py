@@ -45,7 +45,8 @@ def _lock(charges: Charges, lock: Lock, ns: int) -> Candidate:
     more = charges.woken.get(("lock", lock.name), 0)
     ns_of_lock = ns - more
     waited = max(charges.waited.get(("lock", lock.name), 0), ns_of_lock)
-    across = next((d for d in did if d.doing in _OUTSIDE and d.share >= _ACROSS), None)
+    outside = (d for d in did if d.doing in _OUTSIDE and d.culprit != "sleep")
+    across = next((d for d in outside if d.share >= _ACROSS), None)
     by = [
         f"{_culprit_words(d)} {of_time(d.share)}"
         for d in did[:_NAMED]
