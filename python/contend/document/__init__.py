@@ -258,9 +258,9 @@ PLAIN = Shown()
 
 @dataclass(frozen=True, slots=True)
 class Span(Shape):
-    """A value with its interval; all below 0 where it is less."""
+    """A value with its interval; below 0 where it is less."""
 
-    value: float
+    value: Finite
     low: Annotated[Finite, "null where the data give no bound"]
     high: Annotated[Finite, "null where the data give no bound"]
 

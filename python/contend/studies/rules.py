@@ -156,7 +156,7 @@ _WAITS: Mapping[str, tuple[str, tuple[Observed, ...]]] = {
     "disk queue": ("waited for the disk", (Observed.WAITED_READ, Observed.WAITED_COMPLETION)),
     "page faults": ("waited for pages of memory, from files or swap", (Observed.WAITED_PAGE,)),
     "network send": ("waited for room to send", (Observed.WAITED_SEND,)),
-    "peers": ("waited for its peers", (Observed.WAITED_PEER,)),
+    "peers": ("waited for its peers, or other events", (Observed.WAITED_PEER,)),
 }
 """By resource, what a victim that is off the CPU waits for, and the evidence of it."""
 

@@ -170,17 +170,18 @@ def _by_block(level: Level, blocks: Sequence[int]) -> list[float]:
 
 
 def _shown(
-    group: Sequence[Pair], estimates: Mapping[tuple[str, str], Estimate]
+    group: Sequence[Pair], estimates: Mapping[tuple[str, str], Estimate], matters: float
 ) -> Iterator[tuple[Side, Side, Estimate]]:
-    """Those of the group that take more for certain, the largest ratio first."""
+    """Those of the group that take more for certain, by what matters, the largest ratio first."""
     compared = [(base, side, estimates[base.variant, side.variant]) for base, side in group]
-    yield from sorted((f for f in compared if f[2].verdict == "higher"), key=lambda f: -f[2].value)
+    more = (f for f in compared if f[2].value > 1 and f[2].beyond(matters))
+    yield from sorted(more, key=lambda f: -f[2].value)
 
 
 def _dearest(
     group: Sequence[Pair], estimates: Mapping[tuple[str, str], Estimate], scenario: Compare, repeat: str
 ) -> Finding | None:
-    dearer = list(_shown(group, estimates))
+    dearer = list(_shown(group, estimates, scenario.measure.matters))
     if not dearer:
         return None
     least, most, ratio = max(dearer, key=lambda each: each[1].takes)
@@ -209,7 +210,7 @@ def _added(
     repeat: str,
     what: str,
 ) -> Finding | None:
-    dearer = list(_shown(group, estimates))
+    dearer = list(_shown(group, estimates, scenario.measure.matters))
     if not dearer:
         return None
     base, most, ratio = dearer[0]

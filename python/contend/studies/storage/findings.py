@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contend.advice.finding import Evidence, Finding
 from contend.document import Control
 from contend.probes.evidence import Observed
+from contend.stats.estimate import MATTERS
 from contend.studies.rules import Cause, explain, percent
 from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
 from contend.studies.storage.verdicts import levels, loss
@@ -18,9 +19,13 @@ _UNSEEN = "why cannot be seen from instances: what the backend's devices and the
 LEAST_PART = 0.2  # of a trial: with less of it under both, what they add is lost in the rest
 
 
-def findings(sweep: Sweep, controls: Sequence[Control], repeat: str) -> tuple[Finding, ...]:
-    """A finding for each pool that is slowed beyond the interval, at its most slowed cell; the largest first."""
-    slowed = [m for m in sweep.measured if m.iops.estimate.verdict == "higher"]
+def findings(
+    sweep: Sweep, controls: Sequence[Control], repeat: str, matters: float = MATTERS
+) -> tuple[Finding, ...]:
+    """A finding for each pool that is slowed beyond the interval and by what matters, at its most slowed cell; the largest
+    first."""
+    estimates = [(m, m.iops.estimate) for m in sweep.measured]
+    slowed = [m for m, estimate in estimates if estimate.value > 1 and estimate.beyond(matters)]
     alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
     worst = [
         max((m for m in slowed if m.pool == name), key=lambda m: m.iops.estimate.value)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
-from contend.document import CellResult
+from contend.document import CellResult, Span
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.simultaneous import simultaneous
@@ -31,15 +31,6 @@ WHY = (TABLE, EFFECT, UNSURE)
 
 def _label(point: Point) -> str:
     return point.label
-
-
-@dataclass(frozen=True, slots=True)
-class Change(Shape):
-    """The change of IOPS: beside over alone less 1."""
-
-    value: Finite
-    low: Finite
-    high: Finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +57,9 @@ class Measured(Shape):
 
     @property
     @computed
-    def changed(self) -> Annotated[Change, Named("change")]:
-        return Change(*self.change)
+    def changed(self) -> Annotated[Span, Named("change")]:
+        """of IOPS: beside over alone less 1"""
+        return Span(*self.change)
 
     @property
     @computed

@@ -83,7 +83,7 @@ class StorageStudy(Study[Storage]):
         return verdicts.answer(result)
 
     def findings(self, scenario: Storage, run: OnRecord, result: results.Sweep) -> tuple[Finding, ...]:
-        return findings(result, run.controls, run.repeat)
+        return findings(result, run.controls, run.repeat, scenario.measure.matters)
 
     def layout(self, result: results.Sweep) -> Layout:
         return Layout(named=frozenset({"pool", "block_size", "depth", "engine", "read", "pattern"}))
