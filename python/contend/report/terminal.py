@@ -77,7 +77,7 @@ def show(report: ReportInput, console: Console, *, verbose: bool = False) -> Non
         layout.controlled != "no" and report.analysis.fleet is None
     )
     if layout.controlled != "own" and compared:
-        printer.certainty()
+        printer.certainty(verbose)
     printer.alibis(verbose)
     if verbose:
         printer.secondary()
@@ -195,12 +195,14 @@ class _Printer(Printer):
                 )
         return table
 
-    def certainty(self) -> None:
+    def certainty(self, verbose: bool) -> None:
         """The control, the smallest effect that could have been seen, and whether the target was reached."""
         analysis = self.analysis
         controls = headline_controls(analysis)
         compare = is_compare(analysis)
-        if meanings := words.marks((c.estimate.verdict for c in analysis.cells), analysis.design.matters):
+        shown = [cell for matrix in matrices(analysis) for cell in matrix.cells.values()]
+        shown += secondary(analysis) if verbose else []
+        if meanings := words.marks((cell.estimate.verdict for cell in shown), analysis.design.matters):
             self.line(meanings, "dim", 2, 2)
         if text := words.undecided(analysis):
             self.line(text, "yellow", 2, 2)
