@@ -166,7 +166,7 @@ def all_flagged(analysis: Analysis) -> str:
     dirty = sum(effect(cell, analysis) == "flagged" for cell in shown)
     if not dirty:
         return ""
-    many = f"{dirty} of {len(shown)} comparisons have"
+    many = f"{dirty} of {len(shown)} comparisons {'has' if dirty == 1 else 'have'}"
     return f"{many} no trial that was not flagged: read their figures as those of a busy host"
 
 
