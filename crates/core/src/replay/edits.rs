@@ -24,7 +24,7 @@ pub enum Edit {
     Workers(String, u32),
     /// So many at a time in the semaphore, or connections in the pool.
     Size(String, u32),
-    /// Ways of messages and pickups take this part of their time: to see what depends on them.
+    /// Ways of messages, pickups and handovers of locks take this part of their time: to see what depends on them.
     Ways(f64),
     /// Each step takes up to this part of its time more or less, by chance: to see what turns on small things.
     Uneven(f64),
@@ -225,7 +225,7 @@ fn set_size(model: &mut Model, pattern: &str, size: u32) {
     }
 }
 
-/// Ways to who does something, and back.
+/// Ways to who does something, and back, and from a lock's release until who waited goes on.
 fn shorten(model: &mut Model, factor: f64) {
     let part = |ns: &mut u64| {
         if *ns != UNKNOWN {
@@ -235,13 +235,16 @@ fn shorten(model: &mut Model, factor: f64) {
     for pool in &mut model.pools {
         [&mut pool.idle_ns, &mut pool.busy_ns].into_iter().for_each(part);
     }
+    model.locks.iter_mut().for_each(|lock| part(&mut lock.handover_ns));
     for root in &mut model.roots {
         for item in &mut root.items {
             [&mut item.transit_ns, &mut item.pickup_ns].into_iter().for_each(part);
         }
         for op in root.programs_mut().flatten() {
-            if let Op::Await { latency_ns, .. } = op {
-                part(latency_ns);
+            match op {
+                Op::Await { latency_ns, .. } => part(latency_ns),
+                Op::Acquire { handover_ns, .. } => part(handover_ns),
+                _ => {}
             }
         }
     }
