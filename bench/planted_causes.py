@@ -1,12 +1,11 @@
 """Does a finding name what slows a victim, where that is known?
 
-    python bench/planted_causes.py -o DIR [--count 120] [--seed 1] [--write docs/results/planted-causes]
+    python bench/planted_causes.py -o DIR [--count 120] [--seed 1] [--only KIND,KIND] [--write docs/results/planted-causes]
 
-A victim and a neighbour are drawn that share one thing: a file's lock, a journal, a disk, a page cache, a service, a CPU; or
-nothing. How much the victim does beside that is drawn too. contend runs both by `noisy-neighbour`'s study: the neighbour is
-there and not there in randomised turns, so that all of the slowdown is the planted thing's. Counted are the draws in which
-the victim is slowed by what matters: whether the first cause is that thing, and whether the share that it says is 90 % or
-more. Of draws in which nothing is planted it is counted how often a cause is named.
+A victim and a neighbour are drawn that share one thing (`causes.planted.KINDS`), two, or nothing. How much the victim does
+beside that is drawn too. contend runs both by `noisy-neighbour`'s study: the neighbour is there and not there in randomised
+turns, so that all of the slowdown is the planted thing's; of two, each alone and both, so that it is known what removing
+either would give. Kinds that this host or user cannot plant are left out.
 
 A row is kept when its run is complete: a campaign that was stopped goes on where it stood.
 """
@@ -16,26 +15,25 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from causes import planted
+from causes.planted import KINDS, PAIRED
+from causes.planter import possible
+from causes.runs import RunFailed, measured
 from results.files import save_at
 from results.record import recording
 
-CONTEND = (sys.executable, "-m", "contend")
 BLOCKS = 6
-PLANTED = tuple(kind for kind in planted.VICTIMS if kind != "nothing")
-NULLS = 4
-"""Nothing is planted in one of so many draws."""
+NOTHING = "nothing"
+NULLS = 0.25
+"""Part of the draws in which nothing is planted."""
+PAIRS = 0.1
 SCALES = (0.7, 6.0)
 """Of the victim's own work, drawn evenly in its logarithm."""
-LONGEST_S = 300
 
 Row = dict[str, Any]
 
@@ -48,109 +46,84 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="these kinds and no others, with commas")
     parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     kept = given.output / "rows.ndjson"
+    only = [kind for kind in given.only.split(",") if kind]
     with recording():
         rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-        for number, (kind, scale) in enumerate(draws(given.count, given.seed)):
+        for number, (kinds, scale) in enumerate(draws(given.count, given.seed, only)):
             if number < len(rows):
                 continue
-            rows.append({"kind": kind, "scale": round(scale, 3)} | one(kind, scale, number + given.seed))
+            rows.append({"kinds": kinds, "scale": round(scale, 3)} | one(kinds, scale, number + given.seed))
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
-            print(
-                number,
-                kind,
-                *(rows[-1].get(key) for key in ("ratio", "named", "share", "failed")),
-                flush=True,
-            )
+            print(number, " + ".join(kinds), shown(rows[-1]), flush=True)
         if given.write:
-            save_at(given.write, {"blocks": BLOCKS, "rows": rows}, seed=given.seed)
+            absent = [kind for kind, of in KINDS.items() if not possible(of.needs)]
+            save_at(given.write, {"blocks": BLOCKS, "absent": absent, "rows": rows}, seed=given.seed)
     return 1 if any("failed" in row for row in rows) else 0
 
 
-def draws(count: int, seed: int) -> Iterator[tuple[str, float]]:
-    """Kinds, each as often as the others, and scales."""
+def draws(count: int, seed: int, only: Collection[str] = ()) -> Iterator[tuple[list[str], float]]:
+    """Kinds, each as often as the others, with nothing and two at once among them; and scales."""
     chance = random.Random(seed)
-    deck: list[str] = []
+    kinds = [kind for kind in only or KINDS if kind != NOTHING and possible(KINDS[kind].needs)]
+    paired = [kind for kind in PAIRED if kind in kinds]
+    every = len(kinds) / (1 - NULLS - PAIRS)
+    deck: list[list[str]] = []
     for _ in range(count):
         if not deck:
-            deck = [*PLANTED, *["nothing"] * round(len(PLANTED) / (NULLS - 1))]
+            pairs = [chance.sample(paired, 2) for _ in range(round(every * PAIRS))] if len(paired) > 1 else []
+            deck = [[kind] for kind in kinds] + [[NOTHING]] * round(every * NULLS) + pairs
             chance.shuffle(deck)
-        kind = deck.pop()
         low, high = SCALES
-        yield kind, low * (high / low) ** chance.random()
+        yield deck.pop(), low * (high / low) ** chance.random()
 
 
-def one(kind: str, scale: float, seed: int) -> Row:
+def one(kinds: list[str], scale: float, seed: int) -> Row:
     """Run one draw."""
-    with (
-        tempfile.TemporaryDirectory(prefix="contend-causes-", dir=Path.cwd()) as name,
-        service(Path(name)) as port,
-    ):
-        folder = Path(name)
-        paths = [planted.write(folder, kind, role, port, scale) for role in ("victim", "neighbour")]
-        (folder / "planted.yaml").write_text(
-            planted.SCENARIO.format(
-                victim=paths[0],
-                neighbours=paths[1],
-                placement=planted.placement(kind),
-                blocks=BLOCKS,
-                seed=seed,
-            ),
-            encoding="utf-8",
-        )
-        run = subprocess.run(
-            [*CONTEND, "run", "planted.yaml", "--json"],
-            cwd=folder, capture_output=True, text=True, timeout=LONGEST_S, check=False,
-        )  # fmt: skip
-        if run.returncode:
-            return {"failed": run.stderr.strip()[-300:]}
-        analysis = json.loads(run.stdout)["data"]
-        return scored(analysis)
+    with tempfile.TemporaryDirectory(prefix="contend-causes-", dir=Path.cwd()) as name:
+        try:
+            return scored(measured(Path(name), kinds, scale=scale, blocks=BLOCKS, seed=seed))
+        except RunFailed as failed:
+            return {"failed": str(failed)}
 
 
 def scored(analysis: Row) -> Row:
-    """What the run says of the one comparison."""
-    (cell,) = (cell for cell in analysis["cells"] if cell["metric"]["primary"])
+    """The answer beside each neighbour: the slowdown with its interval, causes with their shares, and the sentence."""
     (control,) = (control for control in analysis["controls"] if control["metric"]["primary"])
-    estimate = cell["estimate"]
-    flagged = sum(len(cell[side]["flagged"]) for side in ("baseline", "treatment"))
-    row = {
-        "ratio": [round(estimate[bound], 4) for bound in ("value", "low", "high")],
-        "verdict": estimate["verdict"],
-        "alarm": control["alarm"],
-        "flagged": flagged,
-        "named": "",
-        "share": None,
-        "sentence": "",
-    }
-    if analysis["findings"]:
-        (finding,) = analysis["findings"]
-        row |= {"named": finding["resource"], "share": finding["share"], "sentence": finding["sentence"]}
-        row["first"] = share_of_first(finding["sentence"])
-    return row
+    findings = {id_of(finding["estimate"]): finding for finding in analysis["findings"]}
+    beside = []
+    for cell in analysis["cells"]:
+        if not cell["metric"]["primary"]:
+            continue
+        estimate, finding = cell["estimate"], findings.get(id_of(cell["estimate"]))
+        beside.append(
+            {
+                "ratio": [round(estimate[bound], 4) for bound in ("value", "low", "high")],
+                "verdict": estimate["verdict"],
+                "flagged": sum(len(cell[side]["flagged"]) for side in ("baseline", "treatment")),
+                "causes": [[c["resource"], round(c["share"], 4)] for c in finding.get("causes", ())]
+                if finding
+                else None,
+                "sentence": finding["sentence"] if finding else "",
+            }
+        )
+    return {"alarm": control["alarm"], "beside": beside}
 
 
-def share_of_first(sentence: str) -> float | None:
-    """The share of the first cause: the document has that of all of them."""
-    before, found, _ = sentence.partition(" % of the slowdown)")
-    return int(before.rpartition("(")[2]) / 100 if found else None
+def id_of(estimate: Row) -> tuple[float, float]:
+    """Findings carry their cell's estimate, and not its name."""
+    return estimate["value"], estimate["low"]
 
 
-@contextmanager
-def service(folder: Path) -> Iterator[int]:
-    """A service that nobody measures; its port."""
-    script = folder / "service.py"
-    script.write_text(planted.SERVICE.replace("FOLDER", str(folder)), encoding="utf-8")
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.terminate()
+def shown(row: Row) -> str:
+    if "failed" in row:
+        return str(row["failed"])
+    return "; ".join(f"{of['ratio'][0]:.2f} {of['causes'] or of['verdict']}" for of in row["beside"])
 
 
 if __name__ == "__main__":

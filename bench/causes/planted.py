@@ -1,86 +1,79 @@
-"""Victims and neighbours of which it is known what one does to the other: workload files, with a folder for both."""
+"""Victims and neighbours of which it is known what one does to the other: workload files, with a folder for both.
+
+`KINDS` says what contend shall name. Most neighbours do it themselves; what a neighbour can only do as somebody else, like
+a quota above both, the planter (`causes.planter`) does for as long as the neighbour holds a lock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-VICTIMS = {
-    "file lock": """\
-import fcntl, sys, time
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-with open("FOLDER/lock", "w") as file:
-    for _ in range(60):
-        work(SCALE * 0.006)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        work(SCALE * 0.001)
-        fcntl.flock(file, fcntl.LOCK_UN)
-""",
-    "fsync": """\
-import os, time
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-with open("FOLDER/mine", "wb", buffering=0) as file:
-    for n in range(60):
-        work(SCALE * 0.005)
-        file.write(b"x" * 4096)
-        os.fsync(file.fileno())
-""",
-    "peers": """\
-import socket, time
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-with socket.create_connection(("127.0.0.1", PORT)) as peer:
-    for _ in range(60):
-        work(SCALE * 0.005)
-        peer.sendall(b"?")
-        assert peer.recv(1) == b"!"
-""",
-}
-VICTIMS["disk queue"] = """\
-import mmap, os, random, time
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-file = os.open("FOLDER/data", os.O_RDONLY | os.O_DIRECT)
-page = mmap.mmap(-1, 4096)
-for n in range(200):
-    work(SCALE * 0.001)
-    os.preadv(file, [page], 4096 * random.randrange(16000))
+HOLD = """\
+import fcntl, time
+with open("FOLDER/held-KIND", "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    while True: time.sleep(0.01)
 """
-VICTIMS["page cache"] = """\
-import os, random, time
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-file = os.open("FOLDER/data", os.O_RDONLY)
-os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
-for n in range(200):
-    work(SCALE * 0.001)
-    for _ in range(32): os.pread(file, 4096, 4096 * random.randrange(16000))
-"""
-VICTIMS["network send"] = """\
-import socket, time
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-with socket.create_connection(("127.0.0.1", PORT)) as peer:
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
-    for _ in range(60):
-        work(SCALE * 0.005)
-        peer.sendall(b"?" * 262144)
-"""
-VICTIMS["run queue"] = VICTIMS["nothing"] = """\
-import time
-end = time.thread_time() + SCALE * 0.4
-while time.thread_time() < end: pass
-"""
+"""A neighbour that does nothing itself."""
 
-NEIGHBOURS = {
-    "file lock": """\
+JOIN = """\
+def join(controller):
+    lines = [line.rstrip().split(":", 2) for line in open("/proc/self/cgroup")]
+    path = next((path for _, names, path in lines if controller in names.split(",")), None)
+    root = "/sys/fs/cgroup" if path is None else f"/sys/fs/cgroup/{controller}"
+    made = f"{root}{path or lines[-1][2]}/causes-{os.getpid()}"
+    os.mkdir(made)
+    for name in ("cpuset.mems", "cpuset.cpus"):
+        if os.path.exists(f"{made}/{name}"):
+            open(f"{made}/{name}", "w").write(open(f"{made}/../{name}").read())
+    open(f"{made}/cgroup.procs", "w").write(str(os.getpid()))
+    open("FOLDER/new", "w").write(made)
+    os.rename("FOLDER/new", f"FOLDER/group-KIND")
+    while not os.path.exists(f"FOLDER/seen-KIND-{os.path.basename(made)}"): time.sleep(0.001)
+"""
+"""Goes into a group of its own, within the one it is in, and waits until the planter knows of it."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A mechanism by which a neighbour slows a victim.
+
+    named: what contend is to call it. setup, step, finish: of the victim, once, in each of its rounds after `work` seconds
+    of computing, and at its end. burning: what the neighbour uses for certain. needs: what the planter has to have.
+    """
+
+    named: str
+    step: str
+    neighbour: str = HOLD
+    setup: str = ""
+    finish: str = ""
+    rounds: int = 60
+    work: float = 0.005
+    burning: tuple[str, float] = ("cpu", 0)
+    placement: str = "own-cores"
+    needs: str = ""
+
+
+DATA = 64 << 20
+"""Bytes of the file that victims read."""
+
+_ASK = 'peer.sendall(b"?"); assert peer.recv(1) == b"!"'
+_CONNECT = 'import socket; peer = socket.create_connection(("ADDRESS", PORT))'
+_SEND = f"""\
+{_CONNECT}
+peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)"""
+_READ = """\
+import random
+file = os.open("FOLDER/data", os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)"""
+
+KINDS = {
+    "file lock": Kind(
+        "file lock",
+        "fcntl.flock(file, fcntl.LOCK_EX); work(SCALE * 0.001); fcntl.flock(file, fcntl.LOCK_UN)",
+        """\
 import fcntl, time
 with open("FOLDER/lock", "w") as file:
     while True:
@@ -89,7 +82,13 @@ with open("FOLDER/lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_UN)
         time.sleep(0.005)
 """,
-    "fsync": """\
+        setup='import fcntl; file = open("FOLDER/lock", "w")',
+        work=0.006,
+    ),
+    "fsync": Kind(
+        "fsync",
+        'mine.write(b"x" * 4096); os.fsync(mine.fileno())',
+        """\
 import os
 with open("FOLDER/theirs", "wb", buffering=0) as file:
     while True:
@@ -98,14 +97,51 @@ with open("FOLDER/theirs", "wb", buffering=0) as file:
             file.write(b"y" * 1048576)
         os.fsync(file.fileno())
 """,
-    # The service looks whether somebody has this lock, and is slower then.
-    "peers": """\
-import fcntl, time
-with open("FOLDER/slow", "w") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    while True: time.sleep(0.01)
+        setup='mine = open("FOLDER/mine", "wb", buffering=0)',
+        burning=("disk", 1e6),
+    ),
+    "writeback": Kind(
+        "writeback",
+        'written.seek(0); written.write(b"x" * 4194304)',
+        """\
+import os
+with open("FOLDER/theirs", "wb", buffering=0) as file:
+    while True:
+        file.seek(0)
+        for _ in range(256):
+            file.write(b"y" * 1048576)
 """,
-    "disk queue": """\
+        setup='written = open("FOLDER/mine", "wb", buffering=0)',
+        burning=("disk", 1e6),
+        needs="dirty",
+    ),
+    "peers": Kind("peers", _ASK, setup=_CONNECT, needs="service"),
+    "http": Kind(
+        "peers",
+        'web.request("GET", "/"); assert web.getresponse().read() == b"!"',
+        setup='import http.client; web = http.client.HTTPConnection("127.0.0.1", WEB_AT)',
+        needs="http",
+    ),
+    "dns": Kind(
+        "peers",
+        """\
+resolver.send(n.to_bytes(2, "big") + QUESTION)
+    assert resolver.recv(512)[:2] == n.to_bytes(2, "big")""",
+        setup=r"""
+import socket
+resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+resolver.connect(("127.0.0.1", DNS))
+QUESTION = b"\1\0\0\1\0\0\0\0\0\0\4host\7example\0\0\1\0\1"
+""",
+        needs="dns",
+    ),
+    "network send": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="service"),
+    "tbf": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link"),
+    "htb": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link"),
+    "disk queue": Kind(
+        "disk queue",
+        "os.preadv(file, [page], 4096 * random.randrange(16000))",
+        """\
 import mmap, os, random, threading
 def read():
     file = os.open("FOLDER/data", os.O_RDONLY | os.O_DIRECT)
@@ -113,48 +149,96 @@ def read():
     while True: os.preadv(file, [pages], 1048576 * random.randrange(60))
 for _ in range(8): threading.Thread(target=read).start()
 """,
-    "page cache": """\
-import os, time
+        setup='import mmap, random; file = os.open("FOLDER/data", os.O_RDONLY | os.O_DIRECT); page = mmap.mmap(-1, 4096)',
+        rounds=200,
+        work=0.001,
+        burning=("disk", 1e6),
+    ),
+    "page cache": Kind(
+        "page cache",
+        "for _ in range(32): os.pread(file, 4096, 4096 * random.randrange(16000))",
+        """\
+import fcntl, os, time
 file = os.open("FOLDER/data", os.O_RDONLY)
-while True:
-    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    time.sleep(0.002)
-""",
-    "run queue": """\
-while True: pass
-""",
-    "nothing": """\
-import time
-while True: time.sleep(0.01)
-""",
-}
-NEIGHBOURS["network send"] = NEIGHBOURS["peers"]
-
-SERVICE = """\
-import fcntl, socket, sys, time
-with socket.create_server(("127.0.0.1", 0)) as server, open("FOLDER/slow", "w") as file:
-    print(server.getsockname()[1], flush=True)
+with open("FOLDER/held-KIND", "w") as held:
+    fcntl.flock(held, fcntl.LOCK_EX)
     while True:
-        peer, _ = server.accept()
-        with peer:
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-            while got := peer.recv(65536):
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    fcntl.flock(file, fcntl.LOCK_UN)
-                    slow = False
-                except BlockingIOError:
-                    slow = True
-                if len(got) == 1:
-                    time.sleep(0.011 if slow else 0.001)
-                    peer.sendall(b"!")
-                elif slow:
-                    time.sleep(0.0001 * len(got) / 1024)
-"""
-"""A service that nobody measures: it says its port. A question of one byte has an answer; more is taken, and that is all."""
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        time.sleep(0.002)
+""",
+        setup=_READ,
+        rounds=200,
+        work=0.001,
+        needs="cache",
+    ),
+    "reclaim": Kind(
+        "page faults",
+        "for _ in range(8): pages[4096 * random.randrange(16000)]",
+        setup=f"""\
+{JOIN}
+join("memory")
+import mmap
+{_READ}
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+for at in range(64): os.pread(file, 1 << 20, at << 20)
+pages = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+pages.madvise(mmap.MADV_RANDOM)""",
+        rounds=200,
+        work=0.001,
+        needs="memory",
+    ),
+    "swap": Kind(
+        "page faults",
+        "for _ in range(8): pages[4096 * random.randrange(16000)] = 1",
+        setup=f"""\
+{JOIN}
+join("memory")
+import mmap, random
+pages = mmap.mmap(-1, 16000 * 4096)
+for at in range(16000): pages[4096 * at] = 1""",
+        rounds=200,
+        work=0.001,
+        needs="swap",
+    ),
+    "run queue": Kind("run queue", "pass", "while True: pass\n", burning=("cpu", 0.3), placement="same-cpu"),
+    "cpuset": Kind(
+        "run queue",
+        "pass",
+        setup=f"""\
+{JOIN}
+join("cpuset")
+other = os.fork()""",
+        finish="os.waitpid(other, 0) if other else os._exit(0)",
+        placement="same-host",
+        needs="cpuset",
+    ),
+    "nested quota": Kind("throttling", "pass", setup=f'{JOIN}\njoin("cpu")', needs="cpu"),
+    "enclosing quota": Kind("throttling", "pass", needs="cpu"),
+    "nothing": Kind("", "pass", "import time\nwhile True: time.sleep(0.01)\n"),
+}
+"""By name; "nothing" slows nobody."""
 
-BURNING = {"fsync": ("disk", 1e6), "disk queue": ("disk", 1e6), "run queue": ("cpu", 0.3)}
-"""What a neighbour uses for certain; the others need not use anything."""
+PAIRED = ("file lock", "fsync", "peers", "http", "nested quota")
+"""Kinds of which two can be planted at once."""
+
+VICTIM = """\
+import os, time
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: pass
+{setup}
+for n in range({rounds}):
+    work(SCALE * {work})
+    {steps}
+{finish}
+"""
+
+BOTH = """\
+import threading
+for name in {names}:
+    threading.Thread(target=exec, args=(open(name).read(), {{}})).start()
+"""
+"""A neighbour that is several."""
 
 WORKLOAD = """\
 name: {name}
@@ -174,28 +258,64 @@ measure: {{blocks: {blocks}, target: null, pilot: 1, seed: {seed}}}
 """
 
 
-def write(folder: Path, kind: str, role: str, port: int = 0, scale: float = 1.0) -> Path:
-    """Write the workload file of a victim or a neighbour of that kind, and what it reads. Returns its path.
+def write(
+    folder: Path,
+    kinds: Sequence[str],
+    facts: dict[str, dict[str, str]],
+    *,
+    scale: float,
+    blocks: int,
+    seed: int,
+) -> Path:
+    """Write a victim that has these mechanisms, a neighbour for each, and one that does all of it where there are several.
 
-    port: of the service; scale: of the victim's own work, which makes what is planted a smaller part of its time.
+    facts: by kind, what the planter has for its texts. scale: of the victim's own work, which makes what is planted a
+    smaller part of its time. Returns the path of the scenario.
     """
-    if kind in ("disk queue", "page cache") and not (folder / "data").exists():
-        (folder / "data").write_bytes(b"z" * (16000 * 4096))
-    texts = VICTIMS if role == "victim" else NEIGHBOURS
-    name = f"{kind.replace(' ', '-')}-{role}"
-    script = folder / f"{name}.py"
-    text = (
-        texts[kind].replace("FOLDER", str(folder)).replace("PORT", str(port)).replace("SCALE", f"{scale:.3f}")
-    )
-    script.write_text(text, encoding="utf-8")
-    resource, burning = BURNING.get(kind, ("cpu", 0)) if role == "neighbour" else ("cpu", 0)
-    path = folder / f"{name}.yaml"
+    if any("FOLDER/data" in KINDS[kind].setup for kind in kinds) and not (folder / "data").exists():
+        (folder / "data").write_bytes(b"z" * DATA)
+    several = [KINDS[kind] for kind in kinds]
+
+    def filled(text: str, kind: str) -> str:
+        values = {"FOLDER": str(folder), "KIND": kind.replace(" ", "-"), **facts.get(kind, {})}
+        for name, value in values.items():
+            text = text.replace(name, value)
+        return text
+
+    victim = VICTIM.format(
+        setup="\n".join(filled(KINDS[kind].setup, kind) for kind in kinds),
+        rounds=max(kind.rounds for kind in several),
+        work=max(kind.work for kind in several),
+        steps="\n    ".join(kind.step for kind in several),
+        finish="\n".join(kind.finish for kind in several),
+    ).replace("SCALE", f"{scale:.3f}")
+    _workload(folder, "victim", victim, ("cpu", 0))
+    names = [f"neighbour{number}" for number, _ in enumerate(kinds)]
+    for name, kind in zip(names, kinds, strict=True):
+        _workload(folder, name, filled(KINDS[kind].neighbour, kind), KINDS[kind].burning)
+    if len(kinds) > 1:
+        scripts = [f"{folder}/{name}.py" for name in names]
+        burning = next((kind.burning for kind in several if kind.burning[1]), ("cpu", 0.0))
+        _workload(folder, "all", BOTH.format(names=scripts), burning)
+        names.append("all")
+    path = folder / "planted.yaml"
     path.write_text(
-        WORKLOAD.format(name=name, script=script, burning=burning, resource=resource), encoding="utf-8"
+        SCENARIO.format(
+            victim=folder / "victim.yaml",
+            neighbours=", ".join(str(folder / f"{name}.yaml") for name in names),
+            placement=several[0].placement,
+            blocks=blocks,
+            seed=seed,
+        ),
+        encoding="utf-8",
     )
     return path
 
 
-def placement(kind: str) -> str:
-    """Where victim and neighbour run: on a CPU of their own each, but for what only one CPU makes."""
-    return "same-cpu" if kind == "run queue" else "own-cores"
+def _workload(folder: Path, name: str, text: str, burning: tuple[str, float]) -> None:
+    script = folder / f"{name}.py"
+    script.write_text(text, encoding="utf-8")
+    resource, rate = burning
+    (folder / f"{name}.yaml").write_text(
+        WORKLOAD.format(name=name, script=script, burning=rate, resource=resource), encoding="utf-8"
+    )

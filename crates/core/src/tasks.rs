@@ -9,8 +9,8 @@
 //! * a task that begins and ends between two readings is not seen at all. `cpu_ns` beside the cgroup's own CPU time
 //!   tells how much that was.
 //!
-//! What tasks wait for when they neither run nor could (`waits`) is looked at as often as the readings are made, and known as a
-//! share of the looks: from 60 of them to 6 points, one standard error.
+//! What tasks wait for when they neither run nor could (`waits`) is looked at several times a reading, and known as a share of
+//! the looks: from 60 of them to 6 points, one standard error. A wait of less than about 50 us may be over before it is told.
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -26,6 +26,9 @@ use crate::waits::{self, KINDS, Look, Wait};
 const SEARCH_SHARE: u64 = 20;
 /// And looking at what tasks wait for this (1/100): of a party of very many threads more seldom.
 const LOOK_SHARE: u64 = 100;
+/// Looks a reading, where these are far enough apart.
+const LOOKS: u64 = 5;
+const LEAST_APART_NS: u64 = 4_000_000;
 
 /// What the tasks did since the last mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -125,6 +128,12 @@ impl State {
             self.tasks.insert(tid, Task { file, base: Sched::default(), last });
         }
         self.found = found;
+        self.look();
+        self.ended.own_cpu_ns += clock::thread_cpu_ns() - before;
+    }
+
+    fn look_only(&mut self) {
+        let before = clock::thread_cpu_ns();
         self.look();
         self.ended.own_cpu_ns += clock::thread_cpu_ns() - before;
     }
@@ -337,13 +346,23 @@ impl TaskWatch {
         Ok(Self { state: Arc::new(Mutex::new(state)), ticker: None, interval_ns, cpus })
     }
 
-    /// Mark, then read every interval. Starting twice changes nothing.
+    /// Mark, then read every interval, and look at what tasks wait for in between. Starting twice changes nothing.
     pub fn start(&mut self) -> Result<()> {
         if self.ticker.is_none() {
             self.mark();
             let state = Arc::clone(&self.state);
-            let tick = move |_late| lock(&state).scan();
-            self.ticker = Some(Ticker::start("contend-tasks", self.interval_ns, self.cpus.clone(), tick)?);
+            let looks = (self.interval_ns / LEAST_APART_NS).clamp(1, LOOKS);
+            let mut ticks = 0u64;
+            let tick = move |_late| {
+                let mut state = lock(&state);
+                match ticks % looks {
+                    0 => state.scan(),
+                    _ => state.look_only(),
+                }
+                ticks += 1;
+            };
+            let interval_ns = self.interval_ns / looks;
+            self.ticker = Some(Ticker::start("contend-tasks", interval_ns, self.cpus.clone(), tick)?);
         }
         Ok(())
     }

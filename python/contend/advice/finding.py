@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from contend.stats.estimate import Estimate
-from contend.text.shape import OPTIONAL, Shape
+from contend.text.shape import OPTIONAL, Limits, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,14 @@ class Evidence(Shape):
     value: float
     unit: str
     where: Annotated[str, "how to see it again: a cell, a counter, an SQL query"]
+
+
+@dataclass(frozen=True, slots=True)
+class CauseShare(Shape):
+    """One cause of an effect, by the evidence."""
+
+    resource: str
+    share: Annotated[float, Limits(minimum=0, maximum=1), "of the effect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class Finding(Shape):
     evidence: tuple[Evidence, ...]
     advice: str
     verify: Annotated[str, "a command line, or empty where nothing can verify it"]
+    causes: Annotated[tuple[CauseShare, ...], OPTIONAL, "the largest first; `share` is of all of them"] = ()
     edit: Annotated[str, OPTIONAL, "of a hunt: the change, as `contend whatif` takes it"] = ""
 
 

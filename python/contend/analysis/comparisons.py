@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contend.document import CellResult, Control, Decision, Level, MetricInfo
+from contend.document import CellResult, Control, Decision, Level, MetricInfo, Work
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import limits_changed
-from contend.probes.evidence import Observations
+from contend.probes.evidence import Observations, Observed
 from contend.stats.compare import compare
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.levels import level
@@ -160,6 +160,7 @@ def compare_all(
             **_quotas(by_cell[p.cell.id]),
             decision=_decision(judged[p.key], matters, block_s),
             values=p.cell.values,
+            worked=_worked(p, by_cell) if p.treatment.info.primary and judged[p.key].value > 1 else None,
         )
         for p in treated
     ]
@@ -169,6 +170,38 @@ def compare_all(
         for c in _controls(family, at, matters)
     ]
     return results, controls
+
+
+def _worked(p: _Pair, by_cell: Mapping[str, Sequence[Row]]) -> tuple[Work, Work] | None:
+    """Costs of a unit of work on both sides."""
+    if p.no_ratio:
+        return None
+    beside = _per_unit(by_cell[p.cell.id], p.scaled(p.treatment), p.treatment.info.name)
+    alone = _per_unit(by_cell[p.cell.baseline], p.scaled(p.baseline), p.baseline.info.name)
+    return None if beside is None or alone is None else (beside, alone)
+
+
+_ADDED_UP = {"s", "count", "B"}
+"""Units of evidence that is the more, the more work is done."""
+
+
+def _per_unit(rows: Sequence[Row], times: Sequence[float], metric: str) -> Work | None:
+    """Means of what each unit of a cell's work took. times: of a unit, by trial, in the order of `tabulate`."""
+    rows = sorted(rows, key=lambda row: (row["block"], row["trial"]))
+    rows = [row for row in rows if any(m["name"] == metric for m in row["metrics"])]
+    if len(rows) != len(times):
+        return None
+    each: dict[str, list[float]] = {}
+    for row, time in zip(rows, times, strict=True):
+        seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
+        # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
+        counted = seen.get(Observed.MEASURED) or seen.get(Observed.WALL)
+        if not counted:
+            return None
+        for name, value in seen.items():
+            each.setdefault(name, []).append(value * time / counted)
+    seen_of_all = {name: (statistics.fmean(values), "") for name, values in each.items()}
+    return Work(statistics.fmean(times), Observations(seen_of_all))
 
 
 def _block_s(rows: Sequence[Row]) -> float | None:

@@ -174,6 +174,7 @@ def _over(cells: Sequence[CellResult], at: float, matters: float, together: int)
         evidence=_medians([c.evidence for c in cells]),
         baseline_evidence=_medians([c.baseline_evidence for c in cells]),
         decision=None,  # more blocks of the same hosts would not do it
+        worked=None,
     )
 
 

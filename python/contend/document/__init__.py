@@ -78,6 +78,18 @@ class Decision(Shape):
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """Cost of a unit of a cell's work: means over its trials, which add up where medians do not.
+
+    time: of a unit, in any unit that is the same for both sides of a comparison. seen: its evidence, where that is a time, a
+    count or bytes, in the same measure.
+    """
+
+    time: float
+    seen: Observations
+
+
+@dataclass(frozen=True, slots=True)
 class CellResult(Shape):
     """A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is treatment /
     baseline as measured.
@@ -102,6 +114,8 @@ class CellResult(Shape):
     )
     values: Annotated[Values, HIDDEN] = NO_VALUES
     """Of the treatment."""
+    worked: Annotated[tuple[Work, Work] | None, HIDDEN] = None
+    """Beside and alone; None where trials are not at hand, or nobody will ask."""
 
     @property
     def all_flagged(self) -> bool:

@@ -13,7 +13,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -434,4 +434,12 @@ def add_exits(exits: list[Exit]) -> Exit:
         involuntary_switches=sum(e.involuntary_switches for e in exits),
         startup_ns=sum(e.startup_ns for e in exits),
         timed_out=any(e.timed_out for e in exits),
+        read_bytes=_sum_known(e.read_bytes for e in exits),
+        major_faults=_sum_known(e.major_faults for e in exits),
     )
+
+
+def _sum_known(figures: Iterable[int | None]) -> int | None:
+    """None where one of them is not known."""
+    known = list(figures)
+    return None if None in known else sum(filter(None, known))

@@ -84,7 +84,8 @@ class Exit:
     """How a process ended. Times are of the process itself and its waited-for children (rusage).
 
     wall_ns is the time inside the platform (first instruction of the command to its end); startup_ns what the
-    platform added before it (0 on bare). max_rss_bytes and the switches are 0 where the platform cannot tell.
+    platform added before it (0 on bare). max_rss_bytes and the switches are 0 where the platform cannot tell; read_bytes
+    (from devices) and major_faults are None.
     """
 
     code: int  # exit status, or minus the signal's number
@@ -96,6 +97,8 @@ class Exit:
     involuntary_switches: int
     startup_ns: int = 0
     timed_out: bool = False
+    read_bytes: int | None = None
+    major_faults: int | None = None
 
     @property
     def cpu_ns(self) -> int:

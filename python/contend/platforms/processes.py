@@ -20,6 +20,7 @@ from contend.platforms import procfs
 from contend.platforms.base import Command, Exit
 
 _TIMEOUT_GRACE_S = 1.0
+_BLOCK_BYTES = 512  # of ru_inblock, getrusage(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,4 +250,6 @@ def _exit(status: int, usage: struct_rusage, wall_ns: int) -> Exit:
         max_rss_bytes=usage.ru_maxrss * 1024,
         voluntary_switches=usage.ru_nvcsw,
         involuntary_switches=usage.ru_nivcsw,
+        read_bytes=usage.ru_inblock * _BLOCK_BYTES,
+        major_faults=usage.ru_majflt,
     )

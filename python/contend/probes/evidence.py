@@ -44,6 +44,13 @@ class Observed(StrEnum):
     MEASURED = "measured", "s", "the part of it that the metric counts over, where the workload states it"
     STARTUP = "startup", "s", "what the platform took before the commands ran; no part of their time"
     CPU = "cpu", "s", "CPU time of the victim's party"
+    SYSTEM_CPU = "system_cpu", "s", "the part of it in the kernel"
+    READ_BYTES = "read_bytes", "B", "read from devices for it, because memory did not have it"
+    MAJOR_FAULTS = (
+        "major_faults",
+        "count",
+        "pages that it touched and that had to be read, from a file or from swap",
+    )
     WALL_PER_CPU = "wall_per_cpu", "ratio", "about 1.0 for an undisturbed single-threaded victim"
     RUN_DELAY = (
         "run_delay",
@@ -90,7 +97,11 @@ class Observed(StrEnum):
         "time in which some task of the victim waited for a lock of a file, by the share of these looks",
     )
     WAITED_SYNC = "waited_sync", "s", "the same for what it had written to be on the device (fsync)"
-    WAITED_READ = "waited_read", "s", "the same for a file to be read"
+    WAITED_READ = (
+        "waited_read",
+        "s",
+        "the same for a file to be read; of this, pages, writes and fsync together no less than `own_psi_io`",
+    )
     WAITED_WRITE = (
         "waited_write",
         "s",
@@ -235,6 +246,7 @@ def difference(
         put(result, Observed.CPU, cpu_ns / 1e9)
         if cpu_ns > 0:
             put(result, Observed.WALL_PER_CPU, wall_ns / cpu_ns)
+    _read(result, usage_before, usage_after, exit)
     if taskwatch is not None:
         put(result, Observed.RUN_DELAY, taskwatch["run_delay_ns"] / 1e9)
         if cpu_ns:
@@ -244,6 +256,7 @@ def difference(
         put(result, Observed.VOLUNTARY_SWITCHES, exit.voluntary_switches)
         put(result, Observed.INVOLUNTARY_SWITCHES, exit.involuntary_switches)
     _usage(result, usage_before, usage_after)
+    _no_less_than_pressure(result)
     for resource, total in after.psi_ns.items():
         if resource in before.psi_ns and resource in _PRESSURES:
             put(result, _PRESSURES[resource], (total - before.psi_ns[resource]) / 1e9)
@@ -263,6 +276,22 @@ def difference(
     if frequencies:
         put(result, Observed.FREQUENCY, sum(frequencies) / len(frequencies))
     return result
+
+
+def _read(result: Evidence, before: Usage, after: Usage, exit: Exit | None) -> None:
+    """CPU time in the kernel, and what had to be read from devices."""
+    system_ns = _change(before.system_ns, after.system_ns)
+    if system_ns is None and exit is not None:
+        system_ns = exit.system_ns
+    if system_ns is not None:
+        put(result, Observed.SYSTEM_CPU, system_ns / 1e9)
+    read = _change(before.read_bytes, after.read_bytes)
+    if exit is not None and exit.read_bytes is not None:
+        read = max(exit.read_bytes, read or 0)  # a group's is not counted by every kernel
+    if read is not None:
+        put(result, Observed.READ_BYTES, read)
+    if exit is not None and exit.major_faults is not None:
+        put(result, Observed.MAJOR_FAULTS, exit.major_faults)
 
 
 WAITS: Mapping[str, Observed] = {
@@ -314,6 +343,20 @@ def held_s(seen: Observations, cpus: int) -> float | None:
     waited = seen.value(Observed.OWN_PSI_CPU) or 0.0
     wanted = max((used + delay) / wall, (used + throttled) / wall, delay / waited if waited > 0 else 0.0, 1.0)
     return throttled / min(wanted, max(cpus, 1))
+
+
+_ON_DISK = (Observed.WAITED_READ, Observed.WAITED_PAGE, Observed.WAITED_WRITE, Observed.WAITED_SYNC)
+"""Waits that the kernel counts as I/O, wholly or in part."""
+
+
+def _no_less_than_pressure(result: Evidence) -> None:
+    """Waits for a fast device are over before a look can tell them. The kernel counts the time in which some task of the
+    group waited for I/O: kinds that were seen share what looks have missed of it."""
+    seen = [(name, result[name][0]) for name in _ON_DISK if name in result]
+    total, pressure = sum(value for _, value in seen), result.get(Observed.OWN_PSI_IO, (0.0, "s"))[0]
+    if 0 < total < pressure:
+        for name, value in seen:
+            put(result, name, value * pressure / total)
 
 
 def _change(before: int | None, after: int | None) -> int | None:

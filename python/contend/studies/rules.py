@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from contend.advice.finding import Evidence, Finding
-from contend.document import CellResult, Level
+from contend.advice.finding import CauseShare, Evidence, Finding
+from contend.document import CellResult, Work
 from contend.platforms.quotas import Quota, quota_name
 from contend.probes.evidence import Observations, Observed
 from contend.stats.estimate import Estimate
@@ -71,37 +71,32 @@ def caused(
         evidence=tuple(e for c in causes for e in c.evidence),
         advice=advice,
         verify=verify,
+        causes=shares(causes),
     )
+
+
+def shares(causes: Sequence[Cause]) -> tuple[CauseShare, ...]:
+    """Causes as a finding has them."""
+    return tuple(CauseShare(cause.resource, cause.share) for cause in causes)
 
 
 def explain(result: CellResult) -> list[Cause]:
     """Causes of a slowdown with their shares, largest first; shares are capped so that they never sum to more than one.
 
-    Everything is per unit of work. A victim that is slowed S times needs S·M for what took it M alone, where M is
-    the time its metric counts over (the whole run of fixed work, or the stated length of a timed one). Of a waiting
-    time that was w alone and is w' in a window of W' now, S·M·w'/W' - w·M/W of those S·M - M are explained.
+    Everything is per unit of work, whose time is that of the whole run of fixed work, or of a part of a timed one. Of a
+    waiting time that was w alone and is w' of a unit that took M and takes M', (w' - w) / (M' - M) is explained.
     """
-    slowdown = result.estimate.value
     now, before = result.evidence, result.baseline_evidence
-    wall, base_wall = observed(now, Observed.WALL), observed(before, Observed.WALL)
-    if slowdown <= 1 or not wall or not base_wall:
+    if result.estimate.value <= 1 or not observed(now, Observed.WALL) or not observed(before, Observed.WALL):
+        return []
+    lost = _Lost.of(result)
+    if lost is None:
         return []
     causes: list[Cause] = []
-    # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
-    counted = observed(now, Observed.MEASURED) or wall
-    base_counted = observed(before, Observed.MEASURED) or base_wall
-
-    def grown(here: float, alone: float) -> float:
-        """Part of the time lost that the growth of this time, per unit of work, explains."""
-        return (slowdown * here / counted - alone / base_counted) / (slowdown - 1)
-
-    def share_of_time(name: Observed) -> float:
-        return grown(observed(now, name), observed(before, name))
-
     waits = Observed.OWN_PSI_CPU if Observed.OWN_PSI_CPU in now else Observed.RUN_DELAY
-    held, base_held = _held(now, waits), _held(before, waits)
-    throttled = grown(held, base_held)
-    waited = grown(max(0.0, observed(now, waits) - held), max(0.0, observed(before, waits) - base_held))
+    throttled = lost.share(lambda seen: _held(seen, waits))
+    waited = lost.share(lambda seen: max(0.0, observed(seen, waits) - _held(seen, waits)))
+    held = _held(now, waits)
     if throttled > 0:
         causes.append(_throttled(throttled, held, result))
     if waited > 0:
@@ -124,30 +119,94 @@ def explain(result: CellResult) -> list[Cause]:
                 seconds=observed(now, waits) - held,
             )
         )
-    steal = share_of_time(Observed.STEAL)
+    steal = lost.share_of(Observed.STEAL)
     if steal > 0:
         taken = _timed(
             "hypervisor", steal, Observed.STEAL, "its CPU was taken by the hypervisor", now, before
         )
         causes.append(replace(taken, clause=True))
     if Observed.LOOKS in now and Observed.LOOKS in before:
-        causes += _waits(result, grown)
+        causes += _waits(result, lost)
     elif (disk := _disk(result)) is not None:
         causes.append(disk)
     if Observed.CPU in now and Observed.CPU in before:
-        dearer = share_of_time(Observed.CPU)
-        if dearer > 0 and observed(before, Observed.CPU) > 0:
-            per_unit = (
-                slowdown
-                * observed(now, Observed.CPU)
-                * base_counted
-                / (observed(before, Observed.CPU) * counted)
-            )
-            words = f"the same work took {percent(per_unit - 1)} more CPU time, which no counter here can attribute"
+        dearer = lost.share_of(Observed.CPU) - lost.reading
+        alone = observed(lost.alone.seen, Observed.CPU)
+        if dearer > 0 and alone > 0:
+            more = dearer * lost.time / alone
+            words = f"the same work took {percent(more)} more CPU time, which no counter here can attribute"
             evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
             causes.append(Cause("dearer execution", dearer, words, evidence, clause=True))
     return _capped(causes)
 
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Times that a unit of work took, beside the neighbour and alone."""
+
+    beside: Work
+    alone: Work
+
+    @classmethod
+    def of(cls, result: CellResult) -> _Lost | None:
+        """Means over trials; of a run whose trials are not at hand medians have to do. None where no time was lost."""
+        worked = result.worked
+        if worked is None:
+            sides = ((result.estimate.value, result.evidence), (1.0, result.baseline_evidence))
+            worked = tuple(_per_unit(time, seen) for time, seen in sides)  # type: ignore[assignment]
+        assert worked is not None
+        return cls(*worked) if worked[0].time > worked[1].time else None
+
+    @property
+    def time(self) -> float:
+        return self.beside.time - self.alone.time
+
+    def share(self, of: Callable[[Observations], float]) -> float:
+        """Part of the time lost that the growth of this time explains."""
+        return (of(self.beside.seen) - of(self.alone.seen)) / self.time
+
+    def share_of(self, name: Observed) -> float:
+        return self.share(lambda seen: observed(seen, name))
+
+    def grows(self, name: Observed, least: float) -> bool:
+        """There is more of it, by a fifth and by so much a second."""
+        here, alone = observed(self.beside.seen, name), observed(self.alone.seen, name)
+        return here >= _MORE * alone and here - alone >= least * self.beside.time
+
+    @property
+    def reading(self) -> float:
+        """Part of the time lost in which it computed to read what memory had alone: the growth of its CPU time, but no more
+        than reading takes, once for each time that it gave its CPU up.
+        """
+        if not self.reads_again:
+            return 0.0
+        waits, cpu = (self.share_of(name) for name in (Observed.VOLUNTARY_SWITCHES, Observed.CPU))
+        return max(0.0, min(cpu, waits * _READ_CPU_S))
+
+    @property
+    def reads_again(self) -> bool:
+        """It reads from devices what memory had alone."""
+        return self.grows(Observed.READ_BYTES, _READ_BYTES_PER_S) or self.faults_again
+
+    @property
+    def faults_again(self) -> bool:
+        return self.grows(Observed.MAJOR_FAULTS, _FAULTS_PER_S)
+
+
+def _per_unit(time: float, seen: Observations) -> Work:
+    """A unit of work by medians."""
+    counted = observed(seen, Observed.MEASURED) or observed(seen, Observed.WALL)
+    return Work(
+        time, Observations({name: (value * time / counted, unit) for name, (value, unit) in seen.items()})
+    )
+
+
+_READ_CPU_S = 40e-6
+"""Most that a request of a device costs its caller: system call, request, two switches, and caches that are cold then."""
+_MORE = 1.2
+_READ_BYTES_PER_S = 1e6
+_FAULTS_PER_S = 100.0
+"""Least that is read again a second, and faults for it: below that it takes no time to speak of."""
 
 _WAITS: Mapping[str, tuple[str, tuple[Observed, ...]]] = {
     "file lock": ("waited for a file's lock", (Observed.WAITED_FILE_LOCK,)),
@@ -168,48 +227,73 @@ _AS_FAST = 1.25
 """Times by which a request of the device takes longer, up to which the device is as fast as alone."""
 
 
-def _waits(result: CellResult, grown: Callable[[float, float], float]) -> Iterator[Cause]:
+def _waits(result: CellResult, lost: _Lost) -> Iterator[Cause]:
     """A cause for each wait of the victim's own that has grown by more than looks err."""
     now, before = result.evidence, result.baseline_evidence
+    looks = [
+        observed(seen, Observed.LOOKS) * len(of.values)
+        for seen, of in ((now, result.treatment), (before, result.baseline))
+    ]
+    again = "page faults" if lost.faults_again else "page cache"
     for resource, (words, kinds) in _WAITS.items():
-        here, alone = (sum(observed(seen, kind) for kind in kinds) for seen in (now, before))
-        error = math.hypot(*(_error_s(side, kinds, len(of.values)) for side, of in _sides(result)))
-        share = grown(here, alone)
-        if grown(here - _CERTAIN * error, alone) <= 0:
-            continue
-        if resource == "disk queue" and _from_memory_alone(result):
+        share = sum(lost.share_of(kind) for kind in kinds)
+        error = math.hypot(*map(_error, (lost.beside, lost.alone), (kinds, kinds), looks)) / lost.time
+        if resource == "disk queue" and _from_memory_alone(result, lost):
             resource, words = "page cache", "waited for what it read, which memory had alone"
+        is_certain = share > _CERTAIN * error
+        share = share if is_certain else 0.0
+        if resource == again:
+            share += lost.reading
+        if share <= 0:
+            continue
         evidence = tuple(item for kind in kinds for item in _pair(kind, now, before, kind.replace("_", " ")))
         suffix = ""
+        if resource == again and lost.reads_again:
+            suffix, of_reading = _read_again(result)
+            evidence += of_reading
         if resource in ("disk queue", "fsync", "writeback", "page cache"):
-            suffix, of_device = _device(result)
-            evidence += of_device
-        wall = observed(now, Observed.WALL)
+            more, of_device = _device(result)
+            suffix, evidence = suffix + more, evidence + of_device
+        here, wall = sum(observed(now, kind) for kind in kinds), observed(now, Observed.WALL)
         seen = f"{words} {format_value(here, 's')} of {format_value(wall, 's')}{suffix}"
         yield Cause(resource, share, seen, evidence)
 
 
-def _from_memory_alone(result: CellResult) -> bool:
-    """It reads from the disk what it did not alone: then next to nothing was read, or requests take no longer than now."""
+def _from_memory_alone(result: CellResult, lost: _Lost) -> bool:
+    """It reads from the disk what it did not alone, and that has grown by more than the time of a request."""
     now, before = (side.value(Observed.DISK_AWAIT) for side in (result.evidence, result.baseline_evidence))
-    requests = result.baseline_evidence.value(Observed.DISK_IOPS)
-    if requests is not None and requests < _HARDLY_READ:
-        return True
-    return bool(now and before and now < _AS_FAST * before)
+    slower = now / before if now and before else 1.0
+    if any(Observed.READ_BYTES not in side.seen for side in (lost.beside, lost.alone)):
+        requests = result.baseline_evidence.value(Observed.DISK_IOPS)
+        return bool(requests is not None and requests < _HARDLY_READ) or bool(now and slower < _AS_FAST)
+    alone = observed(lost.alone.seen, Observed.READ_BYTES)
+    more = observed(lost.beside.seen, Observed.READ_BYTES) / alone if alone > 0 else math.inf
+    return lost.reads_again and more > slower
 
 
-def _sides(result: CellResult) -> tuple[tuple[Observations, Level], ...]:
-    return (result.evidence, result.treatment), (result.baseline_evidence, result.baseline)
+def _read_again(result: CellResult) -> tuple[str, tuple[Evidence, ...]]:
+    """Words and evidence of what was read from devices."""
+    now, before = result.evidence, result.baseline_evidence
+    evidence: tuple[Evidence, ...] = ()
+    for name, what in (
+        (Observed.READ_BYTES, "read from devices"),
+        (Observed.MAJOR_FAULTS, "major page faults"),
+        (Observed.SYSTEM_CPU, "CPU time in the kernel"),
+    ):
+        evidence += _pair(name, now, before, what)
+    if Observed.READ_BYTES not in now:
+        return "", evidence
+    read, alone = (format_value(observed(seen, Observed.READ_BYTES), "B") for seen in (now, before))
+    return f"; {read} came from devices ({alone} alone), which takes CPU time, too", evidence
 
 
-def _error_s(seen: Observations, kinds: Sequence[Observed], trials: int) -> float:
-    """Standard error, s, of the median over trials of a time that is known by looks: that of a share, sqrt(p (1 - p) / n),
-    1.25 times as large for a median."""
-    looks, wall = observed(seen, Observed.LOOKS), observed(seen, Observed.WALL)
-    if not looks or not wall or not trials:
+def _error(work: Work, kinds: Sequence[Observed], looks: float) -> float:
+    """Standard error of a time per unit of work that is known by so many looks: that of a share, sqrt(p (1 - p) / n)."""
+    wall = observed(work.seen, Observed.WALL)
+    if not looks or not wall:
         return 0.0
-    share = min(1.0, sum(observed(seen, kind) for kind in kinds) / wall)
-    return 1.25 * wall * math.sqrt(share * (1 - share) / (looks * trials))
+    share = min(1.0, sum(observed(work.seen, kind) for kind in kinds) / wall)
+    return wall * math.sqrt(share * (1 - share) / looks)
 
 
 def _device(result: CellResult) -> tuple[str, tuple[Evidence, ...]]:

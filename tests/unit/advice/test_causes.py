@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contend.document import CellResult, Control, Level, MetricInfo
+from contend.document import CellResult, Control, Level, MetricInfo, Work
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
@@ -16,11 +16,12 @@ from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.store.cells import Application, Values, values_of
 from contend.studies.interference.findings import findings as advise
-from contend.studies.interference.findings import narrowed
+from contend.studies.interference.findings import jointly, narrowed
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario
 from contend.studies.rules import LEAST_SHARE, caused, explain
 from contend.studies.scenarios import parse
+from contend.units import format_times
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)
 ESTIMATE = Estimate(2.0, 1.9, 2.1, "ratio", 10, 0.95, "HL", "higher")
@@ -388,6 +389,81 @@ def test_a_disk_that_is_slower_for_all_explains_nothing_of_who_waits_for_a_lock(
     now = {**slower, **LOOKED, "wall": 2.0, "waited_file_lock": 1.0}
     (cause,) = explain(cell(now, {**DISK, **LOOKED}))
     assert cause.resource == "file lock" and "disk" not in cause.words
+
+
+READ = {**LOOKED, "voluntary_switches": 100.0, "read_bytes": 0.0, "major_faults": 0.0}
+
+
+def test_what_is_read_again_costs_cpu_time_too() -> None:
+    """A cache that is lost: what came from devices says so, and each wait for it has its part of the CPU time."""
+    now = {
+        **READ,
+        "wall": 2.0,
+        "cpu": 0.9,
+        "waited_read": 0.6,
+        "read_bytes": 40e6,
+        "voluntary_switches": 10_100.0,
+    }
+    (cause,) = explain(cell(now, READ))
+    assert cause.resource == "page cache" and cause.share == pytest.approx(1.0)
+    assert "40 MB came from devices (0 B alone)" in cause.words
+    # Of 1,000 waits it is 40 ms at most: the rest has no cause.
+    few = {**now, "voluntary_switches": 1_100.0}
+    causes = {one.resource: one.share for one in explain(cell(few, READ))}
+    assert causes["page cache"] == pytest.approx(0.64) and causes["dearer execution"] == pytest.approx(0.36)
+    faults = {**now, "waited_read": 0.0, "waited_page": 0.6, "major_faults": 10_000.0}
+    assert [one.resource for one in explain(cell(faults, READ))] == ["page faults"]
+
+
+def test_a_device_that_is_slower_is_its_queue_however_much_is_read() -> None:
+    now = {**READ, **DISK, "wall": 2.0, "waited_read": 0.9, "read_bytes": 40e6, "disk_await": 5.0}
+    before = {**READ, **DISK, "read_bytes": 30e6}
+    assert next(one.resource for one in explain(cell(now, before))) == "disk queue"
+
+
+def test_shares_are_of_means_which_add_up() -> None:
+    """Of three trials one is slow: its wait is in the mean as its time is, and in no median."""
+
+    def work(time: float, waited: float) -> Work:
+        return Work(time, Observations({"wall": (time, "s"), "waited_sync": (waited, "s")}))
+
+    now, before = {**LOOKED, "wall": 1.5, "waited_sync": 0.1}, {**LOOKED, "waited_sync": 0.1}
+    assert explain(cell(now, before, 1.5)) == []
+    (cause,) = explain(cell(now, before, 1.5, worked=(work(2.0, 1.0), work(1.0, 0.1))))
+    assert cause.resource == "fsync" and cause.share == pytest.approx(0.9)
+    assert explain(cell(now, before, 1.5, worked=(work(1.0, 1.0), work(1.0, 0.1)))) == []
+
+
+def two(first: float, second: float, both: float) -> list[CellResult]:
+    """A victim beside one neighbour, another, and both."""
+    made = []
+    for names, value in ((("a",), first), (("b",), second), (("a", "b"), both)):
+        beside = Values(Application("fio"), tuple(map(Application, names)))
+        factors = {"victim": "fio", "neighbour": " + ".join(names)}
+        made.append(replace(cell({}, {}, value), values=beside, factors=factors))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("slowdowns", "words"),
+    [
+        ((2.7, 2.0, 2.7), "59 % of it is there with either of them."),
+        ((1.05, 1.05, 3.0), "95 % of it comes only where both are there."),
+        ((1.5, 2.0, 2.5), ""),
+    ],
+)
+def test_of_two_neighbours_it_is_told_what_removing_one_would_leave(
+    slowdowns: tuple[float, float, float], words: str
+) -> None:
+    results = two(*slowdowns)
+    said = jointly(results[-1], results)
+    assert said.endswith(words) and bool(said) == bool(words)
+    if words:
+        assert said.startswith(
+            f"Without a it is {format_times(slowdowns[1], 0.95 * slowdowns[1], 1.05 * slowdowns[1])},"
+        )
+    assert jointly(results[-1], results[1:]) == "", "one of them was not measured alone"
+    assert jointly(results[0], results) == ""
 
 
 def test_looks_that_are_few_name_nothing() -> None:

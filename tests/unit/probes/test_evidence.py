@@ -37,7 +37,17 @@ AFTER = replace(
     psi_ns={"cpu": 3 * S, "io": 0},
     disks={"vda": DiskCounters(300, 3000, 900 * MS, 100, 1000, 100 * MS, 0, 1 * S, 8 * S)},
 )
-EXIT = Exit(0, 1_900 * MS, 900 * MS, 50 * MS, 1, voluntary_switches=7, involuntary_switches=70)
+EXIT = Exit(
+    0,
+    1_900 * MS,
+    900 * MS,
+    50 * MS,
+    1,
+    voluntary_switches=7,
+    involuntary_switches=70,
+    read_bytes=4096,
+    major_faults=3,
+)
 WATCH = {"run_delay_ns": 800 * MS, "cpu_ns": 760 * MS}
 
 
@@ -63,6 +73,9 @@ def test_every_figure_of_a_full_record() -> None:
         {
             "wall": 1.9,
             "cpu": 0.95,
+            "system_cpu": 0.05,
+            "read_bytes": 4096,
+            "major_faults": 3,
             "wall_per_cpu": 2.0,
             "run_delay": 0.8,
             "run_delay_coverage": 0.8,
@@ -96,7 +109,10 @@ def test_units_stand_beside_the_values() -> None:
     [
         ({"usage_before": Usage()}, {"throttled", "throttled_periods", "own_psi_cpu"}),
         ({"taskwatch": None}, {"run_delay", "run_delay_coverage"}),
-        ({"exit": None}, {"voluntary_switches", "involuntary_switches"}),
+        (
+            {"exit": None},
+            {"system_cpu", "read_bytes", "major_faults", "voluntary_switches", "involuntary_switches"},
+        ),
         ({"others": None}, {"foreign_cpu"}),
         ({"device": "sdz"}, {"disk_busy", "disk_queue", "disk_iops", "disk_bytes_per_s", "disk_await"}),
         ({"after": replace(AFTER, psi_ns={})}, {"psi_cpu", "psi_io"}),
@@ -106,6 +122,32 @@ def test_units_stand_beside_the_values() -> None:
 )
 def test_what_cannot_be_told_is_absent(changes: dict[str, object], absent: set[str]) -> None:
     assert set(values()) - set(values(**changes)) == absent
+
+
+def test_what_a_group_has_read_is_no_less_than_what_its_process_has() -> None:
+    """A group counts its children; without its controller, nothing."""
+    more = Usage(cpu_ns=1 * S, system_ns=10 * MS, read_bytes=8192)
+    result = values(usage_before=Usage(cpu_ns=0, system_ns=0, read_bytes=0), usage_after=more)
+    assert (result["system_cpu"], result["read_bytes"]) == (0.01, 8192)
+    assert values(usage_before=Usage(read_bytes=0), usage_after=Usage(read_bytes=0))["read_bytes"] == 4096
+
+
+def test_waits_for_a_disk_are_no_less_than_the_group_s_pressure() -> None:
+    """Looks miss waits that are short; what they saw shares the time."""
+    kinds = ("file_lock", "sync", "read", "write", "completion", "peer", "send", "page")
+    seen = {f"waited_{kind}_ns": 0 for kind in kinds} | {"waited_read_ns": 30 * MS, "waited_page_ns": 10 * MS}
+    watch = {**WATCH, "looks": 100, "looked_ns": 1_900 * MS, **seen}
+
+    def of(pressure_ms: int) -> tuple[float, float]:
+        result = values(
+            taskwatch=watch,
+            usage_before=Usage(io_pressure_ns=0),
+            usage_after=Usage(io_pressure_ns=pressure_ms * MS),
+        )
+        return result["waited_read"], result["waited_page"]
+
+    assert of(100) == pytest.approx((0.075, 0.025))
+    assert of(20) == pytest.approx((0.03, 0.01))
 
 
 def test_a_server_counts_the_window_and_its_cgroup() -> None:

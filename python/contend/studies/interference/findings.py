@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from contend.advice.finding import Evidence, Finding
 from contend.document import CellResult, Control
@@ -11,7 +12,7 @@ from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
 from contend.store.cells import Application
 from contend.studies.interference.model import Interference
-from contend.studies.rules import explain, observed, percent
+from contend.studies.rules import explain, observed, percent, shares
 from contend.units import format_times, format_value
 
 
@@ -29,10 +30,50 @@ def findings(
     alarmed = {c.factors["victim"] for c in controls if c.alarm and c.metric.primary}
     made = []
     for number, result in enumerate(sorted(slowed, key=lambda r: -r.estimate.value), start=1):
-        made.append(
-            _finding(f"F{number}", scenario, result, repeat, alarm=result.factors["victim"] in alarmed)
-        )
+        finding = _finding(f"F{number}", scenario, result, repeat, alarm=result.factors["victim"] in alarmed)
+        together = jointly(result, results)
+        made.append(replace(finding, sentence=f"{finding.sentence} {together}") if together else finding)
     return tuple(made)
+
+
+JOINT = 0.10
+"""Of a slowdown beside two: what is less belongs to the one or the other."""
+
+
+def jointly(result: CellResult, results: Sequence[CellResult]) -> str:
+    """A sentence on what removing one of two neighbours gives, where each was measured alone too and effects do not add up;
+    else "".
+
+    Beside both the slowdown is S, beside each s and t: removing the first leaves t, so that S - t of S - 1 are its own, and
+    s + t - S - 1 are there with either of them.
+    """
+    beside = result.values.neighbours
+    if len(beside) != 2:
+        return ""
+    same = [
+        one
+        for one in results
+        if one.metric == result.metric and one.factors["victim"] == result.factors["victim"]
+    ]
+    alone = [next((one for one in same if one.values.neighbours == (each,)), None) for each in beside]
+    first, second = alone
+    if first is None or second is None:
+        return ""
+    both = result.estimate
+    joint, *bounds = (
+        (s + t - of - 1) / (of - 1)
+        for s, t, of in (
+            (first.estimate.value, second.estimate.value, both.value),
+            (first.estimate.low, second.estimate.low, both.high),
+            (first.estimate.high, second.estimate.high, max(both.low, 1.001)),
+        )
+    )
+    if abs(joint) <= JOINT or bounds[0] <= 0 <= bounds[1]:
+        return ""
+    names = [one.factors["neighbour"] for one in (first, second)]
+    left = [format_times(of.estimate.value, of.estimate.low, of.estimate.high) for of in (second, first)]
+    what = "is there with either of them" if joint > 0 else "comes only where both are there"
+    return f"Without {names[0]} it is {left[0]}, without {names[1]} {left[1]}: {percent(abs(joint))} of it {what}."
 
 
 def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, *, alarm: bool) -> Finding:
@@ -60,6 +101,7 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
         evidence=evidence,
         advice=advice,
         verify=verify,
+        causes=shares(causes),
     )
 
 

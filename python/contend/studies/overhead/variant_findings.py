@@ -110,7 +110,7 @@ def _causes(effect: Effect, cells: Sequence[CellResult]) -> list[Cause]:
         return []
     slow, fast = sides if effect.ratio.value >= 1 else reversed(sides)
     against = replace(slow, estimate=_slower(effect.ratio), baseline=fast.treatment)
-    return explain(replace(against, baseline_evidence=fast.evidence))
+    return explain(replace(against, baseline_evidence=fast.evidence, worked=None))
 
 
 def _value(of: Variant, kind: Kind) -> str:
