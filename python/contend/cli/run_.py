@@ -49,6 +49,12 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
 )
 @click.option("--rate", type=float, metavar="N", help="With --url: requests a second (default: 50).")
 @click.option(
+    "--pid",
+    type=click.IntRange(min=1),
+    metavar="PID",
+    help="The victim is a process of yours that runs already: it is followed, with its descendants, under the guard.",
+)
+@click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
 )
 @click.option("--dry-run", is_flag=True, help="Print cells, order and estimated time; make nothing.")
@@ -76,6 +82,7 @@ def command(
     cloud: str | None,
     url: str | None,
     rate: float | None,
+    pid: int | None,
     seed: int | None,
     hosts: str | None,
     address: str,
@@ -97,6 +104,7 @@ def command(
       contend run noisy-neighbour
       contend run noisy-neighbour --set placement=own-cores --budget 10m
       contend run noisy-neighbour --url http://127.0.0.1:8080/health --rate 50
+      contend run noisy-neighbour --pid 4711
       contend run mine.yaml --dry-run
       contend run boot-storm --cloud mycloud --set n=[1,5,10,20]
       contend run boot-storm --cloud local --set parameters.engine=podman
@@ -116,9 +124,9 @@ def command(
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
-        if scenario or settings or cloud or url or seed is not None:
+        if scenario or settings or cloud or url or pid is not None or seed is not None:
             raise BadInput(
-                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set, --cloud, --url or --seed",
+                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set, --cloud, --url, --pid or --seed",
                 hint="start a new run to change something",
             )
         with RunDirectory.open(resume_run) as directory:
@@ -147,7 +155,7 @@ def command(
         raise BadInput(
             "no scenario was named", hint="contend run noisy-neighbour, or: contend list scenarios"
         )
-    settings = (*_service(url, rate), *settings)
+    settings = (*_running(url, rate, pid), *settings)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
     if cloud is not None:
@@ -193,8 +201,16 @@ def command(
     return finish(outcome, verbose=verbose, as_json=as_json)
 
 
-def _service(url: str | None, rate: float | None) -> tuple[str, ...]:
-    """Settings with which a service that runs already is the victim: asked, never started or ended, under the guard."""
+def _running(url: str | None, rate: float | None, pid: int | None) -> tuple[str, ...]:
+    """Settings with which what runs already is the victim: never started or ended, under the guard."""
+    if pid is not None:
+        if url is not None or rate is not None:
+            raise BadInput("--pid follows a process, and --url asks a service", hint="give one of the two")
+        if not Path(f"/proc/{pid}").exists():
+            raise BadInput(
+                f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"
+            )
+        return f"victims=[{{process: {{pid: {pid}}}}}]", "placement=same-host", "guard=true"
     if url is None:
         if rate is not None:
             raise BadInput(

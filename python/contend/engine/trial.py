@@ -28,7 +28,7 @@ from contend.files import PRIVATE, made_beside
 from contend.platforms import standing
 from contend.platforms.base import Command, Exit, Host, Releases
 from contend.probes.contamination import flags
-from contend.probes.evidence import Observed, put
+from contend.probes.evidence import FOLLOWED, Observed, followed, put
 from contend.probes.peak import PeakMemory
 from contend.probes.snapshot import device_of
 from contend.store.directory import Row
@@ -193,6 +193,8 @@ class TrialRunner:
             measured_s = seat.participant.instance.measured_s(seat.values)
             if measured_s is not None:
                 put(evidence, Observed.MEASURED, measured_s)
+            if workload.elsewhere and (out / FOLLOWED).exists():
+                evidence = followed(out / FOLLOWED, evidence)
             started_ns = sum(exit_.startup_ns for exit_ in exits)
             if (
                 started_ns and server is None

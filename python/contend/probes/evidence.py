@@ -6,9 +6,11 @@ samples, except where `Observed` says so. What this machine cannot tell is absen
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -305,6 +307,42 @@ WAITS: Mapping[str, Observed] = {
     "page": Observed.WAITED_PAGE,
 }
 """By the name that `TaskWatch` has for a kind of wait."""
+
+FOLLOWED = "evidence.json"
+"""Name of the file in which a workload has the evidence of a victim that is none of its own processes."""
+
+_OF_HOST = (
+    Observed.STEAL,
+    Observed.PSI_CPU,
+    Observed.PSI_IO,
+    Observed.PSI_MEMORY,
+    Observed.DISK_BUSY,
+    Observed.DISK_QUEUE,
+    Observed.DISK_AWAIT,
+    Observed.DISK_IOPS,
+    Observed.DISK_BYTES_PER_S,
+    Observed.FREQUENCY,
+)
+
+
+def of_tasks(taskwatch: Mapping[str, int], wall_s: float) -> Evidence:
+    """Evidence of tasks that nothing else is known of, by what `TaskWatch` counted in that time."""
+    result: Evidence = {}
+    put(result, Observed.WALL, wall_s)
+    put(result, Observed.CPU, taskwatch["cpu_ns"] / 1e9)
+    put(result, Observed.RUN_DELAY, taskwatch["run_delay_ns"] / 1e9)
+    _waits(result, taskwatch)
+    return result
+
+
+def followed(path: Path, of_trial: Evidence) -> Evidence:
+    """Evidence of a victim that a workload followed, from its file, and of the host from the trial's. Raises ValueError
+    for a file that is none."""
+    result: Evidence = {name: quantity for name, quantity in of_trial.items() if name in _OF_HOST}
+    for name, value in json.loads(path.read_text(encoding="utf-8")).items():
+        put(result, Observed(name), float(value))
+    return result
+
 
 LEAST_LOOKS = 10
 """Fewer say little of what a trial waited for: of ten, one is a tenth of its time."""

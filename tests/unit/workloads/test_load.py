@@ -204,7 +204,11 @@ def test_every_built_in_says_what_it_is(path: Path) -> None:
     workload = load(path.stem)
     assert workload.title
     assert workload.about
-    if path.stem not in ("pressure-probe", "service"):  # which need nothing but contend's own Python
+    if path.stem not in (
+        "pressure-probe",
+        "service",
+        "process",
+    ):  # which need nothing but contend's own Python
         assert workload.install.apt or workload.install.module
         # A note where one of several will do: then a run says what is missing.
         assert workload.install.command or workload.install.module or workload.install.note

@@ -120,6 +120,15 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
             f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
             f"{base} --set placement=own-cores",
         )
+    if (
+        kind == "run queue"
+        and result.values.victim is not None
+        and result.values.victim.workload in _RUNS_ALREADY
+    ):
+        return (
+            f"keep {neighbour} off its CPUs (cpuset.cpus, or CPUAffinity= of its unit), or lower its cpu.weight",
+            base,
+        )
     if kind == "run queue" and scenario.placement == "same-host":
         return (
             f"the host has too few CPUs for both: pin them apart, move {neighbour}, or cap it with cpu.max",
@@ -158,6 +167,9 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
         f"{base} --set neighbours=stress-cache,stress-memory",
     )
 
+
+_RUNS_ALREADY = {"service", "process"}
+"""Workloads that contend does not start, and so cannot place."""
 
 _WAITED: Mapping[str, str] = {
     "file lock": "find who holds it (lslocks), and hold it for less, or lock parts",

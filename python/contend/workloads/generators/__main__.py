@@ -9,6 +9,7 @@ _HERE = "contend.workloads.generators"
 GENERATORS = {
     "pace": f"{_HERE}.pace:main",
     "pulse": f"{_HERE}.pulse:main",
+    "follow": f"{_HERE}.follow:main",
     "pressure-probe": f"{_HERE}.pressure_probe:main",
     "burst": f"{_HERE}.burst:main",
     "image-download": f"{_HERE}.download:main",

@@ -1,0 +1,114 @@
+"""Follows a process that runs already: `python -m contend.workloads.generators follow PID --for TIME --out DIR`.
+
+Writes `follow.json`, the figures of the workload `process`, and `evidence.json`, what the process did and waited for, which
+a trial takes for its victim's. The process is only read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from contend.errors import BadInput, ContendError, TrialFailed
+from contend.platforms import procfs
+from contend.platforms.quotas import QuotaWatch
+from contend.probes.evidence import FOLLOWED, Evidence, Observations, Observed, held_s, of_tasks, put
+from contend.probes.rundelay import RunDelay
+from contend.units import parse_duration_ns
+from contend.workloads.generators.verbs import failed
+
+LEAST_CPU_S = 0.005
+"""Who computes less in a trial does too little for its waits to be told from chance."""
+_QUOTAS_S = 0.1
+
+_HELD_BACK = (
+    Observed.RUN_DELAY,
+    Observed.WAITED_FILE_LOCK,
+    Observed.WAITED_SYNC,
+    Observed.WAITED_READ,
+    Observed.WAITED_WRITE,
+    Observed.WAITED_COMPLETION,
+    Observed.WAITED_PAGE,
+)
+"""Waits in which it could have gone on, had others let it."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Follow the process and return the exit code."""
+    parser = argparse.ArgumentParser(prog="follow", description="Follow a process that runs already.")
+    parser.add_argument("pid", type=int)
+    parser.add_argument("--for", dest="length", required=True, metavar="TIME")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    given = parser.parse_args(arguments)
+    try:
+        evidence = follow(given.pid, parse_duration_ns(given.length) / 1e9)
+        figures = figures_of(evidence)
+    except ContendError as error:
+        return failed(error)
+    named = {str(name): value for name, (value, _) in evidence.items()}
+    (given.out / FOLLOWED).write_text(json.dumps(named), encoding="utf-8")
+    (given.out / "follow.json").write_text(json.dumps(figures), encoding="utf-8")
+    return 0
+
+
+def follow(pid: int, length_s: float) -> Evidence:
+    """Follow a process and its descendants for so long. Raises BadInput, TrialFailed."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (OSError, OverflowError):
+        raise BadInput(f"no process has the number {pid}", hint="pgrep NAME prints numbers") from None
+    try:
+        if procfs.executable(pid) is None and not Path(f"/proc/{pid}/cmdline").read_bytes():
+            raise BadInput(
+                f"process {pid} is a thread of the kernel", hint="name one of the processes that it works for"
+            )
+        delay, quotas = RunDelay(None, cpus=None), QuotaWatch()
+        began = time.monotonic()
+        delay.follow(pid)
+        try:
+            while (left := began + length_s - time.monotonic()) > 0:
+                quotas.look({pid, *procfs.descendants(pid)})
+                if select.select([handle], [], [], min(left, _QUOTAS_S))[0]:
+                    raise TrialFailed(
+                        f"process {pid} ended while it was followed", hint="follow one that goes on"
+                    )
+            quotas.look({pid, *procfs.descendants(pid)})
+        finally:
+            took_s = time.monotonic() - began
+            seen = delay.stop()
+    finally:
+        os.close(handle)
+    assert seen is not None
+    evidence = of_tasks(seen, took_s)
+    throttled = quotas.throttling()
+    if throttled.held_s is not None:
+        put(evidence, Observed.THROTTLED, throttled.held_s)
+        held = held_s(Observations(evidence), len(os.sched_getaffinity(pid)))
+        if held is not None:
+            put(evidence, Observed.HELD, held)
+    worked = sum(evidence[name][0] for name in (Observed.CPU, *_HELD_BACK) if name in evidence)
+    put(evidence, Observed.MEASURED, worked)
+    return evidence
+
+
+def figures_of(evidence: Evidence) -> dict[str, float]:
+    """Figures of a trial. Raises TrialFailed for a process that did next to nothing."""
+    cpu = evidence[Observed.CPU][0]
+    if cpu < LEAST_CPU_S:
+        raise TrialFailed(
+            f"the process used {cpu * 1e3:.1f} ms of CPU time in {evidence[Observed.WALL][0]:.1f} s: too little to tell"
+            " what it waits for",
+            hint="follow it while it has work, or for longer: --set measure.trial=30s",
+        )
+    ready = evidence[Observed.RUN_DELAY][0]
+    return {"stretch": evidence[Observed.MEASURED][0] / cpu, "ready": (cpu + ready) / cpu}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
