@@ -212,7 +212,7 @@ def test_every_built_in_says_what_it_is(path: Path) -> None:
         assert workload.install.apt or workload.install.module
         # A note where one of several will do: then a run says what is missing.
         assert workload.install.command or workload.install.module or workload.install.note
-    assert workload.neighbour.burning
+    assert workload.neighbour.burning is not None
     assert all(p.about for p in workload.parameters.values())
 
 
