@@ -58,6 +58,8 @@ FLAT: dict[str, Draw] = {
     "a slow drift by 2 standard deviations": drift,
 }
 STEPS = (0.03, 0.06, 0.09, 0.15)
+LATE = 5
+"""Runs after the step, where it is to be seen soon."""
 
 
 Shares = tuple[float, float]
@@ -75,7 +77,8 @@ def main() -> None:
     flat = {
         name: [share(given.series, n, draw, lambda _: True) for n in LENGTHS] for name, draw in FLAT.items()
     }
-    steps = {f"{step:g}": [planted(given.series, n, step) for n in LENGTHS] for step in STEPS}
+    steps = {f"{step:g}": [planted(given.series, n, step, n // 2) for n in LENGTHS] for step in STEPS}
+    late = {f"{step:g}": [planted(given.series, n, step, n - LATE) for n in LENGTHS] for step in STEPS}
     told = {
         "series": given.series,
         "lengths": LENGTHS,
@@ -86,19 +89,35 @@ def main() -> None:
         "flat_sure": {name: [sure for _, sure in row] for name, row in flat.items()},
         "steps": {name: [marked for marked, _ in row] for name, row in steps.items()},
         "steps_sure": {name: [sure for _, sure in row] for name, row in steps.items()},
+        "late": LATE,
+        "late_steps": {name: [marked for marked, _ in row] for name, row in late.items()},
+        "late_steps_sure": {name: [sure for _, sure in row] for name, row in late.items()},
+        "late_most": {f"{step:g}": [at_most(given.series, n, step) for n in LENGTHS] for step in STEPS},
     }
     print(page.body(told | {"made": {"seed": SEED}}))
     if given.write:
         save_at(given.write, told, seed=SEED)
 
 
-def planted(series: int, n: int, step: float) -> Shares:
+def planted(series: int, n: int, step: float, place: int) -> Shares:
     def draw(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
         values = independent(rng, n)
-        values[n // 2 :] += np.log1p(step)
+        values[place:] += np.log1p(step)
         return values
 
-    return share(series, n, draw, lambda found: any(abs(at - n // 2) <= 1 for at in found))
+    return share(series, n, draw, lambda found: any(abs(at - place) <= 1 for at in found))
+
+
+def at_most(series: int, n: int, step: float) -> float:
+    """Power of a test that knows where the step is, that runs are independent and normal, and that there is no drift: Student's,
+    two-sided, at 5 %."""
+    from scipy import stats
+
+    rng = np.random.default_rng(SEED)
+    values = np.array([independent(rng, n) for _ in range(series)])
+    values[:, n - LATE :] += np.log1p(step)
+    p = stats.ttest_ind(values[:, : n - LATE], values[:, n - LATE :], axis=1).pvalue
+    return float(np.mean(p < 0.05))
 
 
 def share(series: int, n: int, draw: Draw, counts: Callable[[tuple[int, ...]], bool]) -> Shares:
