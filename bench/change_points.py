@@ -109,8 +109,8 @@ def planted(series: int, n: int, step: float, place: int) -> Shares:
 
 
 def at_most(series: int, n: int, step: float) -> float:
-    """Power of a test that knows where the step is, that runs are independent and normal, and that there is no drift: Student's,
-    two-sided, at 5 %."""
+    """Power of a test that knows where the step is, that runs are independent and normal, and that there is no drift:
+    Student's, two-sided, at 5 %."""
     from scipy import stats
 
     rng = np.random.default_rng(SEED)
