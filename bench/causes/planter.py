@@ -85,6 +85,7 @@ class OfGroup(Switch):
 
     def __init__(self, folder: Path, kind: str, group: Path | None = None) -> None:
         self._given, self.group = group, group
+        self.seen: list[Path] = []
         super().__init__(folder, kind)
 
     def is_new(self) -> bool:
@@ -95,6 +96,7 @@ class OfGroup(Switch):
         if not written.exists():
             return False
         self.group = Path(written.read_text(encoding="ascii"))
+        self.seen.append(self.group)
         written.unlink()
         (self.folder / f"seen-{name}-{self.group.name}").touch()
         return True
@@ -103,6 +105,12 @@ class OfGroup(Switch):
         if self.group is not None:
             with contextlib.suppress(FileNotFoundError):  # its victim has ended
                 self.limit(self.group, on=on)
+
+    def remove(self) -> None:
+        """Remove the groups that victims made: these have ended."""
+        for group in self.seen:
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
     @abstractmethod
     def limit(self, group: Path, *, on: bool) -> None: ...
@@ -292,19 +300,19 @@ def planted(folder: Path, kinds: Sequence[str]) -> Iterator[dict[str, dict[str, 
                     Queue(folder, kind, link)
                     facts[kind] = {"ADDRESS": link.address, "PORT": str(link.port)}
                 case "nested quota":
-                    Quota(folder, kind)
+                    stack.callback(Quota(folder, kind).remove)
                 case "enclosing quota":
                     group = Path(os.environ["CAUSES_GROUP"])
                     Quota(folder, kind, group)
                 case "page cache":
                     Warm(folder, kind)
                 case "cpuset":
-                    CpuSet(folder, kind)
+                    stack.callback(CpuSet(folder, kind).remove)
                 case "reclaim":
-                    Memory(folder, kind)
+                    stack.callback(Memory(folder, kind).remove)
                 case "swap":
                     stack.enter_context(swap(folder / "swap"))
-                    Memory(folder, kind)
+                    stack.callback(Memory(folder, kind).remove)
                 case "writeback":
                     stack.enter_context(little_dirty())
         yield facts

@@ -39,6 +39,7 @@ def fingerprint(tools: Iterable[str] = ()) -> dict[str, Any]:
         "cgroup": cgroup_layout(),
         # With autogroups every session is a scheduling group: parties share a CPU by session, not by thread.
         "autogroup": _read("/proc/sys/kernel/sched_autogroup_enabled") == "1",
+        "address_randomisation": _read("/proc/sys/kernel/randomize_va_space"),
         "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "root": os.geteuid() == 0,
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),

@@ -68,6 +68,18 @@ _METRIC = re.compile(
 )
 @click.option("--shell", is_flag=True, help="Run each command by sh -c.")
 @click.option(
+    "--randomise",
+    type=click.Choice(["layout"]),
+    help="Run trials with layouts of the programs in memory that are drawn by chance (size of the environment, and so where"
+    " the stack begins; with --build also the order in which objects are linked), and say what these make alone.",
+)
+@click.option(
+    "--instructions",
+    is_flag=True,
+    help="Count those of one run of each command, before the first trial: by the processor's counters (perf), else by"
+    " valgrind, some fifty times as slowly.",
+)
+@click.option(
     "--target",
     metavar="PERCENT",
     default="2%",
@@ -177,6 +189,8 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
         },
         "measure": measure,
         "timeout": o["timeout"],
+        **({"randomise": o["randomise"]} if o["randomise"] else {}),
+        **({"instructions": True} if o["instructions"] else {}),
     }
     scenario = parse(read_yaml(yaml.safe_dump(document), "contend ab", ScenarioError))
     return cast("Compare", scenario)

@@ -11,6 +11,7 @@ from typing import Any
 from contend.engine.output import last_words
 from contend.engine.seating import Seat, wait_ready
 from contend.errors import TrialFailed
+from contend.platforms import procfs
 from contend.platforms.base import Command, Process
 from contend.workloads.variables import expand_argv, expand_env
 
@@ -21,8 +22,11 @@ KILL_S = 2.0
 # Rates that count as burning when the workload does not say: CPUs' worth of CPU time, bytes a second.
 LOOPBACK_BURN_RATE = 0.005  # of a server on loopback, where nobody counts its bytes: CPUs
 BURN_RATE = {"cpu": 0.3, "memory": 0.3, "lock": 0.1, "disk": 1e6, "network": 1e6}
-# Once the victim is there too it may be left with little, but never with nothing.
-BURN_SHARE_DURING = 0.02
+# Once the victim is there too it may be left with little. Of a CPU it must have used, or have been ready for, so much of
+# that rate: what a fair share of few CPUs does not give it, it still wants. Of anything else, where nobody counts what it
+# wants, it must have had something.
+WANTED_DURING = 0.5
+HAD_DURING = 0.02
 
 
 @dataclass
@@ -34,8 +38,12 @@ class Burning:
     errors: Path
     before: float = 0.0
     during: float = 0.0
+    waited: float | None = (
+        None  # CPUs that it was ready for meanwhile and another had; None where that is not known
+    )
     mark: float = 0.0
     mark_ns: int = 0
+    mark_ready_s: float | None = None
     counter: Path | None = None  # the file that tells what it has used, where that is not on this host
     ended: bool = False  # it had gone when the victim was done: it burnt for a part of the window at most
 
@@ -66,6 +74,38 @@ class Burning:
             return float(usage.read_bytes + usage.write_bytes)
         return float(sum(disk_bytes(pid) for pid in self.seat.host.pids()))
 
+    def begin(self) -> None:
+        """Count from here on."""
+        self.mark, self.mark_ready_s, self.mark_ns = self.used(), self._ready_s(), time.monotonic_ns()
+
+    def count(self) -> None:
+        """Count what it did and wanted since `begin`."""
+        spent_s = (time.monotonic_ns() - self.mark_ns) / 1e9
+        self.during = (self.used() - self.mark) / spent_s
+        ready_s = self._ready_s()
+        if ready_s is not None and self.mark_ready_s is not None:
+            self.waited = max(0.0, ready_s - self.mark_ready_s) / spent_s
+        self.ended = not self.processes[-1].alive()
+
+    def _ready_s(self) -> float | None:
+        """Time that its tasks were ready for a CPU, s; None of one that is not about CPUs, or whose tasks are out of
+        sight."""
+        if self.resource in ("disk", "network") or self.counter is not None or not self.seat.host.visible:
+            return None
+        hosts = [self.seat.host] if self.seat.load is None else [self.seat.host, self.seat.load]
+        return sum(procfs.ready_ns(pid) for host in hosts for pid in host.pids()) / 1e9
+
+    @property
+    def is_burning(self) -> bool:
+        """It used its resource, or wanted to, for all of the time."""
+        if self.ended:
+            return False
+        if self.least == 0:
+            return True
+        if self.waited is None:
+            return self.during > HAD_DURING * self.least
+        return self.during > 0 and self.during + self.waited >= WANTED_DURING * self.least
+
     def stop(self) -> None:
         """Stop the neighbour at once; one whose work is elsewhere has its time to end that."""
         grace_s = self.seat.participant.instance.workload.neighbour.grace / 1e9
@@ -82,7 +122,8 @@ class Burning:
             "before": self.before,
             "during": self.during,
             "unit": "B/s" if of_bytes else "CPUs",
-            "burning": (self.least == 0 or self.during > self.least * BURN_SHARE_DURING) and not self.ended,
+            **({} if self.waited is None else {"waited": self.waited}),
+            "burning": self.is_burning,
         }
 
 

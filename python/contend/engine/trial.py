@@ -161,7 +161,7 @@ class TrialRunner:
         commands = seat.commands(out, trial.seed)
         if commands.before is not None:
             self._before(seat, commands, out)
-        env = self._traces.environment(trial, workload)
+        env = {**self._traces.environment(trial, workload), **_layout(seat, trial, row)}
         server = serve(seat, commands.serve, out, env) if commands.serve is not None else None
         try:
             seats = [n.seat for n in burning]
@@ -177,14 +177,12 @@ class TrialRunner:
                 server_pid=server.pid if server is not None else None,
             )
             for neighbour in burning:
-                neighbour.mark, neighbour.mark_ns = neighbour.used(), time.monotonic_ns()
+                neighbour.begin()
             row["started_ns"] = time.monotonic_ns()
             exits = self._steps(seat, commands, out, window, env, row)
             row["ended_ns"] = time.monotonic_ns()
             for neighbour in burning:
-                spent_s = (time.monotonic_ns() - neighbour.mark_ns) / 1e9
-                neighbour.during = (neighbour.used() - neighbour.mark) / spent_s
-                neighbour.ended = not neighbour.processes[-1].alive()
+                neighbour.count()
             row["honoured"] = seat.host.honoured()
             step = workload.headline_step
             mine = exits if step is None else [exits[step]]
@@ -374,3 +372,16 @@ def dirty_bytes() -> int:
     """Page cache not yet on the disk, host-wide: Dirty and Writeback of /proc/meminfo."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Dirty:", "Writeback:")))
+
+
+_LAYOUT_BYTES = 528  # 33 x 16: steps of a stack's alignment, spread over a page and over lines of a cache
+
+
+def _layout(seat: Seat, trial: Trial, row: Row) -> Mapping[str, str]:
+    """Variables that make the environment as large as the trial's layout wants it; the row has its number."""
+    instance = seat.participant.instance
+    number = instance.layout(trial.seed)
+    if number is None:
+        return {}
+    row |= {"layout": number, "layouts": instance.workload.layouts}
+    return {"CONTEND_LAYOUT": "." * (1 + _LAYOUT_BYTES * number)}

@@ -206,6 +206,18 @@ def ancestors(pid: int) -> set[int]:
     return chain
 
 
+def ready_ns(pid: int) -> int:
+    """Time that a process's threads have been ready for a CPU that another had, ns; 0 when it is gone (sched-stats.rst of
+    Linux: the second number of schedstat). Threads that have ended are not in it."""
+    total = 0
+    for task in (PROC / str(pid) / "task").glob("[0-9]*"):
+        try:
+            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+    return total
+
+
 def effective_user(pid: int) -> int | None:
     """Effective user id of a process; None when it is gone. Its directory in /proc may be root's (proc(5), "dumpable")."""
     try:

@@ -132,7 +132,10 @@ def explain(result: CellResult) -> list[Cause]:
     if Observed.CPU in now and Observed.CPU in before:
         dearer = lost.share_of(Observed.CPU) - lost.reading
         alone = observed(lost.alone.seen, Observed.CPU)
-        if dearer > 0 and alone > 0:
+        lead = max(causes, key=lambda cause: cause.share, default=None)
+        if lead is not None and dearer > 0 and lead.resource in _KERNEL_WORKS and lost.is_kernel_s:
+            causes[causes.index(lead)] = _with_kernel(lead, dearer, result)
+        elif dearer > 0 and alone > 0:
             more = dearer * lost.time / alone
             words = f"the same work took {percent(more)} more CPU time, which no counter here can attribute"
             evidence = _pair(Observed.CPU, now, before, "CPU time of the victim")
@@ -172,6 +175,11 @@ class _Lost:
         """There is more of it, by a fifth and by so much a second."""
         here, alone = observed(self.beside.seen, name), observed(self.alone.seen, name)
         return here >= _MORE * alone and here - alone >= least * self.beside.time
+
+    @property
+    def is_kernel_s(self) -> bool:
+        """At least half of the CPU time that the work took more is the kernel's."""
+        return 2 * self.share_of(Observed.SYSTEM_CPU) >= self.share_of(Observed.CPU) > 0
 
     @property
     def reading(self) -> float:
@@ -219,6 +227,9 @@ _WAITS: Mapping[str, tuple[str, tuple[Observed, ...]]] = {
 }
 """By resource, what a victim that is off the CPU waits for, and the evidence of it."""
 
+_KERNEL_WORKS = {"fsync", "writeback", "disk queue", "page cache", "page faults", "network send"}
+"""Waits for which the kernel computes on the victim's account: to free memory, to write, to send in smaller parts."""
+
 _CERTAIN = 2.0
 """Standard errors of looks by which a wait has to have grown."""
 _HARDLY_READ = 10.0
@@ -257,6 +268,16 @@ def _waits(result: CellResult, lost: _Lost) -> Iterator[Cause]:
         here, wall = sum(observed(now, kind) for kind in kinds), observed(now, Observed.WALL)
         seen = f"{words} {format_value(here, 's')} of {format_value(wall, 's')}{suffix}"
         yield Cause(resource, share, seen, evidence)
+
+
+def _with_kernel(cause: Cause, share: float, result: CellResult) -> Cause:
+    """One cause of what is waited for and what the kernel computed more meanwhile."""
+    now, before = result.evidence, result.baseline_evidence
+    evidence = _pair(Observed.SYSTEM_CPU, now, before, "CPU time in the kernel")
+    evidence = tuple(item for item in evidence if item not in cause.evidence)
+    used, alone = (format_value(observed(seen, Observed.SYSTEM_CPU), "s") for seen in (now, before))
+    words = f"{cause.words}; the kernel computed {used} on its account ({alone} alone)"
+    return replace(cause, share=cause.share + share, words=words, evidence=cause.evidence + evidence)
 
 
 def _from_memory_alone(result: CellResult, lost: _Lost) -> bool:

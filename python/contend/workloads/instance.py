@@ -77,6 +77,10 @@ class Instance:
         parameter = self.workload.neighbour.intensity
         return float(self.parameters[parameter]) / 100 if parameter else 1.0
 
+    def layout(self, seed: int) -> int | None:
+        """Number of the layout of the trial with that seed; None where its layout is not drawn."""
+        return seed % self.workload.layouts if self.workload.layouts else None
+
     def values(self, values: Mapping[str, object]) -> dict[str, object]:
         """`values` of the placeholders, those that follow from `seconds`, and the parameters."""
         filled = dict(values)
@@ -87,6 +91,8 @@ class Instance:
             filled.setdefault("step_seconds", f"{step_s:g}")
             filled.setdefault("step_ms", max(1, round(step_s * 1000)))
             filled.setdefault("step_whole_seconds", max(1, math.ceil(step_s)))
+        if "seed" in filled:
+            filled.setdefault("layout", self.layout(int(str(filled["seed"]))) or 0)
         for name, value in self.parameters.items():
             follows = self.workload.parameters[name].follows_placeholder
             if follows and value == self.workload.parameters[name].default:

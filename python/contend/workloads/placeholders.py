@@ -17,6 +17,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "cpu_list": "those CPUs, like 0,2-3",
     "port": "a free TCP port on the loopback address, the same for serve and run",
     "seed": "a number derived from the plan's seed, different for every trial",
+    "layout": "number of this trial's layout, 0 to `layouts` - 1",
     "address": "address of the server: 127.0.0.1, or the server's end of the network pair",
     "cache": "directory of downloads, kept between runs: what `fetch` has put there",
     "native": "runs one of contend's own generators: `{native} pace …`",

@@ -76,6 +76,8 @@ class Workload(Strict):
     around: Duration = 0  # what a trial takes beside that: processes that start, connections
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
+    # by turns commands run with so many environments of different sizes, and so places of their stack; 0: with one
+    layouts: int = Field(0, ge=0, le=64)
     elsewhere: bool = False  # others do the work (a cloud's services): CPU they use here disturbs nothing
     # pair: serve and run each in a network namespace, joined by a veth; host: on this host's loopback, as without it;
     # {name}: as that parameter says

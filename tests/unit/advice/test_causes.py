@@ -415,6 +415,20 @@ def test_what_is_read_again_costs_cpu_time_too() -> None:
     assert [one.resource for one in explain(cell(faults, READ))] == ["page faults"]
 
 
+def test_what_the_kernel_computes_more_is_put_down_to_the_wait_that_it_is_for() -> None:
+    before = {**LOOKED, "cpu": 0.5, "system_cpu": 0.2}
+    now = {**LOOKED, "wall": 2.0, "waited_write": 0.6, "cpu": 0.9, "system_cpu": 0.5}
+    (cause,) = explain(cell(now, before))
+    assert cause.resource == "writeback" and cause.share == pytest.approx(1.0)
+    assert "the kernel computed 500 ms on its account (200 ms alone)" in cause.words
+    # Where the program itself computes more, nobody knows why.
+    own = {**now, "system_cpu": 0.3}
+    assert [one.resource for one in explain(cell(own, before))] == ["writeback", "dearer execution"]
+    # Nor has a lock of a file anything for the kernel to compute.
+    lock = {**now, "waited_write": 0.0, "waited_file_lock": 0.6}
+    assert [one.resource for one in explain(cell(lock, before))] == ["file lock", "dearer execution"]
+
+
 def test_a_device_that_is_slower_is_its_queue_however_much_is_read() -> None:
     now = {**READ, **DISK, "wall": 2.0, "waited_read": 0.9, "read_bytes": 40e6, "disk_await": 5.0}
     before = {**READ, **DISK, "read_bytes": 30e6}

@@ -49,7 +49,16 @@ class Compare(OnHosts):
     variants: tuple[Variant, ...] = Field(min_length=2)
     metrics: dict[str, Metric] = {}
     platform: PlatformSpec = PlatformSpec()
+    randomise: Literal["", "layout"] = (
+        ""  # of commands: trials run with layouts in memory that are drawn by chance
+    )
+    instructions: bool = False  # of commands: those of one run each are counted before the first trial
     timeout: Duration = Field(3600 * 10**9, gt=0)
+
+    @property
+    def linked(self) -> bool:
+        """True if revisions are built several times, linked in other orders."""
+        return bool(self.randomise) and any(variant.build for variant in self.variants)
 
     @model_validator(mode="before")
     @classmethod
@@ -93,4 +102,6 @@ class Compare(OnHosts):
             raise ValueError("`parameters` are a workload's: name one")
         if self.metrics and self.workload:
             raise ValueError("`metrics` are the workload's own")
+        if self.workload and (self.randomise or self.instructions):
+            raise ValueError("`randomise` and `instructions` are of commands, and here is a workload")
         return self

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from contend.advice.finding import Finding
 from contend.document import VARIANTS, Layout
 from contend.errors import BadInput
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
-from contend.studies.compare import checks, downloads
-from contend.studies.compare.cells import cells
+from contend.studies.compare import checks, downloads, layouts
+from contend.studies.compare.cells import COUNTED, cells
+from contend.studies.compare.layouts import Witnesses
 from contend.studies.compare.model import Compare
 from contend.studies.words import compared, known
 
@@ -39,17 +42,39 @@ class CompareStudy(Study[Compare]):
     def timeout_s(self, scenario: Compare) -> float:
         return scenario.timeout / 1e9
 
-    def answer(self, scenario: Compare, run: OnRecord, result: None, findings: Sequence[Finding]) -> str:
-        return downloads.answer(findings) or " ".join(
-            compared(one, scenario.measure.matters) for one in known(run.shown)
+    def prepared(self, scenario: Compare, work: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for counted in sorted(work.glob(f"*/{COUNTED}")):
+            yield "instructions", json.loads(counted.read_text(encoding="utf-8"))
+
+    def read(self, scenario: Compare, run: OnRecord) -> Witnesses | None:
+        if not (scenario.randomise or scenario.instructions):
+            return None
+        metric = next((one.metric.name for one in run.results if one.metric.primary), "")
+        addresses = run.environment.get("address_randomisation", "2") == "2"
+        return layouts.read(
+            run.counted, metric, linked=scenario.linked, addresses=addresses, events=run.events
         )
 
-    def findings(self, scenario: Compare, run: OnRecord, result: None) -> tuple[Finding, ...]:
+    def result_type(self) -> Any:
+        return Witnesses
+
+    def answer(
+        self, scenario: Compare, run: OnRecord, result: Witnesses | None, findings: Sequence[Finding]
+    ) -> str:
+        text = downloads.answer(findings) or " ".join(
+            compared(one, scenario.measure.matters) for one in known(run.shown)
+        )
+        if result is None or not text:
+            return text
+        other = next(iter(known(run.shown)), None)
+        return f"{text} {layouts.words(result, other, scenario.variants[0].name)}".rstrip()
+
+    def findings(self, scenario: Compare, run: OnRecord, result: Witnesses | None) -> tuple[Finding, ...]:
         if scenario.workload not in downloads.WORKLOADS:
             return ()
         return downloads.download_findings(scenario, run.results, run.repeat, run.seed)
 
-    def layout(self, result: None) -> Layout:
+    def layout(self, result: Witnesses | None) -> Layout:
         return replace(VARIANTS, every_metric=True)
 
 
