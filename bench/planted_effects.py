@@ -1,0 +1,106 @@
+"""Does the interval of `contend ab` hold an effect that is known, and how often does its control alarm?
+
+    python bench/planted_effects.py -o DIR [--count 60] [--seed 1] [--write docs/results/planted-effects]      (20 min)
+
+A and B are one burner (bench/burn.c) with N rounds and N (1 + e), so that the true ratio of their times is known: e is 3, 8 and 20 %
+in turn. What the process takes to start is measured, with no rounds, and is in the truth. Each run is `contend ab` as it is, which
+stops by its own looks at the data.
+
+A row is kept when its run is complete: a campaign that was stopped goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from results.files import save_at
+from results.record import recording
+
+EFFECTS = (0.03, 0.08, 0.20)
+LENGTH_S = 0.25
+STARTS = 40
+BURN = Path(__file__).parent / "burn.c"
+CONTEND = (sys.executable, "-m", "contend")
+
+Row = dict[str, Any]
+
+
+def main() -> int:
+    """1 where a run failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    burner, kept = given.output / "burn", given.output / "rows.ndjson"
+    if not burner.exists():
+        subprocess.run(["cc", "-O2", "-o", burner, BURN], check=True)
+    with recording():
+        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        while len(rows) < given.count:
+            rows.append(one(burner, EFFECTS[len(rows) % len(EFFECTS)], given.seed + len(rows)))
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+            print(len(rows), rows[-1], flush=True)
+        if given.write:
+            save_at(given.write, {"rows": rows}, seed=given.seed)
+    return 1 if any("failed" in row for row in rows) else 0
+
+
+def one(burner: Path, effect: float, seed: int) -> Row:
+    """Run one comparison, with the truth of the machine's speed by then."""
+    starts_s = statistics.median(timed(burner, 1) for _ in range(STARTS))
+    rounds = 50_000_000
+    rounds = round(rounds * LENGTH_S / (timed(burner, rounds) - starts_s))
+    works_s = timed(burner, rounds) - starts_s
+    truth = (starts_s + works_s * (1 + effect)) / (starts_s + works_s)
+    sides = [[str(burner.resolve()), str(count)] for count in (rounds, round(rounds * (1 + effect)))]
+    with tempfile.TemporaryDirectory(prefix="contend-effects-", dir=burner.parent) as folder:
+        run = subprocess.run(
+            [*CONTEND, "ab", "--json", "--seed", str(seed), "--", *sides[0], "--vs", *sides[1]],
+            cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        shutil.rmtree(Path(folder) / "runs", ignore_errors=True)
+    if run.returncode:
+        return {"effect": effect, "failed": run.stderr.strip()[-300:]}
+    analysis = json.loads(run.stdout)["data"]
+    (cell,) = (cell for cell in analysis["cells"] if cell["metric"]["primary"])
+    (control,) = (control for control in analysis["controls"] if control["metric"]["primary"])
+    return {
+        "effect": effect,
+        "truth": round(truth, 6),
+        "ratio": bounds_of(cell["estimate"]),
+        "verdict": cell["estimate"]["verdict"],
+        "blocks": analysis["design"]["blocks"],
+        "stopped": analysis["design"]["stopped"],
+        "control": bounds_of(control["estimate"]),
+        "alarm": control["alarm"],
+        "flags": analysis["flags"],
+    }
+
+
+def bounds_of(estimate: Row) -> list[float]:
+    return [round(estimate[bound], 5) for bound in ("value", "low", "high")]
+
+
+def timed(burner: Path, rounds: int) -> float:
+    begin = time.perf_counter()
+    subprocess.run([burner, str(rounds)], check=True)
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    sys.exit(main())
