@@ -2,9 +2,9 @@
 
     python bench/planted_effects.py -o DIR [--count 60] [--seed 1] [--write docs/results/planted-effects]      (20 min)
 
-A and B are one burner (bench/burn.c) with N rounds and N (1 + e), so that the true ratio of their times is known: e is 3, 8 and 20 %
-in turn. What the process takes to start is measured, with no rounds, and is in the truth. Each run is `contend ab` as it is, which
-stops by its own looks at the data.
+A and B are one burner (bench/burn.c) with N rounds and N (1 + e), so that the true ratio of their times is known: e is 3, 8
+and 20 % in turn. What the process takes to start is measured, with no rounds, and is in the truth. Each run is `contend ab`
+as it is, which stops by its own looks at the data.
 
 A row is kept when its run is complete: a campaign that was stopped goes on where it stood.
 """
