@@ -1,53 +1,107 @@
-"""Whether a finding names what slows a victim, where that was put there."""
+"""Names of causes that were planted, and their shares."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from causes.planted import KINDS
 from contend.stats.quantiles import clopper_pearson
 from results.files import Data
 from results.words import bounds, table
 
 LEAST = 0.90
 """Of the slowdown, by the first cause, where all of it is that cause's."""
+WITHIN = 0.10
+"""Of two, a share is right that is no further from what removing it gives."""
 
 
 def body(d: Data) -> str:
-    """Counts by kind, then what was wrong, each."""
+    """Counts by kind, then two at once, then what was wrong, each."""
     rows = [row for row in d["rows"] if "failed" not in row]
-    planted = [row for row in rows if row["kind"] != "nothing"]
-    nulls = [row for row in rows if row["kind"] == "nothing"]
-    slowed = [row for row in planted if row["named"]]
-    right = [row for row in slowed if row["named"] == row["kind"]]
-    shares = [row for row in right if within(row)]
-    false = [row for row in nulls if named(row)]
-    kinds = dict.fromkeys(row["kind"] for row in planted)
-    head = ["planted", "draws", "slowed by what matters", "named first", "bounds", "share 90 % or more"]
-    wrong = [
-        [row["kind"], "{:.2f} [{:.2f}, {:.2f}]".format(*row["ratio"]), row["sentence"].partition(": ")[2]]
-        for row in [*[row for row in slowed if row["named"] != row["kind"]], *false]
+    nulls = [row for row in rows if row["kinds"] == ["nothing"]]
+    pairs = [row for row in rows if len(row["kinds"]) > 1]
+    planted = [row for row in rows if row not in nulls and row not in pairs]
+    slowed = [row for row in planted if is_slowed(row)]
+    right = [row for row in slowed if is_right(row)]
+    shares = [row for row in right if row["beside"][0]["causes"][0][1] >= LEAST]
+    false = [row for row in nulls if row["beside"][0]["causes"]]
+    alarms = [row for row in rows if row["alarm"]]
+    kinds = [kind for kind in KINDS if any(row["kinds"] == [kind] for row in planted)]
+    head = [
+        "planted",
+        "name",
+        "draws",
+        "slowed by what matters",
+        "named first",
+        "bounds",
+        "share 90 % or more",
     ]
+    lines = [line(kind, [row for row in planted if row["kinds"] == [kind]]) for kind in kinds]
+    wrong = [
+        [
+            " + ".join(row["kinds"]),
+            "{:.2f} [{:.2f}, {:.2f}]".format(*row["beside"][-1]["ratio"]),
+            row["beside"][-1]["sentence"].partition(": ")[2],
+        ]
+        for row in [*[row for row in slowed if not is_right(row)], *false]
+    ]
+    absent = f" Not planted, since this host cannot: {', '.join(d['absent'])}." if d["absent"] else ""
+    failed = len(d["rows"]) - len(rows)
     text = f"""\
-A victim and a neighbour share one thing, or nothing, and how much the victim does beside that is drawn. The neighbour is there
-and not there in randomised turns ({d["blocks"]} blocks), so that all of the slowdown is that thing's.
+A victim and a neighbour share one thing, two, or nothing, and how much the victim does beside that is drawn. The neighbour is
+there and not there in randomised turns ({d["blocks"]} blocks), so that all of the slowdown is that thing's.{absent} Stolen time,
+the CPU's frequency, its caches and memory bandwidth cannot be planted here, and are not counted. {failed} runs failed.
 A campaign may be stopped and go on: the head is of the count, when its last draw was there.
 
 - **Named first**: {len(right)} of {len(slowed)} that were slowed by what matters (95 % bounds, Clopper–Pearson: {clopper(right, slowed)}).
-- **Its share** was said to be 90 % or more in {len(shares)} of these {len(right)}.
+- **Its share** was said to be 90 % or more in {len(shares)} of these {len(right)} ({clopper(shares, right)}).
 - **Nothing planted**: in {len(false)} of {len(nulls)} draws something was named ({clopper(false, nulls)}).
+- **Controls**: in {len(alarms)} of {len(rows)} runs the victim's A/A control raised an alarm ({clopper(alarms, rows)}).
 
-{table(head, [line(kind, [row for row in planted if row["kind"] == kind]) for kind in kinds], "lrrrrr")}
-"""
+{table(head, lines, "llrrrrr")}
+
+{of_pairs(pairs)}"""
     return text + ("\n" + table(["planted", "slowdown", "said"], wrong, "lll") if wrong else "")
+
+
+def of_pairs(pairs: Sequence[Data]) -> str:
+    """Two at once: the share of each against what removing it gives, and what planting it alone does."""
+    pairs = [row for row in pairs if len({KINDS[kind].named for kind in row["kinds"]}) > 1]
+    if not pairs:
+        return ""
+    lines, held, shares = [], 0, 0
+    for row in pairs:
+        first, second, both = (one["ratio"][0] for one in row["beside"])
+        by_name = dict(row["beside"][-1]["causes"] or ())
+        if both <= 1:
+            continue
+        for kind, alone, other in zip(row["kinds"], (first, second), (second, first), strict=True):
+            removed, added = ((both - other) / (both - 1), (alone - 1) / (both - 1))
+            share = by_name.get(KINDS[kind].named, 0.0)
+            low, high = sorted((removed, added))
+            is_within = low - WITHIN <= share <= high + WITHIN
+            held, shares = held + is_within, shares + 1
+            numbers = [f"{value:.0%}" for value in (removed, added, share)]
+            lines.append(
+                [" + ".join(row["kinds"]), f"{both:.2f}", kind, *numbers, "yes" if is_within else "no"]
+            )
+    head = ["planted", "slowdown", "of it", "less without it", "alone", "said", "between, ± 10"]
+    return f"""\
+**Two at once**, of different names: what both cost is no sum (a queue hides behind the other). Removing one gives its last part, planting it alone its
+first; a share is right between the two, give or take 10 points: {held} of {shares}.
+
+{table(head, lines, "lrlrrrl")}
+"""
 
 
 def line(kind: str, rows: Sequence[Data]) -> list[object]:
     """Counts of one kind."""
-    slowed = [row for row in rows if row["named"]]
-    right = [row for row in slowed if row["named"] == kind]
-    shares = [row for row in right if within(row)]
+    slowed = [row for row in rows if is_slowed(row)]
+    right = [row for row in slowed if is_right(row)]
+    shares = [row for row in right if row["beside"][0]["causes"][0][1] >= LEAST]
     return [
         kind,
+        KINDS[kind].named,
         len(rows),
         len(slowed),
         len(right),
@@ -56,14 +110,15 @@ def line(kind: str, rows: Sequence[Data]) -> list[object]:
     ]
 
 
-def within(row: Data) -> bool:
-    """The share that is said is within 10 points of the whole."""
-    return bool((row.get("first") or 0.0) >= LEAST)
+def is_slowed(row: Data) -> bool:
+    """There is a finding."""
+    return row["beside"][0]["causes"] is not None
 
 
-def named(row: Data) -> bool:
-    """A cause is named."""
-    return row["named"] not in ("", "unexplained")
+def is_right(row: Data) -> bool:
+    """Its first cause is the planted one."""
+    causes = row["beside"][0]["causes"]
+    return bool(causes) and causes[0][0] == KINDS[row["kinds"][0]].named
 
 
 def clopper(some: Sequence[Data], of: Sequence[Data]) -> str:
