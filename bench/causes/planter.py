@@ -81,7 +81,7 @@ class Switch(ABC):
 
 
 class OfGroup(Switch):
-    """A limit of the group that the victim is in. `file`: FOLDER has its path there; else it is `group`."""
+    """A limit of a group: of `group`, or of the one that each victim makes and writes into FOLDER."""
 
     def __init__(self, folder: Path, kind: str, group: Path | None = None) -> None:
         self._given, self.group = group, group

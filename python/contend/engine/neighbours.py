@@ -38,9 +38,7 @@ class Burning:
     errors: Path
     before: float = 0.0
     during: float = 0.0
-    waited: float | None = (
-        None  # CPUs that it was ready for meanwhile and another had; None where that is not known
-    )
+    waited: float | None = None  # CPUs that it was ready for and another had; None: not known
     mark: float = 0.0
     mark_ns: int = 0
     mark_ready_s: float | None = None

@@ -389,12 +389,13 @@ _ON_DISK = (Observed.WAITED_READ, Observed.WAITED_PAGE, Observed.WAITED_WRITE, O
 
 def _no_less_than_pressure(result: Evidence) -> None:
     """Waits for a fast device are over before a look can tell them. The kernel counts the time in which some task of the
-    group waited for I/O: kinds that were seen share what looks have missed of it."""
+    group waited for I/O: kinds that were seen share what looks have missed of it, up to as much as was seen. More is a wait
+    of a kind that looks do not know."""
     seen = [(name, result[name][0]) for name in _ON_DISK if name in result]
     total, pressure = sum(value for _, value in seen), result.get(Observed.OWN_PSI_IO, (0.0, "s"))[0]
     if 0 < total < pressure:
         for name, value in seen:
-            put(result, name, value * pressure / total)
+            put(result, name, value * min(2.0, pressure / total))
 
 
 def _change(before: int | None, after: int | None) -> int | None:

@@ -133,7 +133,13 @@ def explain(result: CellResult) -> list[Cause]:
         dearer = lost.share_of(Observed.CPU) - lost.reading
         alone = observed(lost.alone.seen, Observed.CPU)
         lead = max(causes, key=lambda cause: cause.share, default=None)
-        if lead is not None and dearer > 0 and lead.resource in _KERNEL_WORKS and lost.is_kernel_s:
+        # No more than the wait itself: beside a small one, work that grew has a cause that nobody saw.
+        if (
+            lead is not None
+            and lead.resource in _KERNEL_WORKS
+            and lost.is_kernel_s
+            and 0 < dearer <= lead.share
+        ):
             causes[causes.index(lead)] = _with_kernel(lead, dearer, result)
         elif dearer > 0 and alone > 0:
             more = dearer * lost.time / alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -424,6 +425,9 @@ def test_what_the_kernel_computes_more_is_put_down_to_the_wait_that_it_is_for() 
     # Where the program itself computes more, nobody knows why.
     own = {**now, "system_cpu": 0.3}
     assert [one.resource for one in explain(cell(own, before))] == ["writeback", "dearer execution"]
+    # Nor is a large growth that of a small wait.
+    small = {**now, "waited_write": 0.2, "cpu": 1.3, "system_cpu": 0.9}
+    assert {one.resource for one in explain(cell(small, before))} == {"writeback", "dearer execution"}
     # Nor has a lock of a file anything for the kernel to compute.
     lock = {**now, "waited_write": 0.0, "waited_file_lock": 0.6}
     assert [one.resource for one in explain(cell(lock, before))] == ["file lock", "dearer execution"]
@@ -478,6 +482,9 @@ def test_of_two_neighbours_it_is_told_what_removing_one_would_leave(
         )
     assert jointly(results[-1], results[1:]) == "", "one of them was not measured alone"
     assert jointly(results[0], results) == ""
+    unknown = replace(results[0].estimate, value=math.nan, low=0.0, high=math.inf, verdict="refused")
+    refused = [replace(results[0], estimate=unknown), *results[1:]]
+    assert jointly(results[-1], refused) == "", "one has no ratio"
 
 
 def test_looks_that_are_few_name_nothing() -> None:

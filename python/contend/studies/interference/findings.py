@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,7 +69,7 @@ def jointly(result: CellResult, results: Sequence[CellResult]) -> str:
             (first.estimate.high, second.estimate.high, max(both.low, 1.001)),
         )
     )
-    if abs(joint) <= JOINT or bounds[0] <= 0 <= bounds[1]:
+    if not math.isfinite(joint) or abs(joint) <= JOINT or bounds[0] <= 0 <= bounds[1]:
         return ""
     names = [one.factors["neighbour"] for one in (first, second)]
     left = [format_times(of.estimate.value, of.estimate.low, of.estimate.high) for of in (second, first)]

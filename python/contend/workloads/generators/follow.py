@@ -68,6 +68,7 @@ def follow(pid: int, length_s: float) -> Evidence:
             raise BadInput(
                 f"process {pid} is a thread of the kernel", hint="name one of the processes that it works for"
             )
+        cpus = len(os.sched_getaffinity(pid))
         delay, quotas = RunDelay(None, cpus=None), QuotaWatch()
         began = time.monotonic()
         delay.follow(pid)
@@ -89,7 +90,7 @@ def follow(pid: int, length_s: float) -> Evidence:
     throttled = quotas.throttling()
     if throttled.held_s is not None:
         put(evidence, Observed.THROTTLED, throttled.held_s)
-        held = held_s(Observations(evidence), len(os.sched_getaffinity(pid)))
+        held = held_s(Observations(evidence), cpus)
         if held is not None:
             put(evidence, Observed.HELD, held)
     worked = sum(evidence[name][0] for name in (Observed.CPU, *_HELD_BACK) if name in evidence)

@@ -1,7 +1,7 @@
-"""A linker that has the objects of a program in an order by chance: `link-order write DIR` makes DIR/ld, run as `link-order
-ld`.
+"""A linker that has the objects of a program in an order by chance.
 
-A compiler that finds DIR in COMPILER_PATH links by it (GCC and Clang, and Rust by either). The order is drawn by
+`link-order write DIR` makes DIR/ld, which runs `link-order ld`. A compiler that finds DIR in COMPILER_PATH links by it
+(GCC and Clang, and Rust by either). The order is drawn by
 CONTEND_LAYOUT_SEED; with 0 it stays as it is. Objects that a compiler adds at the begin and the end of a program stay there,
 and what is named in a file of arguments (`@FILE`) stays in its order.
 """
