@@ -102,7 +102,7 @@ class Observed(StrEnum):
     WAITED_READ = (
         "waited_read",
         "s",
-        "the same for a file to be read; of this, pages, writes and fsync together no less than `own_psi_io`",
+        "the same for a file to be read; of this, pages, writes and fsync, what looks missed of `own_psi_io` is added",
     )
     WAITED_WRITE = (
         "waited_write",
