@@ -7,7 +7,8 @@ beside that is drawn too. contend runs both by `noisy-neighbour`'s study: the ne
 turns, so that all of the slowdown is the planted thing's; of two, each alone and both, so that it is known what removing
 either would give. Kinds that this host or user cannot plant are left out.
 
-A row is kept when its run is complete: a campaign that was stopped goes on where it stood.
+A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, and what is written is judged
+by the rules as they are then.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from causes.planted import KINDS, PAIRED
 from causes.planter import possible
-from causes.runs import RunFailed, measured
+from causes.runs import RunFailed, judged, measured
 from results.files import save_at
 from results.record import recording
 
 BLOCKS = 6
 NOTHING = "nothing"
-NULLS = 0.25
+NULLS = 0.3
 """Part of the draws in which nothing is planted."""
 PAIRS = 0.1
 SCALES = (0.7, 6.0)
@@ -50,18 +51,20 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
-    kept = given.output / "rows.ndjson"
+    kept, runs = given.output / "rows.ndjson", given.output / "runs"
     only = [kind for kind in given.only.split(",") if kind]
     with recording():
         rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
         for number, (kinds, scale) in enumerate(draws(given.count, given.seed, only)):
             if number < len(rows):
                 continue
-            rows.append({"kinds": kinds, "scale": round(scale, 3)} | one(kinds, scale, number + given.seed))
+            row = one(kinds, scale, number + given.seed, runs / f"{number:04d}")
+            rows.append({"kinds": kinds, "scale": round(scale, 3)} | row)
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
             print(number, " + ".join(kinds), shown(rows[-1]), flush=True)
         if given.write:
+            rows = [row | again(runs / f"{number:04d}") for number, row in enumerate(rows)]
             absent = [kind for kind, of in KINDS.items() if not possible(of.needs)]
             save_at(given.write, {"blocks": BLOCKS, "absent": absent, "rows": rows}, seed=given.seed)
     return 1 if any("failed" in row for row in rows) else 0
@@ -76,20 +79,31 @@ def draws(count: int, seed: int, only: Collection[str] = ()) -> Iterator[tuple[l
     deck: list[list[str]] = []
     for _ in range(count):
         if not deck:
-            pairs = [chance.sample(paired, 2) for _ in range(round(every * PAIRS))] if len(paired) > 1 else []
+            pairs = [two(paired, chance) for _ in range(round(every * PAIRS))] if len(paired) > 1 else []
             deck = [[kind] for kind in kinds] + [[NOTHING]] * round(every * NULLS) + pairs
             chance.shuffle(deck)
         low, high = SCALES
         yield deck.pop(), low * (high / low) ** chance.random()
 
 
-def one(kinds: list[str], scale: float, seed: int) -> Row:
+def two(kinds: Sequence[str], chance: random.Random) -> list[str]:
+    """Two kinds that have different names."""
+    first = chance.choice(kinds)
+    return [first, chance.choice([kind for kind in kinds if KINDS[kind].named != KINDS[first].named])]
+
+
+def one(kinds: list[str], scale: float, seed: int, keep: Path) -> Row:
     """Run one draw."""
     with tempfile.TemporaryDirectory(prefix="contend-causes-", dir=Path.cwd()) as name:
         try:
-            return scored(measured(Path(name), kinds, scale=scale, blocks=BLOCKS, seed=seed))
+            return scored(measured(Path(name), kinds, scale=scale, blocks=BLOCKS, seed=seed, keep=keep))
         except RunFailed as failed:
             return {"failed": str(failed)}
+
+
+def again(kept: Path) -> Row:
+    """Judge a kept run once more; nothing where it failed."""
+    return scored(judged(kept)) if kept.exists() else {}
 
 
 def scored(analysis: Row) -> Row:

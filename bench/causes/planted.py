@@ -6,6 +6,7 @@ a quota above both, the planter (`causes.planter`) does for as long as the neigh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +37,30 @@ def join(controller):
 """Goes into a group of its own, within the one it is in, and waits until the planter knows of it."""
 
 
+SPINS = """\
+import fcntl, signal
+lock = open("FOLDER/held-KIND", "w")
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    spins = None
+except BlockingIOError:
+    victim, spins = os.getpid(), os.fork()
+    while spins == 0 and os.getppid() == victim: pass
+    if spins == 0: os._exit(0)
+"""
+"""Beside its neighbour it computes twice as much, as who asks again and again does: its own quota is too little then."""
+
+SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+
+
 @dataclass(frozen=True)
 class Kind:
     """A mechanism by which a neighbour slows a victim.
 
     named: what contend is to call it. setup, step, finish: of the victim, once, in each of its rounds after `work` seconds
-    of computing, and at its end. burning: what the neighbour uses for certain. needs: what the planter has to have.
+    of computing, and at its end. burning: what the neighbour uses for certain. needs: what the planter has to have. cpus: a
+    limit that contend itself gives the victim.
     """
 
     named: str
@@ -54,6 +73,7 @@ class Kind:
     burning: tuple[str, float] = ("cpu", 0)
     placement: str = "own-cores"
     needs: str = ""
+    cpus: int | None = None
 
 
 DATA = 64 << 20
@@ -173,7 +193,7 @@ with open("FOLDER/held-KIND", "w") as held:
     ),
     "reclaim": Kind(
         "page faults",
-        "for _ in range(8): pages[4096 * random.randrange(16000)]",
+        "for _ in range(32): pages[4096 * random.randrange(16000)]",
         setup=f"""\
 {JOIN}
 join("memory")
@@ -189,7 +209,7 @@ pages.madvise(mmap.MADV_RANDOM)""",
     ),
     "swap": Kind(
         "page faults",
-        "for _ in range(8): pages[4096 * random.randrange(16000)] = 1",
+        "for _ in range(32): pages[4096 * random.randrange(16000)] = 1",
         setup=f"""\
 {JOIN}
 join("memory")
@@ -212,8 +232,33 @@ other = os.fork()""",
         placement="same-host",
         needs="cpuset",
     ),
+    "own quota": Kind(
+        "throttling",
+        "pass",
+        setup=SPINS,
+        finish="if spins: os.kill(spins, signal.SIGKILL); os.waitpid(spins, 0)",
+        placement="same-host",
+        needs="cpu",
+        cpus=1,
+    ),
     "nested quota": Kind("throttling", "pass", setup=f'{JOIN}\njoin("cpu")', needs="cpu"),
     "enclosing quota": Kind("throttling", "pass", needs="cpu"),
+    "threads of one core": Kind(
+        "threads of one core",
+        "sum(range(400000))",
+        """\
+import os
+with open("FOLDER/cpu") as file: os.sched_setaffinity(0, {int(file.read())})
+while True: pass
+""",
+        setup=f"""\
+of, = os.sched_getaffinity(0)
+text = open("{SIBLINGS}".format(of)).read().replace("-", ",").split(",")
+with open("FOLDER/cpu", "w") as file: file.write(next(one.strip() for one in text if int(one) != of))""",
+        burning=("cpu", 0.3),
+        placement="same-cpu",
+        needs="threads",
+    ),
     "nothing": Kind("", "pass", "import time\nwhile True: time.sleep(0.01)\n"),
 }
 """By name; "nothing" slows nobody."""
@@ -290,6 +335,7 @@ def write(
         finish="\n".join(kind.finish for kind in several),
     ).replace("SCALE", f"{scale:.3f}")
     _workload(folder, "victim", victim, ("cpu", 0))
+    cpus = next((kind.cpus for kind in several if kind.cpus is not None), None)
     names = [f"neighbour{number}" for number, _ in enumerate(kinds)]
     for name, kind in zip(names, kinds, strict=True):
         _workload(folder, name, filled(KINDS[kind].neighbour, kind), KINDS[kind].burning)
@@ -301,7 +347,7 @@ def write(
     path = folder / "planted.yaml"
     path.write_text(
         SCENARIO.format(
-            victim=folder / "victim.yaml",
+            victim=json.dumps({str(folder / "victim.yaml"): {"limit": {"cpus": cpus}} if cpus else {}}),
             neighbours=", ".join(str(folder / f"{name}.yaml") for name in names),
             placement=several[0].placement,
             blocks=blocks,

@@ -354,6 +354,9 @@ def possible(needs: str) -> bool:
     """True where this host, and this user, have what a kind needs."""
     if needs in ("", "service", "http", "dns", "cache"):
         return True
+    if needs == "threads":
+        files = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+        return any(not file.read_text(encoding="ascii").strip().isdigit() for file in files)
     if os.geteuid() != 0:
         return False
     if needs in ("cpu", "cpuset", "memory"):

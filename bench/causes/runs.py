@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from causes import planted, planter
+from contend.analysis.analyse import analyse
+from contend.store.directory import RunDirectory
+from contend.studies.scenarios import of_run
 
 CONTEND = (sys.executable, "-m", "contend")
 ENCLOSING = "enclosing quota"
@@ -22,12 +26,22 @@ class RunFailed(Exception):
     """contend said why."""
 
 
+KEPT = ("plan.json", "scenario.yaml", "environment.json", "ledger.ndjson", "trials.ndjson")
+"""Files of a run that a judgement needs."""
+
+
 def measured(
-    folder: Path, kinds: Sequence[str], *, scale: float = 1.0, blocks: int = 6, seed: int = 1
+    folder: Path,
+    kinds: Sequence[str],
+    *,
+    scale: float = 1.0,
+    blocks: int = 6,
+    seed: int = 1,
+    keep: Path | None = None,
 ) -> dict[str, Any]:
     """Run a victim of these mechanisms beside who uses them, in a folder that is there, and return the analysis.
 
-    Raises RunFailed.
+    keep: where what is needed to judge the run again is written (`judged`). Raises RunFailed.
     """
     with _enclosed(kinds) as group, _planting(folder, kinds, group) as facts:
         path = planted.write(folder, kinds, facts, scale=scale, blocks=blocks, seed=seed)
@@ -39,8 +53,19 @@ def measured(
         )
     if run.returncode:
         raise RunFailed(run.stderr.strip()[-300:])
+    if keep is not None:
+        (made,) = (folder / "runs").iterdir()
+        keep.mkdir(parents=True)
+        for name in KEPT:
+            shutil.copy(made / name, keep / name)
     analysis: dict[str, Any] = json.loads(run.stdout)["data"]
     return analysis
+
+
+def judged(kept: Path) -> dict[str, Any]:
+    """Judge a kept run by the rules as they are now."""
+    run = RunDirectory.open(str(kept))
+    return analyse(run, of_run(run)).to_json()
 
 
 @contextlib.contextmanager

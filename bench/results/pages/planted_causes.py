@@ -66,7 +66,6 @@ A campaign may be stopped and go on: the head is of the count, when its last dra
 
 def of_pairs(pairs: Sequence[Data]) -> str:
     """Two at once: the share of each against what removing it gives, and what planting it alone does."""
-    pairs = [row for row in pairs if len({KINDS[kind].named for kind in row["kinds"]}) > 1]
     if not pairs:
         return ""
     lines, held, shares = [], 0, 0
