@@ -15,6 +15,7 @@ from contend.platforms import cgroups, standing
 from contend.platforms.base import Exit, Host, Usage
 from contend.platforms.quotas import Throttling
 from contend.platforms.standing import Change
+from contend.platforms.topology import siblings
 from contend.probes.evidence import Evidence, Observations, Observed, Started, difference, held_s, put
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import Snapshot
@@ -113,6 +114,8 @@ class Window:
             self._cpu_list,
             device=self._device,
             others=started,
+            siblings=siblings(self._cpu_list),
+            traffic_of_others=_moved(others_before, others_after),
         )
         self._add_throttling(evidence)
         held = held_s(Observations(evidence), len(self._cpu_list))
@@ -150,3 +153,13 @@ class Window:
         usage = self._host.usage()
         snapshot = Snapshot.take((self._device,) if self._device else ())
         return snapshot, usage, others, time.process_time_ns()
+
+
+def _moved(before: Sequence[Usage], after: Sequence[Usage]) -> int | None:
+    """Bytes that these moved to and from memory; None where nobody counted."""
+    pairs = [
+        (one.memory_traffic_bytes, other.memory_traffic_bytes)
+        for one, other in zip(before, after, strict=True)
+    ]
+    known = [now - then for then, now in pairs if then is not None and now is not None]
+    return sum(known) if known else None

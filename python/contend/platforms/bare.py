@@ -151,7 +151,7 @@ class BareHost:
             raise HostFailed(f"'{self.spec.name}' is closed", hint="prepare it again")
         self._settle()
         confines = Confines(
-            cgroup_procs=self._group.procs() if self._group and command.left != "outside" else (),
+            cgroup_procs=self._group.joined() if self._group and command.left != "outside" else (),
             cpus=self._cpus,
             netns=None if self.spec.netns is None else namespace_path(self.spec.netns),
         )

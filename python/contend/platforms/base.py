@@ -145,6 +145,8 @@ class Usage:
     memory_pressure_ns: int | None = None
     read_bytes: int | None = None
     write_bytes: int | None = None
+    memory_traffic_bytes: int | None = None  # between its last-level caches and memory
+    cache_bytes: int | None = None  # of last-level caches, held now: a level, which `since` leaves as it is
 
     def since(self, earlier: Usage) -> Usage:
         """Subtract an earlier usage.
@@ -163,6 +165,9 @@ class Usage:
         figures: dict[str, int | None] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
+            if name == "cache_bytes" and sign < 0:
+                figures[name] = value
+                continue
             figures[name] = None if value is None else value + sign * (getattr(other, name) or 0)
         return Usage(**figures)
 

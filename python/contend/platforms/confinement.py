@@ -19,7 +19,7 @@ from pathlib import Path
 
 from contend import names
 from contend.errors import HostFailed
-from contend.platforms import cgroups, procfs
+from contend.platforms import cgroups, procfs, resctrl
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONTROLLER = re.compile(r"[a-z0-9_]+")
@@ -65,6 +65,15 @@ def group(name: str, of: OfRun) -> Path:
         part in own if own else part.startswith(f"{names.PREFIX}.") for part in path.parts
     ):
         raise stranger(name, "cgroups")
+    return path
+
+
+def monitor(name: str, of: OfRun) -> Path:
+    """The directory of one of the run's groups for monitoring."""
+    path = Path(name)
+    start = f"{names.run_group(of.run_id)}." if of.run_id else f"{names.PREFIX}."
+    if path.parent != resctrl.ROOT / "mon_groups" or not path.name.startswith(start):
+        raise stranger(name, "groups for monitoring")
     return path
 
 

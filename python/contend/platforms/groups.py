@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contend import names
 from contend.errors import CannotHonour, HostFailed, TrialFailed
-from contend.platforms import cgroups, limits, procfs, scope
+from contend.platforms import cgroups, limits, procfs, resctrl, scope
 from contend.platforms.accounting import read_usage
 from contend.platforms.base import Command, Limit, Usage
 from contend.platforms.processes import Confines, launch
@@ -25,11 +25,13 @@ from contend.store.ledger import Ledger
 
 @dataclass(slots=True)
 class WorkloadGroup:
-    """The control groups of one workload. `v1` by controller; `read_back` is what the kernel says of its limits."""
+    """The control groups of one workload. `v1` by controller; `read_back` is what the kernel says of its limits; `monitor`
+    is where caches and memory are counted for it."""
 
     v2: Path | None
     v1: dict[str, Path] = field(default_factory=dict)
     read_back: dict[str, str] = field(default_factory=dict)
+    monitor: Path | None = None
 
     def paths(self) -> list[Path]:
         return list(dict.fromkeys([*([self.v2] if self.v2 else []), *self.v1.values()]))
@@ -37,13 +39,21 @@ class WorkloadGroup:
     def procs(self) -> list[Path]:
         return [path / "cgroup.procs" for path in self.paths()]
 
+    def joined(self) -> list[Path]:
+        """Files that a new process of the workload writes itself into."""
+        return [*self.procs(), *([self.monitor / "tasks"] if self.monitor else [])]
+
     def pids(self) -> set[int]:
         return {
             p.pid for p in procfs.processes(set().union(*(cgroups.members(path) for path in self.paths())))
         }
 
     def usage(self) -> Usage:
-        return read_usage(self.v2, self.v1)
+        usage = read_usage(self.v2, self.v1)
+        if self.monitor is None:
+            return usage
+        seen = resctrl.counted(self.monitor)
+        return replace(usage, memory_traffic_bytes=seen.memory_bytes, cache_bytes=seen.cache_bytes)
 
     @contextlib.contextmanager
     def without_quota(self) -> Iterator[None]:
@@ -121,7 +131,21 @@ class Groups:
                 )
             if where is not None:
                 group.read_back |= limits.apply(where, controller, version, limit, directory)
+        group.monitor = self._monitor(workload)
         return group
+
+    def _monitor(self, workload: str) -> Path | None:
+        """A group in which caches and memory are counted; None where the host has none to give."""
+        if not resctrl.is_there():
+            return None
+        path = resctrl.path_of(self._run_id, workload)
+        self._ledger.intend(resctrl.KIND, str(path), run=self._run_id)
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError:  # ENOSPC: all of the processor's ids are in use
+            self._ledger.removed(resctrl.KIND, str(path))
+            return None
+        return path
 
     def release(self, group: WorkloadGroup, pids: Iterable[int]) -> None:
         """Move processes out of a workload's groups, to where contend itself is. Raises HostFailed when that is refused."""
@@ -137,6 +161,10 @@ class Groups:
             if path in self._made:
                 self._made.remove(path)
                 self._ledger.removed("cgroup", str(path))
+        if group.monitor is not None:
+            resctrl.remove(group.monitor)
+            self._ledger.removed(resctrl.KIND, str(group.monitor))
+            group.monitor = None
 
     def close(self) -> None:
         """Remove the run's own groups, unless another platform of the run still has parties in them."""

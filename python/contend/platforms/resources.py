@@ -26,6 +26,7 @@ from contend.platforms import (
     network,
     obedience,
     procfs,
+    resctrl,
     scope,
 )
 from contend.platforms.confinement import OfRun
@@ -171,6 +172,10 @@ def _controller(name: str, row: Row, of: OfRun) -> bool:
     return groups.disable_controller(*confinement.controller(name))
 
 
+def _monitor(name: str, row: Row, of: OfRun) -> bool:
+    return resctrl.remove(confinement.monitor(name, of))
+
+
 def _process(name: str, row: Row, of: OfRun) -> bool:
     """Remove the run's recorded processes (`kin`); and those of an older contend's row that also carry its mark."""
     recorded = kin.Recorded(of.run_id, _of_older(row, of.run_id))
@@ -249,6 +254,7 @@ HOST = Removers(
     {
         "cgroup": _cgroup,
         "cgroup-controller": _controller,
+        resctrl.KIND: _monitor,
         "process": _process,
         "netns": _netns,
         "veth": _link,

@@ -70,6 +70,13 @@ class Topology:
         }
 
 
+def siblings(cpus: Iterable[int], sys: Path = Path("/sys")) -> tuple[int, ...]:
+    """The other hardware threads of these CPUs' cores, whoever may use them."""
+    own = set(cpus)
+    lists = (text_or_empty(sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in own)
+    return tuple(sorted({cpu for text in lists for cpu in parse_cpu_list(text)} - own))
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """CPUs of victim, neighbours, load and tool; None: no affinity. `notes` say what could not be kept apart."""

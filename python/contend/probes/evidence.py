@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contend.platforms.base import Exit, Usage
-    from contend.probes.snapshot import DiskCounters, Snapshot
+    from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
 
 Quantity = tuple[float, str]  # a value and its unit
 
@@ -113,6 +113,18 @@ class Observed(StrEnum):
     WAITED_PEER = "waited_peer", "s", "the same for the other end of a socket, or for any of several things"
     WAITED_SEND = "waited_send", "s", "the same for room to send in"
     WAITED_PAGE = "waited_page", "s", "the same for a page of memory, from a file or from swap"
+    SIBLINGS_BUSY = (
+        "siblings_busy",
+        "s",
+        "CPU time on the other hardware threads of the victim's cores, by anybody",
+    )
+    CACHE_HELD = "cache_held", "B", "of the last-level caches, by the victim's tasks at its end (resctrl)"
+    MEMORY_TRAFFIC = (
+        "memory_traffic",
+        "B",
+        "between last-level caches and memory, by the victim's tasks (resctrl)",
+    )
+    OTHERS_MEMORY_TRAFFIC = "others_memory_traffic", "B", "the same by the other parties that contend started"
     FOREIGN_CPU = (
         "foreign_cpu",
         "s",
@@ -229,13 +241,16 @@ def difference(
     *,
     device: str | None = None,
     others: Sequence[Started] | None = None,
+    siblings: Sequence[int] = (),
+    traffic_of_others: int | None = None,
 ) -> Evidence:
     """The evidence of one trial as {name: (value, unit)}; names and meanings are `Observed`'s.
 
     `exit` is the victim's own process, None where the victim is a server that goes on. `taskwatch` is what
     `TaskWatch.stop` or `read` gave. `cpus` are those the victim may use, None for all. `device` is the disk
     the victim works on, by `device_of`; None takes the one the snapshots hold, if it is one. `others` are all
-    other parties, load generators and contend itself included; None (cannot be told) leaves foreign_cpu out.
+    other parties, load generators and contend itself included; None (cannot be told) leaves foreign_cpu out. `siblings`
+    are the other hardware threads of the victim's cores; `traffic_of_others`: bytes that they moved to and from memory.
     """
     window_ns = after.t_ns - before.t_ns
     result: Evidence = {}
@@ -270,6 +285,11 @@ def difference(
         put(result, Observed.STEAL, max(0, steal) / 1e9)
         if others is not None and cpu_ns is not None:
             put(result, Observed.FOREIGN_CPU, _foreign_ns(before, after, present, cpu_ns, others) / 1e9)
+    threads = [cpu for cpu in siblings if cpu in before.cpus and cpu in after.cpus]
+    if threads:
+        busy = sum(_busy_ns(after.cpus[cpu]) - _busy_ns(before.cpus[cpu]) for cpu in threads)
+        put(result, Observed.SIBLINGS_BUSY, max(0, busy) / 1e9)
+    _memory(result, usage_before, usage_after, traffic_of_others)
     if device is None and len(after.disks) == 1:
         device = next(iter(after.disks))
     if device is not None and device in before.disks and device in after.disks and window_ns > 0:
@@ -396,6 +416,21 @@ def _no_less_than_pressure(result: Evidence) -> None:
     if 0 < total < pressure:
         for name, value in seen:
             put(result, name, value * min(2.0, pressure / total))
+
+
+def _memory(result: Evidence, before: Usage, after: Usage, of_others: int | None) -> None:
+    """Add what a processor that counts by group says of caches and memory."""
+    moved = _change(before.memory_traffic_bytes, after.memory_traffic_bytes)
+    if after.cache_bytes is not None:
+        put(result, Observed.CACHE_HELD, after.cache_bytes)
+    if moved is not None:
+        put(result, Observed.MEMORY_TRAFFIC, moved)
+    if of_others is not None:
+        put(result, Observed.OTHERS_MEMORY_TRAFFIC, of_others)
+
+
+def _busy_ns(cpu: CpuTimes) -> int:
+    return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq
 
 
 def _change(before: int | None, after: int | None) -> int | None:

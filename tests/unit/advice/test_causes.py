@@ -502,3 +502,57 @@ def test_more_reads_at_the_same_speed_are_a_page_cache_that_is_lost() -> None:
     slower = {**now, "disk_await": 3.0}
     assert [c.resource for c in explain(cell(slower, before))] == ["disk queue"]
     assert [c.resource for c in explain(cell(slower, {**before, "disk_iops": 1.0}))] == ["page cache"]
+
+
+THREADS = {"wall": 2.0, "cpu": 1.9, "siblings_busy": 1.9}
+ALONE_ON_CORE = {"wall": 1.0, "cpu": 0.95, "siblings_busy": 0.0}
+
+
+def test_the_other_thread_of_a_core_takes_no_more_than_the_time_it_was_busy() -> None:
+    (cause,) = explain(cell(THREADS, ALONE_ON_CORE))
+    assert cause.resource == "threads of one core"
+    assert cause.share == pytest.approx(0.95)
+    assert "the other threads of its cores were busy for 1.9 s (0 s alone)" in cause.as_clause
+    short = explain(cell(THREADS | {"siblings_busy": 0.4}, ALONE_ON_CORE))
+    assert {one.resource: round(one.share, 2) for one in short} == {
+        "dearer execution": 0.55,
+        "threads of one core": 0.4,
+    }
+    idle = explain(cell(THREADS | {"siblings_busy": 0.05}, ALONE_ON_CORE))
+    assert [one.resource for one in idle] == ["dearer execution"]
+
+
+COUNTED = {"wall": 2.0, "cpu": 2.0, "cache_held": 2e6, "memory_traffic": 8e9, "others_memory_traffic": 2e10}
+COUNTED_ALONE = {
+    "wall": 1.0,
+    "cpu": 1.0,
+    "cache_held": 8e6,
+    "memory_traffic": 2e9,
+    "others_memory_traffic": 0.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("now", "resource"),
+    [
+        ({}, "cache"),
+        ({"memory_traffic": 2e9}, "memory bandwidth"),  # it loses cache, and gets no more from memory
+        ({"cache_held": 8e6, "memory_traffic": 2e9}, "memory bandwidth"),
+        ({"cache_held": 8e6}, "dearer execution"),  # it moves more, and still has its cache
+        (
+            {"cache_held": 8e6, "memory_traffic": 2e9, "others_memory_traffic": 2e9},
+            "dearer execution",
+        ),  # neighbours move half as much as it did alone
+    ],
+)
+def test_cache_and_memory_are_named_by_what_the_processor_counts(
+    now: dict[str, float], resource: str
+) -> None:
+    (cause,) = explain(cell(COUNTED | now, COUNTED_ALONE))
+    assert (cause.resource, cause.share) == (resource, 1.0)
+
+
+def test_work_that_needs_no_memory_is_not_slowed_by_memory() -> None:
+    little = {"cache_held": 8e6, "memory_traffic": 4e8}
+    (cause,) = explain(cell(COUNTED | little, COUNTED_ALONE | little))
+    assert cause.resource == "dearer execution"

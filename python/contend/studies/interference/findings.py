@@ -180,6 +180,9 @@ _WAITED: Mapping[str, str] = {
     " (vm.dirty_background_bytes)",
     "page cache": "keep memory for {victim} (memory.low), or limit {neighbour}'s (memory.max)",
     "page faults": "keep memory for {victim} (memory.low), or limit {neighbour}'s (memory.max)",
+    "threads of one core": "give {victim} whole cores: keep {neighbour} off the other threads of its CPUs (cpuset.cpus)",
+    "cache": "give {victim} a part of the last-level cache of its own, or {neighbour} less (L3 in resctrl's schemata)",
+    "memory bandwidth": "limit what {neighbour} moves (MB in resctrl's schemata), or put it on another node",
     "network send": "look at what limits its network: a queue of the kernel (tc -s qdisc), or who receives",
     "peers": "measure who it waits for as a victim: {neighbour} slows that, or the way there",
 }
