@@ -57,7 +57,7 @@ PYTHON = (
         "`contend.advice` and what each study advises: the rules, findings and assignments",
         (
             "python/contend/advice/*.py",
-            "python/contend/studies/rules.py",
+            "python/contend/studies/causes/*.py",
             "python/contend/studies/*/findings.py",
             "python/contend/studies/*/*_findings.py",
             "python/contend/studies/compare/downloads.py",
@@ -75,7 +75,7 @@ PYTHON = (
             "tests/golden/report/test_report_terminal_golden.py",
             "tests/golden/report/test_sweep_golden.py",
             "python/contend/advice/*.py",
-            "python/contend/studies/rules.py",
+            "python/contend/studies/causes/*.py",
             "python/contend/studies/*/*findings.py",
         ),
     ),

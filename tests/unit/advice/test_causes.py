@@ -16,11 +16,12 @@ from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.store.cells import Application, Values, values_of
+from contend.studies.causes.cause import LEAST_SHARE, caused
+from contend.studies.causes.explain import explain
 from contend.studies.interference.findings import findings as advise
 from contend.studies.interference.findings import jointly, narrowed
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario
-from contend.studies.rules import LEAST_SHARE, caused, explain
 from contend.studies.scenarios import parse
 from contend.units import format_times
 

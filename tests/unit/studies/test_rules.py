@@ -10,7 +10,7 @@ from contend.document import CellResult, Level, MetricInfo
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations, held_s
 from contend.stats.estimate import Estimate
-from contend.studies.rules import explain
+from contend.studies.causes.explain import explain
 from contend.units import format_value
 
 METRIC = MetricInfo("wall", "s", "lower", "", True)

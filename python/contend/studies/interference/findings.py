@@ -12,8 +12,9 @@ from contend.document import CellResult, Control
 from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
 from contend.store.cells import Application
+from contend.studies.causes.cause import observed, percent, shares
+from contend.studies.causes.explain import explain
 from contend.studies.interference.model import Interference
-from contend.studies.rules import explain, observed, percent, shares
 from contend.units import format_times, format_value
 
 

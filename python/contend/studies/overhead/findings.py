@@ -12,13 +12,14 @@ from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
 from contend.stats.platform_size import Decomposition, Setting
+from contend.studies.causes.cause import Cause, caused
+from contend.studies.causes.explain import explain
 from contend.studies.overhead.host_findings import host_findings
 from contend.studies.overhead.network_findings import network_findings
 from contend.studies.overhead.practices import NEGLIGIBLE, direction, fading_words
 from contend.studies.overhead.result import Overheads, platform_words
 from contend.studies.overhead.variant_findings import variant_findings, words
 from contend.studies.overhead.variants import host_cpus, is_of, platform_of
-from contend.studies.rules import Cause, caused, explain
 
 
 def findings(overheads: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:

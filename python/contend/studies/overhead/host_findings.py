@@ -9,10 +9,11 @@ from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import Setting
+from contend.studies.causes.cause import Cause, caused
+from contend.studies.causes.explain import explain
 from contend.studies.overhead.practices import certain, direction
 from contend.studies.overhead.variant_findings import words
 from contend.studies.overhead.variants import is_of
-from contend.studies.rules import Cause, caused, explain
 
 
 def host_findings(

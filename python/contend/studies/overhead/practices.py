@@ -15,7 +15,7 @@ from contend.stats.compare import compare
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import NEAR_ONE, Fading
-from contend.studies.rules import percent
+from contend.studies.causes.cause import percent
 from contend.text.shape import Named, Shape
 from contend.units import format_ratio
 

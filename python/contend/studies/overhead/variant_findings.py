@@ -11,9 +11,10 @@ from contend.platforms.bandwidth import period_text
 from contend.platforms.sizes import cpus_label
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind
+from contend.studies.causes.cause import Cause, caused
+from contend.studies.causes.explain import explain
 from contend.studies.overhead.practices import direction
 from contend.studies.overhead.variants import Variant, of_setting
-from contend.studies.rules import Cause, caused, explain
 from contend.units import format_times
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}

@@ -9,7 +9,8 @@ from contend.advice.finding import Evidence, Finding
 from contend.document import Control
 from contend.probes.evidence import Observed
 from contend.stats.estimate import MATTERS
-from contend.studies.rules import Cause, explain, percent
+from contend.studies.causes.cause import Cause, percent
+from contend.studies.causes.explain import explain
 from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
 from contend.studies.storage.verdicts import levels, loss
 from contend.units import format_value
