@@ -192,16 +192,21 @@ def _per_unit(rows: Sequence[Row], times: Sequence[float], metric: str) -> Work 
     if len(rows) != len(times):
         return None
     each: dict[str, list[float]] = {}
+    units: list[float] = []
     for row, time in zip(rows, times, strict=True):
         seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
         # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
         counted = seen.get(Observed.MEASURED) or seen.get(Observed.WALL)
         if not counted:
             return None
+        # A percentile is no cost of a unit: of a service that is asked, a request takes its mean latency.
+        if requests := seen.get(Observed.REQUESTS):
+            time = counted / requests
+        units.append(time)
         for name, value in seen.items():
             each.setdefault(name, []).append(value * time / counted)
     seen_of_all = {name: (statistics.fmean(values), "") for name, values in each.items()}
-    return Work(statistics.fmean(times), Observations(seen_of_all))
+    return Work(statistics.fmean(units), Observations(seen_of_all))
 
 
 def _block_s(rows: Sequence[Row]) -> float | None:

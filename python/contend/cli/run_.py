@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,7 +156,7 @@ def command(
         raise BadInput(
             "no scenario was named", hint="contend run noisy-neighbour, or: contend list scenarios"
         )
-    settings = (*_running(url, rate, pid), *settings)
+    settings = (*_running(url, rate, pid, scenario), *settings)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
     if cloud is not None:
@@ -201,8 +202,12 @@ def command(
     return finish(outcome, verbose=verbose, as_json=as_json)
 
 
-def _running(url: str | None, rate: float | None, pid: int | None) -> tuple[str, ...]:
-    """Settings with which what runs already is the victim: never started or ended, under the guard."""
+def _running(url: str | None, rate: float | None, pid: int | None, scenario: str) -> tuple[str, ...]:
+    """Settings with which what runs already is the victim: never started or ended, under the guard, beside neighbours that
+    leave it half of the CPUs."""
+    gentle: tuple[str, ...] = ("placement=same-host", "guard=true", "measure.trial=3s")
+    if scenario == "noisy-neighbour":
+        gentle += (f"neighbours.stress-cpu.workers={max(1, len(os.sched_getaffinity(0)) // 2)}",)
     if pid is not None:
         if url is not None or rate is not None:
             raise BadInput("--pid follows a process, and --url asks a service", hint="give one of the two")
@@ -210,7 +215,7 @@ def _running(url: str | None, rate: float | None, pid: int | None) -> tuple[str,
             raise BadInput(
                 f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"
             )
-        return f"victims=[{{process: {{pid: {pid}}}}}]", "placement=same-host", "guard=true"
+        return f"victims=[{{process: {{pid: {pid}}}}}]", *gentle
     if url is None:
         if rate is not None:
             raise BadInput(
@@ -218,7 +223,7 @@ def _running(url: str | None, rate: float | None, pid: int | None) -> tuple[str,
             )
         return ()
     victim = json.dumps({"service": {"url": url} | ({} if rate is None else {"rate": rate})})
-    return f"victims=[{victim}]", "placement=same-host", "guard=true"
+    return f"victims=[{victim}]", *gentle
 
 
 def _on_hosts(

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 _KTHREADD = 2
-# Who wanted less of a CPU than that, all together, cannot be told to have waited.
-LEAST_WANTED = 0.01
+LEAST_WAITED = 0.05
+"""Of the time, that others waited, all together: who waits for less is not harmed. A program that does next to nothing wakes
+up twenty times a second for 60 us, and waits longer than that behind whoever has the CPU: most of the time that it wanted,
+and none to speak of.
+"""
 _STALLS = ("memory", "io")
 
 
@@ -119,7 +122,7 @@ class Bystanders:
         waited = sum(delay for _, delay in used.values())
         return Waits(
             span / 1e9,
-            waited / wanted if wanted >= LEAST_WANTED * span else 0.0 if used else None,
+            waited / wanted if waited >= LEAST_WAITED * span else 0.0 if used else None,
             delayed,
             None if worst is None else min(1.0, stalled[worst] / span),
             "" if worst is None else worst[0],

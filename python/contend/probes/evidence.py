@@ -44,6 +44,11 @@ class Observed(StrEnum):
 
     WALL = "wall", "s", "victim's process, or the window where the victim is a server"
     MEASURED = "measured", "s", "the part of it that the metric counts over, where the workload states it"
+    REQUESTS = (
+        "requests",
+        "count",
+        "of a service that was asked at a stated rate: those answered; `measured` is the sum of their latencies then",
+    )
     STARTUP = "startup", "s", "what the platform took before the commands ran; no part of their time"
     CPU = "cpu", "s", "CPU time of the victim's party"
     SYSTEM_CPU = "system_cpu", "s", "the part of it in the kernel"

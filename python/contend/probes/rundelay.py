@@ -26,10 +26,10 @@ class RunDelay:
         if cgroup is not None:
             self._start(str(cgroup), [])
 
-    def follow(self, pid: int) -> None:
-        """Also count this process and its descendants (they are counted already when there is a cgroup)."""
+    def follow(self, *pids: int) -> None:
+        """Also count these processes and their descendants (they are counted already when there is a cgroup)."""
         if not self._grouped:
-            self._start(None, [pid])
+            self._start(None, list(pids))
 
     def at_exit(self, _pid: int) -> None:
         """Read once more while the ended process can still be read: to be called before it is reaped."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from contend.workloads.generators.listeners import servers
 from contend.workloads.generators.pace import main
 
 # Whom it serves, and who serves it, must not wait for a CPU.
@@ -190,3 +191,65 @@ def test_it_imports_nothing_heavy() -> None:
     loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True).stdout.split()
     assert "contend._native" in loaded
     assert not {"numpy", "duckdb", "pydantic", "yaml", "rich", "click", "asyncio"} & set(loaded)
+
+
+# Answers after it had a file's lock, which somebody else holds 8 of every 10 ms.
+LOCKING = """
+import fcntl, os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], 0, flush=True)
+server = os.getpid()
+if os.fork() == 0:
+    listener.close()
+    lock = open(sys.argv[1], "w")
+    while os.getppid() == server:
+        fcntl.flock(lock, fcntl.LOCK_EX); time.sleep(0.008)
+        fcntl.flock(lock, fcntl.LOCK_UN); time.sleep(0.002)
+    sys.exit()
+lock = open(sys.argv[1], "w")
+while True:
+    connection, _ = listener.accept()
+    while connection.recv(4096):
+        fcntl.flock(lock, fcntl.LOCK_EX); fcntl.flock(lock, fcntl.LOCK_UN)
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+"""
+
+
+def test_who_serves_is_followed(launch: Launch, tmp_path: Path) -> None:
+    server = launch(sys.executable, "-S", "-c", LOCKING, str(tmp_path / "lock"))
+    assert server.stdout is not None
+    port = server.stdout.readline().split()[0]
+    out = tmp_path / "pace.json"
+    options = ["--rate", "50", "--for", "3s", "--connections", "1", "--follow", "--out", str(out)]
+    argv = (*PACE, f"http://127.0.0.1:{port}/", *options)
+    subprocess.run(argv, check=True, timeout=60)
+    asked = json.loads(out.read_text())
+    evidence = json.loads((tmp_path / "evidence.json").read_text())
+    assert evidence["requests"] == asked["ok"] > 100
+    assert evidence["measured"] == pytest.approx(asked["ok"] * asked["latency_s"]["mean"])
+    # Of a request's mean latency the lock is nearly all; a server that is not asked waits for its peers by design.
+    assert evidence["waited_file_lock"] == pytest.approx(evidence["measured"], rel=0.3)
+    assert "waited_peer" not in evidence
+    assert server.poll() is None
+
+
+def test_a_server_that_is_not_to_be_seen_is_asked_all_the_same(tmp_path: Path, launch: Launch) -> None:
+    server = launch(sys.executable, "-S", "-c", STALLING)
+    assert server.stdout is not None
+    port = server.stdout.readline().split()[0]
+    assert servers(f"http://127.0.0.1:{port}/") == (server.pid,)
+    assert servers(f"http://127.0.0.1:{free_port()}/") == ()
+    assert servers(f"http://192.0.2.1:{port}/") == (), "another host's"
+    as_nobody = (
+        "import encodings.ascii, encodings.idna, os, sys; from contend.workloads.generators.listeners import servers;"
+        " os.setgid(65534); os.setuid(65534);"
+        " print(servers(sys.argv[1]))"
+    )
+    if os.geteuid() == 0:
+        said = subprocess.run(
+            [sys.executable, "-c", as_nobody, f"http://127.0.0.1:{port}/"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert said.strip() == "()", "another user's"

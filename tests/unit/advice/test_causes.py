@@ -557,3 +557,30 @@ def test_work_that_needs_no_memory_is_not_slowed_by_memory() -> None:
     little = {"cache_held": 8e6, "memory_traffic": 4e8}
     (cause,) = explain(cell(COUNTED | little, COUNTED_ALONE | little))
     assert cause.resource == "dearer execution"
+
+
+ASKED = {"wall": 3.0, "cpu": 0.06, "run_delay": 0.36, "requests": 600.0, "measured": 0.6}
+ASKED_ALONE = {"wall": 3.0, "cpu": 0.06, "run_delay": 0.06, "requests": 600.0, "measured": 0.3}
+
+
+def test_of_a_percentile_no_time_of_who_asks_is_a_part() -> None:
+    """The victim of an open loop is who asks: it waits for its peers by design."""
+    by_asker = {"wall": 3.0, "looks": 100.0, "waited_peer": 2.9, "cpu": 0.1}
+    asks = cell(by_asker, by_asker | {"waited_peer": 2.0})
+    assert [cause.resource for cause in explain(asks)] == ["peers"]
+    assert explain(replace(asks, metric=replace(METRIC, loop="open"))) == []
+
+
+def test_of_a_service_that_is_asked_shares_are_of_its_mean_latency() -> None:
+    """0.5 ms became 1 ms, of which waits for the CPU were 0.1 and are 0.6."""
+    unit = (
+        Work(1e-3, Observations({"run_delay": (0.6e-3, "s"), "cpu": (1e-4, "s"), "requests": (1, "")})),
+        Work(0.5e-3, Observations({"run_delay": (0.1e-3, "s"), "cpu": (1e-4, "s"), "requests": (1, "")})),
+    )
+    asked = cell(ASKED, ASKED_ALONE, metric=replace(METRIC, name="latency_p99", loop="open"), worked=unit)
+    (cause,) = explain(asked)
+    assert (cause.resource, cause.share) == ("run queue", pytest.approx(1.0))
+    assert "(100 % of what its mean latency grew by)" in cause.words
+    # The percentile grew, and the mean did not.
+    assert explain(replace(asked, worked=(unit[1], unit[1]))) == []
+    assert explain(replace(asked, worked=None)) == []

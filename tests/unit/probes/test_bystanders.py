@@ -63,11 +63,15 @@ def test_it_forgets_what_is_older_than_its_window() -> None:
     assert known == sorted(known, reverse=True)
 
 
-def test_who_wants_next_to_nothing_cannot_be_told_to_wait() -> None:
+@pytest.mark.parametrize(("waited", "share"), [(0.02, 0.0), (0.03, 0.967)])
+def test_who_does_next_to_nothing_is_harmed_from_a_twentieth_of_the_time_on(
+    waited: float, share: float
+) -> None:
+    """An agent that wakes up for a moment waits most of the time that it wants a CPU."""
     bystanders = watching()
     for t in range(6):
-        found = bystanders.add({"process_use": coded([used(t / 2, 7, 0.001, 0.003)])})
-    assert found is not None and found.run_delay == 0.0
+        found = bystanders.add({"process_use": coded([used(t / 2, 7, 0.001, waited)])})
+    assert found is not None and found.run_delay == pytest.approx(share, abs=0.001)
 
 
 def test_groups_of_others_stand_still() -> None:

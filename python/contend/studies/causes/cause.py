@@ -88,14 +88,14 @@ def timed(
     return Cause(resource, share, seen, evidence)
 
 
-def capped(causes: list[Cause]) -> list[Cause]:
-    """Shares clipped in the order of directness (the order found), then sorted; small ones dropped."""
+def capped(causes: list[Cause], of: str = "the slowdown") -> list[Cause]:
+    """Shares of that, clipped in the order of directness (the order found), then sorted; small ones dropped."""
     left, kept = 1.0, []
     for cause in causes:
         share = min(max(cause.share, 0.0), left)
         left -= share
         if share >= LEAST_SHARE:
-            words = f"{cause.words} ({percent(share)} of the slowdown)"
+            words = f"{cause.words} ({percent(share)} of {of})"
             kept.append(replace(cause, share=share, words=words))
     return sorted(kept, key=lambda c: -c.share)
 

@@ -18,7 +18,7 @@ from contend.document import CellResult
 from contend.probes.evidence import Observed
 from contend.studies.causes.cause import Cause, capped, observed, pair, timed
 from contend.studies.causes.dearer import dearer_causes
-from contend.studies.causes.lost import Lost
+from contend.studies.causes.lost import Lost, is_percentile
 from contend.studies.causes.quota import held_of, of_quota
 from contend.studies.causes.waits import KERNEL_WORKS, own_waits, with_kernel
 from contend.units import format_value
@@ -69,7 +69,7 @@ def explain(result: CellResult) -> list[Cause]:
         causes.append(replace(taken, clause=True))
     if Observed.LOOKS in now and Observed.LOOKS in before:
         causes += own_waits(result, lost)
-    elif (disk := _disk(result)) is not None:
+    elif not is_percentile(result) and (disk := _disk(result)) is not None:
         causes.append(disk)
     if Observed.CPU in now and Observed.CPU in before:
         dearer = lost.share_of(Observed.CPU) - lost.reading
@@ -85,7 +85,7 @@ def explain(result: CellResult) -> list[Cause]:
             causes[causes.index(lead)] = with_kernel(lead, dearer, result)
         elif dearer > 0 and alone > 0:
             causes += dearer_causes(dearer, dearer * lost.time / alone, lost, result)
-    return capped(causes)
+    return capped(causes, lost.what)
 
 
 def _disk(result: CellResult) -> Cause | None:

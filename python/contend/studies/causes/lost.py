@@ -10,6 +10,11 @@ from contend.probes.evidence import Observations, Observed
 from contend.studies.causes.cause import observed
 
 
+def is_percentile(result: CellResult) -> bool:
+    """The figure is a latency under a stated rate, of which no time of the victim's is a part; who asks waits by design."""
+    return result.metric.loop == "open"
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Times that a unit of work took, beside the neighbour and alone."""
@@ -21,11 +26,20 @@ class Lost:
     def of(cls, result: CellResult) -> Lost | None:
         """Means over trials; of a run whose trials are not at hand medians have to do. None where no time was lost."""
         worked = result.worked
+        if is_percentile(result) and (worked is None or Observed.REQUESTS not in result.evidence):
+            return None
         if worked is None:
             sides = ((result.estimate.value, result.evidence), (1.0, result.baseline_evidence))
             worked = tuple(_per_unit(time, seen) for time, seen in sides)  # type: ignore[assignment]
         assert worked is not None
         return cls(*worked) if worked[0].time > worked[1].time else None
+
+    @property
+    def what(self) -> str:
+        """The time of which causes have shares, in words."""
+        return (
+            "the slowdown" if Observed.REQUESTS not in self.beside.seen else "what its mean latency grew by"
+        )
 
     @property
     def time(self) -> float:

@@ -47,18 +47,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     given = parser.parse_args(arguments)
     try:
-        evidence = follow(given.pid, parse_duration_ns(given.length) / 1e9)
+        evidence = follow((given.pid,), parse_duration_ns(given.length) / 1e9)
         figures = figures_of(evidence)
     except ContendError as error:
         return failed(error)
-    named = {str(name): value for name, (value, _) in evidence.items()}
-    (given.out / FOLLOWED).write_text(json.dumps(named), encoding="utf-8")
+    write(given.out, evidence)
     (given.out / "follow.json").write_text(json.dumps(figures), encoding="utf-8")
     return 0
 
 
-def follow(pid: int, length_s: float) -> Evidence:
-    """Follow a process and its descendants for so long. Raises BadInput, TrialFailed."""
+def write(out: Path, evidence: Evidence) -> None:
+    """Write evidence that a trial takes for its victim's."""
+    named = {str(name): value for name, (value, _) in evidence.items()}
+    (out / FOLLOWED).write_text(json.dumps(named), encoding="utf-8")
+
+
+def follow(pids: Sequence[int], length_s: float) -> Evidence:
+    """Follow processes and their descendants for so long, of which the first has to go on. Raises BadInput, TrialFailed."""
+    pid = pids[0]
     try:
         handle = os.pidfd_open(pid)
     except (OSError, OverflowError):
@@ -71,15 +77,15 @@ def follow(pid: int, length_s: float) -> Evidence:
         cpus = len(os.sched_getaffinity(pid))
         delay, quotas = RunDelay(None, cpus=None), QuotaWatch()
         began = time.monotonic()
-        delay.follow(pid)
+        delay.follow(*pids)
         try:
             while (left := began + length_s - time.monotonic()) > 0:
-                quotas.look({pid, *procfs.descendants(pid)})
+                quotas.look(_family(pids))
                 if select.select([handle], [], [], min(left, _QUOTAS_S))[0]:
                     raise TrialFailed(
                         f"process {pid} ended while it was followed", hint="follow one that goes on"
                     )
-            quotas.look({pid, *procfs.descendants(pid)})
+            quotas.look(_family(pids))
         finally:
             took_s = time.monotonic() - began
             seen = delay.stop()
@@ -96,6 +102,10 @@ def follow(pid: int, length_s: float) -> Evidence:
     worked = sum(evidence[name][0] for name in (Observed.CPU, *_HELD_BACK) if name in evidence)
     put(evidence, Observed.MEASURED, worked)
     return evidence
+
+
+def _family(pids: Sequence[int]) -> set[int]:
+    return set(pids).union(*(procfs.descendants(pid) for pid in pids))
 
 
 def figures_of(evidence: Evidence) -> dict[str, float]:

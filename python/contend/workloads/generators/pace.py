@@ -9,16 +9,21 @@ would show, `generator_lateness_s` how late this generator was. Runs inside tria
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contend import _native
 from contend.errors import BadInput, ContendError
 from contend.units import parse_duration_ns
 from contend.workloads.generators.verbs import failed
+
+if TYPE_CHECKING:
+    from contend.probes.evidence import Evidence
 
 SCHEMA_VERSION = 1
 # Busier than this share of its one CPU, the generator reads answers late and its latencies are partly its own.
@@ -41,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--value-bytes", type=int, default=100, help="Redis: length of a value (default 100)")
     parser.add_argument("--set-fraction", type=float, default=0.1, help="Redis: share of SET (default 0.1)")
     parser.add_argument("--out", type=Path, help="write the JSON here instead of to stdout")
+    parser.add_argument(
+        "--follow", action="store_true", help="write what its server on this host did meanwhile beside --out"
+    )
     return parser
 
 
@@ -77,6 +85,41 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+class _Server:
+    """Follows who serves a URL on this host meanwhile, in a thread of its own. Nothing where that is not to be seen."""
+
+    def __init__(self, url: str, length_s: float) -> None:
+        from contend.workloads.generators.listeners import servers
+
+        self._evidence: Evidence | None = None
+        self._thread: threading.Thread | None = None
+        if pids := servers(url):
+            self._thread = threading.Thread(target=self._follow, args=(pids, length_s), daemon=True)
+            self._thread.start()
+
+    def _follow(self, pids: Sequence[int], length_s: float) -> None:
+        from contend.workloads.generators.follow import follow
+
+        with contextlib.suppress(ContendError):  # it ended: what was asked of it says so
+            self._evidence = follow(pids, length_s)
+
+    def write(self, out: Path, result: Mapping[str, Any]) -> None:
+        """Write the evidence of its requests: the sum of latencies is what their parts are of."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._evidence is None or not result["ok"]:
+            return
+        from contend.probes.evidence import Observed, put
+        from contend.workloads.generators import follow
+
+        # Who serves waits for its peers while there is nothing to do: nobody can tell that from waits for its own services.
+        for name in (Observed.WAITED_PEER, Observed.WAITED_COMPLETION):
+            self._evidence.pop(name, None)
+        put(self._evidence, Observed.REQUESTS, result["ok"])
+        put(self._evidence, Observed.MEASURED, result["ok"] * result["latency_s"]["mean"])
+        follow.write(out, self._evidence)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the load and return the exit code: 0 if it ran, 1 if the server was not there, 2 for bad input.
 
@@ -84,7 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
+        server = None
+        if options.follow and options.out is not None:
+            server = _Server(options.url, parse_duration_ns(options.duration) / 1e9)
         result = run(options)
+        if server is not None:
+            server.write(options.out.parent, result)
         if result["generator_busy"] > BUSY:
             print(
                 f"warning: the generator used {result['generator_busy']:.0%} of a CPU: latencies are partly its own\n"
