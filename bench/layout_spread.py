@@ -73,7 +73,7 @@ def measured(title: str, command: list[str], blocks: int, folder: Path) -> Row:
         "command": " ".join(command)[:70],
         "ratio": [round(estimate[bound], 5) for bound in ("value", "low", "high")],
         "verdict": estimate["verdict"],
-        "alone_s": round(cell["baseline"]["estimate"]["value"], 4),
+        "alone_s": round(cell["baseline"]["value"], 4),
         "blocks": analysis["design"]["blocks"],
         "layouts": witnesses["layouts"],
         "instructions": witnesses["instructions"],

@@ -1,10 +1,14 @@
 """Does the interval of `contend ab` hold an effect that is known, and how often does its control alarm?
 
     python bench/planted_effects.py -o DIR [--count 60] [--seed 1] [--write docs/results/planted-effects]      (20 min)
+    python bench/planted_effects.py -o DIR --on-off [--count 100] [--write docs/results/planted-effects-on-off]
 
 A and B are one burner (bench/burn.c) with N rounds and N (1 + e), so that the true ratio of their times is known: e is 3, 8
 and 20 % in turn. What the process takes to start is measured, with no rounds, and is in the truth. Each run is `contend ab`
 as it is, which stops by its own looks at the data.
+
+With --on-off a neighbour works and rests beside each run, at moments drawn by chance: one of ten real programs in turn
+(`on_off.NEIGHBOURS`). It slows A and B alike, so that the truth stays what it is.
 
 A row is kept when its run is complete: a campaign that was stopped goes on where it stood.
 """
@@ -12,6 +16,7 @@ A row is kept when its run is complete: a campaign that was stopped goes on wher
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import statistics
@@ -22,6 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from on_off import NEIGHBOURS, beside
 from results.files import save_at
 from results.record import recording
 
@@ -42,6 +48,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--on-off", action="store_true", help="beside neighbours that come and go")
     parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
@@ -51,7 +58,11 @@ def main() -> int:
     with recording():
         rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
         while len(rows) < given.count:
-            rows.append(one(burner, EFFECTS[len(rows) % len(EFFECTS)], given.seed + len(rows)))
+            number = len(rows)
+            name = list(NEIGHBOURS)[number % len(NEIGHBOURS)] if given.on_off else ""
+            # Of ten neighbours in turn the next ten have the next effect.
+            effect = EFFECTS[(number // len(NEIGHBOURS) if name else number) % len(EFFECTS)]
+            rows.append({"beside": name} | one(burner, effect, given.seed + number, name))
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
             print(len(rows), rows[-1], flush=True)
@@ -60,15 +71,20 @@ def main() -> int:
     return 1 if any("failed" in row for row in rows) else 0
 
 
-def one(burner: Path, effect: float, seed: int) -> Row:
-    """Run one comparison, with the truth of the machine's speed by then."""
+def one(burner: Path, effect: float, seed: int, name: str) -> Row:
+    """Run one comparison, with the truth of the machine's speed by then, beside a neighbour where one is named."""
     starts_s = statistics.median(timed(burner, 1) for _ in range(STARTS))
     rounds = 50_000_000
     rounds = round(rounds * LENGTH_S / (timed(burner, rounds) - starts_s))
     works_s = timed(burner, rounds) - starts_s
     truth = (starts_s + works_s * (1 + effect)) / (starts_s + works_s)
     sides = [[str(burner.resolve()), str(count)] for count in (rounds, round(rounds * (1 + effect)))]
-    with tempfile.TemporaryDirectory(prefix="contend-effects-", dir=burner.parent) as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="contend-effects-", dir=burner.parent)
+        )
+        if name:
+            stack.enter_context(beside(name, burner.parent.resolve(), seed))
         run = subprocess.run(
             [*CONTEND, "ab", "--json", "--seed", str(seed), "--", *sides[0], "--vs", *sides[1]],
             cwd=folder, capture_output=True, text=True, check=False,

@@ -253,3 +253,19 @@ def test_a_server_that_is_not_to_be_seen_is_asked_all_the_same(tmp_path: Path, l
             check=True,
         ).stdout
         assert said.strip() == "()", "another user's"
+
+
+def test_who_asks_first_is_not_late_beside_who_computes(launch: Launch) -> None:
+    """Two that compute on each CPU: who asks waits behind them, unless it goes first."""
+    assert os.geteuid() == 0, "a priority needs root"
+    server = launch(sys.executable, "-S", "-c", STALLING.replace("150_000_000", "0"))
+    assert server.stdout is not None
+    port = server.stdout.readline().split()[0]
+    for _ in range(2 * (os.cpu_count() or 1)):
+        launch(sys.executable, "-S", "-c", "while True: pass")
+    argv = (*PACE, f"http://127.0.0.1:{port}/", "--rate", "200", "--for", "2s", "--connections", "1")
+    late = []
+    for more in ((), ("--first",)):
+        said = subprocess.run((*argv, *more), capture_output=True, text=True, check=True, timeout=60).stdout
+        late.append(json.loads(said)["generator_lateness_s"]["p99"])
+    assert late[1] < late[0] / 2, late

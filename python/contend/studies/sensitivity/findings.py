@@ -23,6 +23,7 @@ from contend.studies.sensitivity.result import Pair, Sensitivities
 from contend.units import format_times
 
 MOST_APART = 3  # of the pairs told to be kept apart, the worst
+WIDE = 2.0  # from a slowdown to twice that: such an interval tells nobody where to put two workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +156,12 @@ def _claim(
         sentence += f"; most of it is the {worse.resource}"
     if worse.beyond or other.beyond:
         sentence += " (an extrapolation: harder than any injector)"
-    advice = (
-        "put them on one host: it costs less than the alternatives"
-        if kind == "together"
-        else "put them on two hosts"
-    )
+    if kind == "apart":
+        advice = "put them on two hosts"
+    elif any(pair.predicted.high > WIDE * pair.predicted.low for pair in (worse, other)):
+        advice = "put them on one host only after the command has measured it: the interval is too wide to decide by"
+    else:
+        advice = "put them on one host: it costs less than the alternatives"
     evidence = []
     for pair in (worse, other):
         where = f"cell {pair.cell}"

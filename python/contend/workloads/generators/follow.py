@@ -25,7 +25,8 @@ from contend.workloads.generators.verbs import failed
 
 LEAST_CPU_S = 0.005
 """Who computes less in a trial does too little for its waits to be told from chance."""
-_QUOTAS_S = 0.1
+_QUOTAS_S, _FAMILY_S = 0.1, 1.0
+"""Between two looks at quotas; and for who has been started meanwhile, which reads of every process of the host."""
 
 _HELD_BACK = (
     Observed.RUN_DELAY,
@@ -76,11 +77,14 @@ def follow(pids: Sequence[int], length_s: float) -> Evidence:
             )
         cpus = len(os.sched_getaffinity(pid))
         delay, quotas = RunDelay(None, cpus=None), QuotaWatch()
-        began = time.monotonic()
+        began = due = time.monotonic()
+        family: set[int] = set()
         delay.follow(*pids)
         try:
             while (left := began + length_s - time.monotonic()) > 0:
-                quotas.look(_family(pids))
+                if time.monotonic() >= due:
+                    due, family = time.monotonic() + _FAMILY_S, _family(pids)
+                quotas.look(family)
                 if select.select([handle], [], [], min(left, _QUOTAS_S))[0]:
                     raise TrialFailed(
                         f"process {pid} ended while it was followed", hint="follow one that goes on"
