@@ -42,6 +42,8 @@ http {{
     server {{ listen 127.0.0.1:{port}; location / {{ root {folder}/www; }} }}
 }}
 """
+ROUTINE = " LOG: "
+"""PostgreSQL's word for what is no warning."""
 
 Row = dict[str, Any]
 
@@ -70,7 +72,7 @@ def main() -> int:
 def measured(title: str, option: str, target: str, pid: int, log: Path, budget: str, folder: Path) -> Row:
     """Run contend on a service."""
     before = family(pid)
-    logged = len(log.read_bytes())
+    logged = len(log.read_text().splitlines())
     command = [*CONTEND, "run", "noisy-neighbour", option, target]
     if option == "--url":
         command += ["--rate", str(RATE)]
@@ -98,7 +100,9 @@ def measured(title: str, option: str, target: str, pid: int, log: Path, budget: 
         "complained": run.stderr.strip()[-300:],
         "took_s": round(took, 1),
         "same": family(pid)[:1] == before[:1] and set(before) <= set(family(pid)),
-        "logged": log.read_bytes()[logged:].decode()[-300:],
+        "logged": "".join(
+            line for line in log.read_text().splitlines(keepends=True)[logged:] if ROUTINE not in line
+        )[-300:],
         "answer": analysis["answer"],
         "blocks": analysis["design"]["blocks"],
         "alarms": sum(control["alarm"] for control in analysis["controls"]),

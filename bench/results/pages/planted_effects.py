@@ -17,6 +17,8 @@ def body(d: Data) -> str:
     rows = [row for row in d["rows"] if "failed" not in row]
     effects = sorted({row["effect"] for row in rows})
     lines = [line(pct(effect), [row for row in rows if row["effect"] == effect]) for effect in effects]
+    neighbours = list(dict.fromkeys(row["beside"] for row in rows if row.get("beside")))
+    lines += [line(f"beside {name}", [row for row in rows if row["beside"] == name]) for name in neighbours]
     lines.append(line("all", rows))
     alarms = [row for row in rows if row["alarm"]]
     head = ["planted", "runs", "inside", "bounds", "half-width (median)", "blocks (median)"]
@@ -34,7 +36,7 @@ def body(d: Data) -> str:
     verdict = "not rejected" if low <= LEVEL <= high else "rejected"
     text = f"""\
 One burner with N rounds, and with N (1 + e): the true ratio of their times is known, with what a process takes to start. Each run
-is `contend ab` as it is, which stops by its own looks. {len(d["rows"]) - len(rows)} runs failed.
+is `contend ab` as it is, which stops by its own looks.{of_neighbours(neighbours)} {len(d["rows"]) - len(rows)} runs failed.
 
 {table(head, lines, "lrrrrr")}
 
@@ -46,6 +48,15 @@ expected of exact intervals).
     if outside:
         text += "\nOutside:\n\n" + table(["planted", "truth", "said", "blocks"], outside, "lrrr")
     return text
+
+
+def of_neighbours(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return (
+        f" Beside each a neighbour works and rests at moments drawn by chance, for 0.3 to 8 s: one of {len(names)} real programs"
+        " in turn."
+    )
 
 
 def line(name: str, rows: Sequence[Data]) -> list[object]:
