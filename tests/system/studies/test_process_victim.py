@@ -66,7 +66,7 @@ def test_what_it_used_is_what_the_kernel_says(
 ) -> None:
     with alone(pytestconfig):
         before = used_ns(worker.pid)
-        evidence = follow.follow(worker.pid, 1.0)
+        evidence = follow.follow((worker.pid,), 1.0)
         spent = used_ns(worker.pid) - before
     assert evidence[Observed.CPU][0] == pytest.approx(spent / 1e9, rel=0.1)
     assert evidence[Observed.WALL][0] == pytest.approx(1.0, rel=0.2)
@@ -80,17 +80,17 @@ def used_ns(pid: int) -> int:
 
 def test_who_ends_does_nothing_or_is_not_there_is_an_error(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "0.3"]) as brief, pytest.raises(TrialFailed, match="ended while"):
-        follow.follow(brief.pid, 5.0)
+        follow.follow((brief.pid,), 5.0)
     with subprocess.Popen(["sleep", "60"]) as idle:
         time.sleep(0.05)
         with pytest.raises(TrialFailed, match="too little to tell"):
-            follow.figures_of(follow.follow(idle.pid, 0.3))
+            follow.figures_of(follow.follow((idle.pid,), 0.3))
         idle.terminate()
     with pytest.raises(BadInput, match="no process has the number"):
-        follow.follow(brief.pid, 1.0)
+        follow.follow((brief.pid,), 1.0)
     if kernel := kernel_thread():
         with pytest.raises(BadInput, match="a thread of the kernel"):
-            follow.follow(kernel, 1.0)
+            follow.follow((kernel,), 1.0)
     home = Home(tmp_path)
     answer = home("run", "noisy-neighbour", "--pid", str(brief.pid))
     assert answer.code == 2 and "no process has the number" in answer.err

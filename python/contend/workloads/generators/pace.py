@@ -124,17 +124,18 @@ class _Server:
         """Write the evidence of its requests: the sum of latencies is what their parts are of."""
         if self._thread is not None:
             self._thread.join()
-        if self._evidence is None or not result["ok"]:
+        evidence = self._evidence
+        if evidence is None or not result["ok"]:
             return
         from contend.probes.evidence import Observed, put
         from contend.workloads.generators import follow
 
         # Who serves waits for its peers while there is nothing to do: nobody can tell that from waits for its own services.
         for name in (Observed.WAITED_PEER, Observed.WAITED_COMPLETION):
-            self._evidence.pop(name, None)
-        put(self._evidence, Observed.REQUESTS, result["ok"])
-        put(self._evidence, Observed.MEASURED, result["ok"] * result["latency_s"]["mean"])
-        follow.write(out, self._evidence)
+            evidence.pop(name, None)
+        put(evidence, Observed.REQUESTS, result["ok"])
+        put(evidence, Observed.MEASURED, result["ok"] * result["latency_s"]["mean"])
+        follow.write(out, evidence)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
