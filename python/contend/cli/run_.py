@@ -205,9 +205,12 @@ def command(
 def _running(url: str | None, rate: float | None, pid: int | None, scenario: str) -> tuple[str, ...]:
     """Settings with which what runs already is the victim: never started or ended, under the guard, beside neighbours that
     leave it half of the CPUs."""
-    gentle: tuple[str, ...] = ("placement=same-host", "guard={}", "measure.trial=3s")
+    gentle: tuple[str, ...] = ("placement=same-host", "guard={}")
     if scenario == "noisy-neighbour":
-        gentle += (f"neighbours.stress-cpu.workers={max(1, len(os.sched_getaffinity(0)) // 2)}",)
+        gentle += (
+            "measure.trial=3s",
+            f"neighbours.stress-cpu.workers={max(1, len(os.sched_getaffinity(0)) // 2)}",
+        )
     if pid is not None:
         if url is not None or rate is not None:
             raise BadInput("--pid follows a process, and --url asks a service", hint="give one of the two")

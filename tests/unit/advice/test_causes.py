@@ -581,6 +581,7 @@ def test_of_a_service_that_is_asked_shares_are_of_its_mean_latency() -> None:
     (cause,) = explain(asked)
     assert (cause.resource, cause.share) == ("run queue", pytest.approx(1.0))
     assert "(100 % of what its mean latency grew by)" in cause.words
-    # The percentile grew, and the mean did not.
+    # The percentile grew, and the mean did not to speak of: any wait would explain all of that.
     assert explain(replace(asked, worked=(unit[1], unit[1]))) == []
+    assert explain(replace(asked, worked=(replace(unit[0], time=0.54e-3), unit[1]))) == []
     assert explain(replace(asked, worked=None)) == []

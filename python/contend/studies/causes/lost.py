@@ -9,6 +9,9 @@ from contend.document import CellResult, Work
 from contend.probes.evidence import Observations, Observed
 from contend.studies.causes.cause import observed
 
+_MEAN_GREW = 1.1
+"""A mean latency that grew by less tells nothing of a percentile: trials differ by that, and any wait would explain it."""
+
 
 def is_percentile(result: CellResult) -> bool:
     """The figure is a latency under a stated rate, of which no time of the victim's is a part; who asks waits by design."""
@@ -32,7 +35,8 @@ class Lost:
             sides = ((result.estimate.value, result.evidence), (1.0, result.baseline_evidence))
             worked = tuple(_per_unit(time, seen) for time, seen in sides)  # type: ignore[assignment]
         assert worked is not None
-        return cls(*worked) if worked[0].time > worked[1].time else None
+        least = _MEAN_GREW if is_percentile(result) else 1.0
+        return cls(*worked) if worked[0].time > least * worked[1].time else None
 
     @property
     def what(self) -> str:
