@@ -14,7 +14,7 @@ import pytest
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms.base import Command, HostSpec, Limit
 from contend.platforms.guests import accel, boot, image
-from contend.platforms.guests.channel import Channel
+from contend.platforms.guests.channel import Channel, Silent
 from contend.platforms.guests.files import Shared, named_directories
 from contend.platforms.guests.guest import Guest, Starter
 from contend.platforms.guests.mirror import Mirror, signature, walk
@@ -274,6 +274,56 @@ def test_a_guest_is_emulated_where_kvm_boots_none(monkeypatch: pytest.MonkeyPatc
     assert tried == [("kvm", accel.WITHIN_S), ("tcg", 30.0)]
     assert accel.remembered("one") == "it stands still: its console"
     assert accel.start(boot, "one")[1] == "tcg" and tried[2:] == [("tcg", 30.0)], "KVM is not tried again"
+
+
+@pytest.mark.parametrize(
+    ("silent", "busy", "tries", "kept"),
+    [
+        (False, True, [15.0], "it stands still: its console"),
+        (True, False, [15.0], "it stands still: its console"),
+        (True, True, [15.0, 60.0], None),
+    ],
+    ids=["ended", "silent on a quiet host", "silent on a busy one"],
+)
+def test_no_answer_on_a_busy_host_is_no_no(
+    silent: bool, busy: bool, tries: list[float], kept: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accel, "busy", lambda: busy)
+    tried: list[float] = []
+
+    def boot(within_s: float) -> str:
+        tried.append(within_s)
+        raise (Silent if silent else HostFailed)("it stands still", hint="its console")
+
+    assert accel.by_kvm(boot, "one") == (None, "it stands still: its console")
+    assert tried == tries
+    assert accel.remembered("one") == kept
+
+
+def test_a_guest_that_comes_up_late_on_a_busy_host_is_one_by_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accel, "busy", lambda: True)
+
+    def boot(within_s: float) -> str:
+        if within_s < accel.BUSY_WITHIN_S:
+            raise Silent("not yet", hint="wait")
+        return "guest"
+
+    assert accel.by_kvm(boot, "one") == ("guest", "")
+    assert accel.remembered("one") == ""
+
+
+@pytest.mark.parametrize(("avg10", "busy"), [("24.99", False), ("25.00", True), ("100.00", True)])
+def test_pressure_says_whether_a_host_is_busy(
+    avg10: str, busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        f"some avg10={avg10} avg60=90.00 avg300=1.00 total=1\nfull avg10=99.00 avg60=0.00 avg300=0.00 total=0"
+    )
+    monkeypatch.setattr(accel.procfs, "text_or_empty", lambda path: text)
+    assert accel.busy() is busy
+    monkeypatch.setattr(accel.procfs, "text_or_empty", lambda path: "")
+    monkeypatch.setattr(accel.os, "getloadavg", lambda: (1e3 if busy else 0.0, 0.0, 0.0))
+    assert accel.busy() is busy
 
 
 def test_a_guest_that_stands_still_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:

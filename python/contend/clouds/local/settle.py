@@ -15,6 +15,7 @@ from contend.errors import BadInput, CannotHonour
 from contend.platforms import engines
 from contend.platforms.guests import accel as kvm
 from contend.platforms.guests import kernels, virsh
+from contend.platforms.packages import install_command
 
 VM_ENGINES = ("qemu", "libvirt")
 ENGINES = (*engines.NAMES, *VM_ENGINES)
@@ -44,7 +45,7 @@ def check(parameters: Mapping[str, Any], networks: tuple[str, ...]) -> None:
     if "auto" in networks and (os.geteuid() != 0 or shutil.which("ip") is None):
         raise CannotHonour(
             "a tap device for each micro-VM needs root, and ip",
-            hint="apt-get install iproute2; or --set network=user",
+            hint=f"{install_command('iproute2')}; or --set network=user",
         )
 
 
@@ -97,8 +98,7 @@ def accelerator(parameters: Mapping[str, Any]) -> tuple[str, str]:
         with tempfile.TemporaryDirectory(prefix="contend-guest-") as folder:
             initramfs = Path(folder) / "initramfs"
             guest.make_initramfs(initramfs, Path(folder))
-            why = qemu.kvm_problem(kernel, initramfs, memory)
-        kvm.remember(what, why)
+            why = qemu.kvm_problem(kernel, initramfs, memory, what)
     if why and wanted == "kvm":
         raise CannotHonour(f"KVM boots no guest here: {why}", hint="--set parameters.accel=tcg emulates it")
     return ("tcg", why) if why else ("kvm", "")

@@ -23,6 +23,10 @@ _WITHIN_S = 120.0
 _PINGS = 5
 
 
+class Silent(HostFailed):
+    """A guest that has neither answered nor ended in its time: it stands still, or the host has too much to do."""
+
+
 @dataclass(slots=True)
 class Frame:
     """A frame from the guest and when it was read, CLOCK_MONOTONIC, ns. kind "": none will follow."""
@@ -182,7 +186,7 @@ class Channel:
         try:
             frame = answers.get(timeout=within_s)
         except queue.Empty:
-            raise HostFailed(
+            raise Silent(
                 f"the guest did not answer within {within_s:g} s", hint=self._why_gone() or "contend doctor"
             ) from None
         if not frame.kind:
