@@ -1,5 +1,5 @@
-# Everything there is to know: demo, setup, check, test, test-whole, accept, bench, mutants, docs, results-status.
-.PHONY: demo setup check test test-whole rust-tests accept bench mutants docs results-status
+# Everything there is to know: demo, setup, check, test, test-whole, accept, bench, dist, mutants, docs, results-status.
+.PHONY: demo setup check test test-whole rust-tests accept bench dist mutants docs results-status
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -70,6 +70,16 @@ bench:
 	@for f in start_up process_start kin orchestration sampler_cost process_sampling sched_histograms watch_cost trace_calls trace_interpreter trace_export trace_wsgi attach_stop hunt_events rpc_drivers ab_vs_hyperfine serve_pages pages amqp_peers; do \
 		echo "== $$f"; $(VENV)/python bench/$$f.py || exit 1; \
 	done
+
+## dist: what a release publishes, into dist/: wheels, source archives, Debian packages, an OCI image
+dist:
+	@scripts/packages.sh dist
+	@scripts/dist.sh
+	@scripts/deb.sh bookworm
+	@scripts/deb.sh trixie
+	@scripts/image.sh
+	@cd dist && rm -f SHA256SUMS && sha256sum -- * >../target/dist/sums && mv ../target/dist/sums SHA256SUMS
+	@ls -l dist | awk 'NF > 8 { printf "%8.2f MB  %s\n", $$5 / 1e6, $$9 }'
 
 ## mutants: which small faults in the code do the tests notice? By hand, for hours; writes docs/results/mutants-*.json and mutants.md
 mutants:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages of programs that are missing: `packages.sh setup` what building all of contend needs,
 # `demo` what building it without BPF and the demo need, `test` what all tests run, `accept` the campaigns besides, `bench`
-# the peers too. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
+# the peers too, `dist` what wheels are built with. Says what it installs; silent when nothing is missing. NO_APT=1 installs nothing and says what is left
 # out. No service is started meanwhile. Exit status 0 also when something is left out, so that the demo runs with the
 # rest; with `test` and CI=true something missing is a failure.
 set -eu
@@ -74,6 +74,11 @@ hyperfine:hyperfine:benchmarks against hyperfine
 atop:atop:benchmarks against atop
 libbpf-tools:runqlat:benchmarks against runqlat, cpudist and offcputime
 '
+DIST="$SETUP"'
+mmdebstrap:mmdebstrap:wheels
+debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg:wheels
+umoci:umoci:the OCI image
+'
 POLICY=/usr/sbin/policy-rc.d
 
 # A normal user's PATH lacks the directories of nginx, ip and runc.
@@ -85,8 +90,9 @@ demo) wanted=$DEMO ;;
 test) wanted=$TEST ;;
 accept) wanted=$ACCEPT ;;
 bench) wanted=$BENCH ;;
+dist) wanted=$DIST ;;
 *)
-    echo "usage: packages.sh setup|demo|test|accept|bench" >&2
+    echo "usage: packages.sh setup|demo|test|accept|bench|dist" >&2
     exit 2
     ;;
 esac

@@ -45,7 +45,9 @@ requirements() {
 import sys, tomllib
 with open("pyproject.toml", "rb") as file:
     told = tomllib.load(file)
-wanted = told["build-system"]["requires"] + told["project"]["dependencies"]
+# contend's own programs are built here.
+needed = [of for of in told["project"]["dependencies"] if not of.startswith("contend-")]
+wanted = told["build-system"]["requires"] + needed
 print(*wanted, *(told["dependency-groups"]["dev"] if sys.argv[1] == "full" else ()), sep="\n")
 END
 }
@@ -57,7 +59,7 @@ there() { # all that this kind has
     for program in contend $programs; do
         [ -x ".venv/bin/$program" ] || return 1
     done
-    ls python/contend/_native.abi3.so >/dev/null 2>&1
+    ls python/contend/_native.abi3.so python/contend/report/templates/vega.js >/dev/null 2>&1
 }
 changed() { # files that say what to build, newer than the last set-up
     find pyproject.toml Cargo.toml Cargo.lock .cargo crates -newer "$stamp" \

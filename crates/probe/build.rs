@@ -12,7 +12,9 @@ fn bpf() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     // Debian keeps <asm/types.h> in a directory that clang does not search for the target bpf.
-    let multiarch = format!("-I/usr/include/{arch}-linux-gnu");
+    println!("cargo:rerun-if-env-changed=CONTEND_BPF_INCLUDE");
+    let include = std::env::var("CONTEND_BPF_INCLUDE").unwrap_or(format!("/usr/include/{arch}-linux-gnu"));
+    let multiarch = format!("-I{include}");
     println!("cargo:rerun-if-changed=bpf");
     const PROGRAMS: [&str; 3] = ["tasks", "blame", "sched"];
     for name in PROGRAMS {

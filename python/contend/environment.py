@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contend import __version__
+import contend
 
 # Which part of the fingerprint says "the same host": what a reboot keeps and a move to another machine changes.
 HOST_KEYS = ("cpu", "cpus", "memory_gib", "architecture", "virtualised", "machine")
@@ -22,7 +22,7 @@ def fingerprint(tools: Iterable[str] = ()) -> dict[str, Any]:
     """Describe this machine. `tools` are commands whose versions matter to the run."""
     return {
         "schema_version": 1,
-        "contend": __version__,
+        "contend": contend.__version__,
         "python": platform.python_version(),
         "machine": machine_digest(),
         "os": os_name(),

@@ -52,7 +52,8 @@ class Counts:
 def packages() -> Iterator[str]:
     """What the project and its tests install, without versions."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = [*told["project"]["dependencies"], *told["dependency-groups"]["dev"]]
+    needed = [line for line in told["project"]["dependencies"] if not line.startswith("contend-")]
+    wanted = [*needed, *told["dependency-groups"]["dev"]]
     tools = ("mypy", "ruff", "types-PyYAML", "playwright", "altair", "scipy")
     return (name for name in wanted if not name.startswith(tools))
 

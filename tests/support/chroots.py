@@ -157,10 +157,11 @@ def run(
 
 
 def requirements(names: Iterable[str]) -> list[str]:
-    """Those of the project's, by name, and all that running contend needs."""
+    """Those of the project's, by name, and all that running contend needs but its own programs."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     dev = {line.split(">")[0]: line for line in told["dependency-groups"]["dev"]}
-    return [*told["project"]["dependencies"], *(dev[name] for name in names)]
+    needed = [line for line in told["project"]["dependencies"] if not line.startswith("contend-")]
+    return [*needed, *(dev[name] for name in names)]
 
 
 def environment(root: Path, wanted: Sequence[str]) -> Path:

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 import click
 
-from contend import __version__
 from contend.clock import Began
 from contend.errors import ContendError, suggest
 from contend.store.damage import Damage, noting
@@ -90,7 +89,7 @@ class Lazy(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="VERB [ARGUMENTS]...",
 )
-@click.version_option(__version__, prog_name="contend")
+@click.version_option(package_name="contend", prog_name="contend")
 def cli() -> None:
     """Measures, explains and predicts what workloads on shared machines contend for.
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from contend import names
 from contend.elsewhere.builds import GoesOn, unheard
 from contend.errors import BadInput, HostFailed
+from contend.platforms.packages import install_command
 from contend.store import ownership, state
 
 KIND = "elsewhere-hadoop"
@@ -70,7 +71,7 @@ class Cluster:
             )
         self.yarn = settings.get("mapreduce.framework.name", "local").startswith("yarn")
         if shutil.which("java") is None:
-            raise HostFailed("no java on PATH", hint="apt-get install openjdk-17-jre-headless")
+            raise HostFailed("no java on PATH", hint=install_command("openjdk-17-jre-headless"))
 
     def run(
         self,

@@ -1,4 +1,5 @@
-"""Checks of what this host can run, by trying, and the fix for what it cannot. Makes nothing that outlives a check."""
+"""Checks of what this host can run, by trying, and the fix for what it cannot. Makes nothing that outlives a check, but the
+memory of whether KVM boots a guest, until this host boots again."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from contend.clouds.local.settle import vm_lacks
+from contend.clouds.local.settle import accelerator, vm_lacks
 from contend.errors import CannotHonour, ContendError
 from contend.platforms import cgroups, hotplug, masks, programs
 from contend.platforms.container import works
 from contend.platforms.guests import accel, image, virsh
-from contend.platforms.guests.accel import remembered
 from contend.platforms.guests.needs import need
 from contend.platforms.network import check_rights
+from contend.platforms.packages import install_command
 from contend.platforms.topology import Topology
 from contend.probes.client import probe_check, program
 from contend.text.shape import Shape
@@ -159,7 +160,19 @@ def _kvm() -> Check:
         return Check(
             "KVM guests", False, "no /dev/kvm", "enable virtualisation in firmware or nested virtualisation"
         )
-    return Check("KVM guests", None, "/dev/kvm is there; whether a guest boots is only known by booting one")
+    if why := accel.cannot_open():
+        return Check("KVM guests", False, why, "usermod --append --groups kvm USER, then log in again")
+    if lacks := vm_lacks():
+        wanted = "; ".join(error.hint for error in lacks)
+        return Check("KVM guests", None, f"not tried: {'; '.join(error.message for error in lacks)}", wanted)
+    try:
+        how, why = accelerator({})
+    except ContendError as error:
+        return Check("KVM guests", None, f"not tried: {error.message}", error.hint)
+    # Only QEMU's own words and the processor's tell what to do about it.
+    return _either(
+        "KVM guests", how == "kvm", "a guest boots", f"a guest does not boot: {why}", "guests are emulated"
+    )
 
 
 def _probe() -> Iterator[Check]:
@@ -191,7 +204,7 @@ def _program(name: str) -> Check:
 def _bpf_fix(reason: str) -> str:
     """The fix for BPF, from the reason that it does not work."""
     if "built without" in reason:
-        return "apt-get install clang libelf-dev zlib1g-dev, then make setup"
+        return f"{install_command('clang', 'libelf-dev', 'zlib1g-dev')}, then make setup"
     if not Path("/sys/kernel/btf/vmlinux").exists():
         return "a kernel with CONFIG_DEBUG_INFO_BTF=y"
     path = program()
@@ -203,7 +216,7 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
     for engine in ("docker", "podman", "crun", "runc"):
         name, path = f"containers: {engine}", shutil.which(engine)
         if path is None:
-            fix = f"apt-get install {'docker.io' if engine == 'docker' else engine}"
+            fix = install_command("docker.io" if engine == "docker" else engine)
             yield Check(name, False, "not installed", fix)
         elif not try_them:
             yield Check(name, None, f"{path}; not tried (contend doctor --containers)")
@@ -213,7 +226,7 @@ def _engines(*, try_them: bool) -> Iterator[Check]:
 
 
 def local_machines() -> Iterator[Check]:
-    """Check which machines `contend run boot-storm --cloud local` can make here; no guest is booted for that."""
+    """Check which machines `contend run boot-storm --cloud local` can make here; whether KVM boots one is known by then."""
     engines = [name for name in ("docker", "podman", "runc", "crun") if shutil.which(name)]
     yield Check(
         "local machines: containers",
@@ -221,23 +234,23 @@ def local_machines() -> Iterator[Check]:
         f"by {', '.join(engines)}; tried by a run, or by contend doctor --containers"
         if engines
         else "no engine",
-        "" if engines else "apt-get install podman",
+        "" if engines else install_command("podman"),
     )
     lacks = vm_lacks()
     if lacks:
         reasons = "; ".join(error.message for error in lacks)
         yield Check("local machines: micro-VMs", False, reasons, "; ".join(error.hint for error in lacks))
         return
-    problem = remembered()
-    accel = {None: "KVM is tried by the first run, else emulated", "": "KVM boots guests"}.get(
+    problem = accel.cannot_open() or accel.remembered()
+    how = {None: "KVM is tried by the first run, else emulated", "": "KVM boots guests"}.get(
         problem, f"emulated (KVM: {problem})"
     )
-    yield Check("local machines: micro-VMs", True, f"by QEMU; {accel}")
+    yield Check("local machines: micro-VMs", True, f"by QEMU; {how}")
     yield _libvirt("local machines: domains")
 
 
 def guests() -> Iterator[Check]:
-    """Check that the platform vm works here, and how; no guest is booted for that."""
+    """Check that the platform vm works here, and how; whether KVM boots a guest is known by then."""
     try:
         need()
     except CannotHonour as error:

@@ -28,6 +28,7 @@ from contend.errors import BadInput, HostFailed
 from contend.files import open_inside
 from contend.interrupts import Interrupts
 from contend.platforms.resources import own
+from contend.probes.client import installed as probe_installed
 from contend.report.progress import Progress
 from contend.store import state
 from contend.store.damage import MOST_ROWS_BYTES
@@ -54,7 +55,8 @@ def execute(
     keep_output: bool = False,
     began_ns: int | None = None,
 ) -> Outcome:
-    """Run a scenario from the start. Raises BadInput before anything is made, TrialFailed when the pilot fails.
+    """Run a scenario from the start. Raises BadInput, and HostFailed without contend-probe, before anything is made;
+    TrialFailed when the pilot fails.
 
     began_ns: since when its budget is being spent, by `clock`; now where it is None.
     """
@@ -62,6 +64,7 @@ def execute(
     deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
     with Interrupts() as interrupts:
         with before_it_began(interrupts, deadline):
+            probe_installed()
             scenario = settled(scenario)
             measure = scenario.measure
             seed = measure.seed if measure.seed is not None else random.SystemRandom().randrange(10**6)
@@ -128,6 +131,7 @@ def resume(
     own(run.id, run.path)
     with Interrupts() as interrupts:
         with before_it_began(interrupts, deadline):
+            probe_installed()
             _load_engine(interrupts)
         return Execution(run, scenario, plan, progress, deadline, interrupts).go()
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from contend import __version__
+import contend
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
@@ -69,7 +69,7 @@ def _scenario(imported: Import) -> Imported:
 def _environment(imported: Import) -> dict[str, Any]:
     return {
         "schema_version": 1,
-        "contend": __version__,
+        "contend": contend.__version__,
         "imported": {
             "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "format": imported.format.name,

@@ -23,6 +23,7 @@ from pathlib import Path
 from contend import names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import bundles, calls
+from contend.platforms.packages import install_command
 
 NAMES = ("docker", "podman", "runc", "crun")
 LABEL_RUN = "contend.run"
@@ -122,7 +123,7 @@ def detect(name: str = "") -> Engine:
             return replace(engine, version=version)
     raise CannotHonour(
         f"no container engine works here ({'; '.join(reasons)})",
-        hint="apt-get install podman, or start the docker service and join the group docker",
+        hint=f"{install_command('podman')}, or start the docker service and join the group docker",
     )
 
 

@@ -17,6 +17,7 @@ from contend import names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.listening import ports
+from contend.platforms.packages import install_command
 from contend.store.ledger import Ledger
 
 NETNS_DIRECTORY = Path("/run/netns")
@@ -210,7 +211,7 @@ def check_rights(what: str = "network namespaces need", instead: str = "") -> No
 
     what: what needs them, with its verb; instead: what does without."""
     if shutil.which("ip") is None:
-        raise CannotHonour(f"{what} the 'ip' command", hint="apt-get install iproute2")
+        raise CannotHonour(f"{what} the 'ip' command", hint=install_command("iproute2"))
     if os.geteuid() != 0:
         raise CannotHonour(f"{what} root", hint="sudo contend …" + (f", or {instead}" if instead else ""))
 
@@ -230,7 +231,7 @@ def _ip(*arguments: str, batch: str | None = None) -> str:
             ["ip", *arguments], input=batch, capture_output=True, text=True, timeout=10.0, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostFailed(f"ip {' '.join(arguments)}: {error}", hint="apt-get install iproute2") from error
+        raise HostFailed(f"ip {' '.join(arguments)}: {error}", hint=install_command("iproute2")) from error
     if done.returncode != 0:
         raise HostFailed(f"ip {' '.join(arguments)}: {done.stderr.strip()}", hint="contend doctor")
     return done.stdout

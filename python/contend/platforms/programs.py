@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from contend.errors import HostFailed
 
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 NAMES = ("contend-probe", "contend-fetch", "contend-rpc")
+_EXTRAS = {"contend-fetch": "fetch", "contend-rpc": "rpc"}
 
 
 def find(name: str) -> Path | None:
-    """The program named by its variable (CONTEND_PROBE of contend-probe), that of this Python, or the one on PATH.
+    """The program named by its variable (CONTEND_PROBE of contend-probe), that of this Python, the one on PATH, or
+    that of its wheel.
 
     None where there is none; what a variable names is not looked at.
 
@@ -30,14 +33,35 @@ def find(name: str) -> Path | None:
     import shutil  # which brings four compressors along: a start of `contend fetch` is measured
 
     path = shutil.which(name)
-    return None if path is None else Path(path)
+    return _of_wheel(name) if path is None else Path(path)
+
+
+def _of_wheel(name: str) -> Path | None:
+    """The program where its wheel was installed to: `pip install --user` and `--target` put it where no PATH leads."""
+    import importlib.metadata  # as above
+
+    try:
+        files = importlib.metadata.files(name) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(file.locate())) for file in files if file.name == name), None)
+
+
+def how_to_install(names: Sequence[str]) -> str:
+    """The hint for programs of contend's own that are not there.
+
+    >>> how_to_install(["contend-fetch", "contend-probe"])
+    "pip install 'contend[fetch]' contend-probe; in a checkout: make setup"
+    """
+    wanted = (f"'contend[{_EXTRAS[name]}]'" if name in _EXTRAS else name for name in names)
+    return f"pip install {' '.join(wanted)}; in a checkout: make setup"
 
 
 def installed(name: str) -> Path:
     """Path of one of contend's own programs. Raises HostFailed where there is none."""
     path = find(name)
     if path is None:
-        raise HostFailed(f"{name} is not installed", hint=f"make setup, or pip install {name}")
+        raise HostFailed(f"{name} is not installed", hint=how_to_install([name]))
     return path
 
 

@@ -1,8 +1,7 @@
 """One self-contained HTML page: the question, the answer, the evidence, what to do, how to check.
 
 Nothing is fetched: style, script, the Vega runtime and the data are in the file, and a content security policy
-in it forbids every request. Charts are compiled from Vega-Lite to Vega here, so that opening the page only has
-to draw them; the runtime is in it once.
+in it forbids every request.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from contend.report.model import ReportInput
 from contend.report.plotkit import Plot
 from contend.report.plots import all_plots
 from contend.report.theme import stylesheet
-from contend.report.vega import compiled, vega_runtime
+from contend.report.vega import embedded, vega_runtime
 from contend.text.masking import mask_value
 from contend.text.safe import safe
 from contend.units import format_duration, format_value
@@ -123,7 +122,7 @@ def page(template: str, drawn: Sequence[Plot], /, *styles: str, **values: Any) -
             style=stylesheet() + "".join(resource(f"{name}.css") for name in ("report", *styles)),
             script=resource("report.js") + (resource("sample.js") if template == "sample" else ""),
             vega=vega_runtime() if drawn else "",
-            charts=script_json({plot.id: compiled(plot) for plot in drawn}),
+            charts=script_json({plot.id: embedded(plot.spec) for plot in drawn}),
         )
     )
 

@@ -12,7 +12,7 @@ from contend.report.model import ReportInput
 from contend.report.theme import series_colours, var
 
 Spec = dict[str, Any]
-VEGA_LITE = "6.4"  # the Vega-Lite that the specs are compiled with; vl-convert ships it
+VEGA_LITE = "6.4"  # the Vega-Lite that the specs are written for; vl-convert has it
 ROW = 40  # pixels of one row of points or intervals
 
 COLOUR: Spec = {"field": "colour", "type": "nominal", "scale": None, "legend": None}

@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import vl_convert
-
 from contend.document import CellResult
-from contend.errors import BadInput
+from contend.errors import BadInput, HostFailed
 from contend.files import write
 from contend.report import words
 from contend.report.matrix import Matrix, is_compare, matrices, subject
@@ -228,10 +226,18 @@ def _control_values(report: ReportInput, matrix: Matrix, row: str) -> list[tuple
 
 
 def save_plots(report: ReportInput, directory: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
-    """Every plot as files ID.svg and ID.png, light, with its title. Raises BadInput for another format."""
+    """Every plot as files ID.svg and ID.png, light, with its title. Raises BadInput for another format,
+    HostFailed without the extra `plots`."""
     unknown = set(formats) - {"svg", "png"}
     if unknown:
         raise BadInput(f"no plot format is called '{min(unknown)}'", hint="formats are svg and png")
+    try:
+        import vl_convert
+    except ImportError:
+        raise HostFailed(
+            "plots as files need vl-convert, which is not installed",
+            hint="pip install 'contend[plots]'; the report page has the same plots without it",
+        ) from None
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for plot in all_plots(report):

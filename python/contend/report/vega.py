@@ -1,64 +1,31 @@
-"""The Vega runtime that every page with charts carries, and charts compiled for it.
-
-vl-convert bundles the runtime anew each time, which takes 1.5 s; so it is kept below $XDG_CACHE_HOME/contend. It is made in
-a process of its own: that takes 50 MB which are not given back, and nothing else of this process can run meanwhile.
-"""
+"""Charts as a page carries them, and what draws them there."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib.metadata
+import importlib.resources
 import json
 import re
-import subprocess
-import sys
-from contextlib import suppress
 from typing import Any
 
-import vl_convert
-
-from contend.report import cache
-from contend.report.plotkit import VEGA_LITE, Plot
+from contend.errors import HostFailed
 from contend.text.printable import printable
 
-SCRIPT = "window.vegaEmbed = vegaEmbed;"
-
-
-@functools.cache
-def vega_runtime(*, keep: bool = True) -> str:
-    """`window.vegaEmbed`, as vl-convert bundles it. No closing tag may end the script early. keep: for the next page; a
-    bundle that is kept already is used in either case.
-
-    Bundling `vega` alone would be a third smaller, but Vega 6 has no default export and the name is null in
-    the bundle; vega-embed draws compiled charts all the same.
-    """
-    of = hashlib.sha256((importlib.metadata.version("vl-convert-python") + SCRIPT).encode()).hexdigest()
-    kept = cache.path_of(f"vega-{of[:16]}.js")
-    content = cache.read(kept) if kept else None
-    bundle = bundled(SCRIPT) if content is None else content.decode()
-    if content is None and kept and keep:
-        cache.keep(kept, bundle.encode())
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def bundled(script: str) -> str:
-    """The Vega runtime bundled with that script, in a process of its own, or in this one where that fails."""
-    # -P: nothing of the working directory, which may be anybody's, is imported.
-    argv = [sys.executable, "-P", "-c", _BUNDLE, script]
-    with suppress(OSError):
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        if done.returncode == 0 and done.stdout:
-            return done.stdout.decode()
-    return vl_convert.javascript_bundle(script)
-
-
-_BUNDLE = (
-    "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle(sys.argv[1]).encode())"
-)
 _CONTROL = re.compile(
     r"\\u(00[01][0-9a-f]|007f|00[89][0-9a-f]|20[0-2][0-9a-f]|206[0-9a-f]|feff|d[89a-f][0-9a-f]{2})"
 )
+
+
+def vega_runtime() -> str:
+    """`window.vegaEmbed`, with Vega and Vega-Lite in it: a script that may stand inside a page.
+
+    It is made when contend is built (scripts/backend.py). Raises HostFailed where that was left out.
+    """
+    try:
+        return (importlib.resources.files("contend.report") / "templates/vega.js").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise HostFailed(
+            "this contend was built without what draws charts", hint="make setup builds a checkout whole"
+        ) from None
 
 
 def drawable(spec: dict[str, Any]) -> dict[str, Any]:
@@ -78,20 +45,18 @@ def _printable(value: Any) -> Any:
     return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def compiled(plot: Plot) -> dict[str, Any]:
-    """A chart as Vega, which the page only has to draw.
+def embedded(spec: dict[str, Any]) -> dict[str, Any]:
+    """A chart as its page carries it: Vega-Lite, in which rows that several of its layers show stand once.
 
-    Its rows are put back afterwards: to compile a chart nobody looks at them, and to take tens of thousands of them
-    through the compiler costs more than all the rest.
+    >>> rows = [{"x": 1}]
+    >>> layers = [{"mark": "point", "data": {"values": rows}}, {"mark": "rule", "data": {"values": [{"x": 1}]}}]
+    >>> chart = embedded({"layer": layers})
+    >>> [layer["data"] for layer in chart["layer"]], chart["datasets"]
+    ([{'name': 'rows-0'}, {'name': 'rows-0'}], {'rows-0': [{'x': 1}]})
     """
     tables: dict[str, list[Any]] = {}
-    bare = _without_rows(plot.spec, tables)
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega(drawable(bare), vl_version=VEGA_LITE)
-    shown = drawable(tables)
-    for source in vega.get("data", ()):
-        if source["name"] in shown:
-            source["values"] = shown[source["name"]]
-    return vega
+    bare = _without_rows(spec, tables)
+    return drawable({**bare, "datasets": tables})
 
 
 def _without_rows(spec: Any, tables: dict[str, list[Any]]) -> Any:

@@ -20,6 +20,7 @@ from contend.environment import fingerprint
 from contend.errors import BadInput, ContendError, HostFailed
 from contend.probes.base import Cost
 from contend.probes.client import Drained
+from contend.probes.client import installed as probe_installed
 from contend.probes.recorder import Recorder, next_drain_s, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.sample.command import Ended, Foreground, Signals
@@ -225,6 +226,7 @@ def _line(options: SampleOptions) -> str:
 
 
 def sample_directory(output: Path | None, runs: Path, stamp: str) -> RunDirectory:
-    """Make the directory of a recording: `output`, new or empty, or a new one below `runs`. Raises BadInput or
-    HostFailed."""
+    """Make the directory of a recording: `output`, new or empty, or a new one below `runs`. Raises BadInput, and
+    HostFailed also where nothing could be recorded in it."""
+    probe_installed()
     return RunDirectory.create(runs, "sample", stamp) if output is None else RunDirectory.at(output)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from contend import __version__
+import contend
 from contend.report import cache
 from contend.serve.files import Fingerprint
 from contend.serve.reading import RUNNING, Cell, Entry
@@ -87,7 +87,7 @@ def _file(folder: Path) -> tuple[Path, tuple[int, int]] | None:
 def _made_by() -> str:
     """Version, schema and fields: what is read may differ between two commits of one version."""
     names = [f.name for shape in (Entry, Cell) for f in fields(shape)]
-    return f"{__version__} {SCHEMA_VERSION} {','.join(names)}"
+    return f"{contend.__version__} {SCHEMA_VERSION} {','.join(names)}"
 
 
 @functools.cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ from contend.errors import BadInput, ContendError
 from contend.report.html import environment, resource, script_json
 from contend.report.theme import stylesheet
 from contend.report.trend_plots import trend_plot
-from contend.report.vega import compiled, vega_runtime
+from contend.report.vega import embedded, vega_runtime
 from contend.report.words import percent
 from contend.serve.answers import HTML, REPORT, Answer, redirect
 from contend.serve.files import open_file, opened
@@ -40,9 +39,6 @@ class Pages:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._drawing = (
-            threading.Lock()
-        )  # one chart at a time is compiled: what does it is no thing for threads
 
     @property
     def folder(self) -> str:
@@ -188,8 +184,7 @@ class Pages:
         trend = make_trend(sessions)
         what = f"{metric} of {label}"
         plot = trend_plot(trend, what)
-        with self._drawing:
-            charts = script_json({plot.id: compiled(plot)})
+        charts = script_json({plot.id: embedded(plot.spec)})
         return self._page(
             "serve-trend.html.j2",
             title=what,
@@ -207,8 +202,7 @@ class Pages:
 
     def _asset(self, name: str) -> str:
         if name == "vega.js":
-            with self._drawing:
-                return vega_runtime(keep=False)
+            return vega_runtime()
         return resource("report.js") if name == "page.js" else _style()
 
     def _page(self, template: str, status: int = 200, *, charts: str = "{}", **variables: Any) -> Answer:

@@ -18,6 +18,7 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.files import last_line
 from contend.platforms import procfs
+from contend.platforms.packages import install_command
 
 PROGRAM = "libvirtd"
 _SYSTEM_PATH = ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -66,7 +67,7 @@ def need() -> None:
         ("unshare", "util-linux"),
     ):
         if shutil.which(program, path=path) is None:
-            raise CannotHonour(f"{program} was not found", hint=f"apt-get install {package}")
+            raise CannotHonour(f"{program} was not found", hint=install_command(package))
     if os.geteuid() != 0:
         raise CannotHonour("a libvirt of one's own needs root", hint="qemu:///session needs none")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from contend.platforms import programs
+from contend.platforms.packages import install_command
 from contend.platforms.programs import find_command
 from contend.workloads.spec import Scalar, Workload
 
@@ -92,7 +93,7 @@ def hint(workloads: Iterable[Workload]) -> str:
         return ""
     unpackaged = [name for w in lacking if not w.install.apt for name in _commands(w)]
     own = sorted({name for w in lacking for name in _own_programs(w)})
-    advice = [f"make setup, or pip install {' '.join(own)}"] if own else []
-    advice += [f"apt-get install {' '.join(apt)}"] if apt else []
+    advice = [programs.how_to_install(own)] if own else []
+    advice += [install_command(*apt)] if apt else []
     advice += [f"put {', '.join(unpackaged)} on PATH"] if unpackaged else []
     return "; ".join([*advice, *notes])

@@ -41,7 +41,20 @@ def test_where_there_is_none_the_next_step_is_named(made: Path, monkeypatch: pyt
     assert not programs.is_installed("contend-rpc")
     with pytest.raises(HostFailed) as raised:
         programs.installed("contend-rpc")
-    assert raised.value.hint == "make setup, or pip install contend-rpc"
+    assert raised.value.hint == "pip install 'contend[rpc]'; in a checkout: make setup"
     monkeypatch.setenv("CONTEND_RPC", str(made / "none"))
     assert programs.installed("contend-rpc") == made / "none", "who names one is told of that one"
     assert not programs.is_installed("contend-rpc")
+
+
+def test_a_program_is_where_its_wheel_has_put_it(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip install --user` and `--target` install to directories that are on nobody's PATH."""
+    for place in ("beside", "path"):
+        (made / place / "contend-rpc").unlink()
+    about = made / "lib/contend_rpc-0.1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.4\nName: contend-rpc\nVersion: 0.1.0\n")
+    (about / "RECORD").write_text("../named/contend-rpc,,\ncontend_rpc-0.1.0.dist-info/METADATA,,\n")
+    monkeypatch.syspath_prepend(str(made / "lib"))
+    found = programs.find("contend-rpc")
+    assert found is not None and found.samefile(made / "named/contend-rpc")

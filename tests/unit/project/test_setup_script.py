@@ -43,6 +43,8 @@ exec {real} "$@"
 MATURIN = """#!/bin/sh
 echo "maturin $*" >>"{notes}"
 : >python/contend/_native.abi3.so
+mkdir -p python/contend/report/templates
+: >python/contend/report/templates/vega.js # in truth by the build backend, with the editable install
 """
 VENV = """#!/bin/sh
 echo "venv $*" >>"{notes}"

@@ -1,85 +1,55 @@
-"""The runtime of charts is bundled once, and what is kept of it is not trusted blindly."""
+"""What draws charts comes with contend: no page needs vl-convert, 85 MB of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
 from pathlib import Path
 
 import pytest
 
-from contend.report.vega import bundled, vega_runtime
-
-Made = list[str]
-
-
-@pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
-    """An empty cache, and what is bundled: each time another text."""
-    texts: Made = []
-
-    def bundle(script: str) -> str:
-        texts.append(f"{script} // </script {len(texts)}")
-        return texts[-1]
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("contend.report.vega.bundled", bundle)
-    vega_runtime.cache_clear()
-    yield texts
-    vega_runtime.cache_clear()
+from contend.errors import HostFailed
+from contend.report.html import render_html
+from contend.report.plots import save_plots
+from contend.report.vega import embedded, vega_runtime
+from support import report_samples as samples
 
 
-def again() -> str:
-    """As the next process has it."""
-    vega_runtime.cache_clear()
-    return vega_runtime()
+def test_the_program_can_stand_inside_a_page() -> None:
+    program = vega_runtime()
+    assert len(program) > 500_000
+    assert program.startswith("/* Vega, Vega-Lite and vega-embed, bundled by vl-convert ")
+    assert "</script" not in program and "<!--" not in program
+    assert "window.vegaEmbed" in program
 
 
-def test_it_is_bundled_once_and_closes_no_script(made: Made, tmp_path: Path) -> None:
-    first = vega_runtime()
-    assert first == "window.vegaEmbed = vegaEmbed; // <\\/script 0"
-    assert again() == first
-    assert len(made) == 1
-    (kept,) = (tmp_path / "contend").iterdir()
-    assert kept.stat().st_mode & 0o777 == 0o600
+def test_a_contend_that_was_built_without_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path)
+    with pytest.raises(HostFailed) as failed:
+        vega_runtime()
+    assert failed.value.hint == "make setup builds a checkout whole"
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda path: path.write_bytes(path.read_bytes()[:-1]),
-        lambda path: path.write_bytes(b""),
-        lambda path: path.chmod(0o666),
-        lambda path: (path.unlink(), path.mkdir()),
-    ],
-    ids=["torn", "empty", "anybody's", "a directory"],
-)
-def test_what_cannot_be_trusted_is_not_used(
-    made: Made, tmp_path: Path, spoil: Callable[[Path], object]
+def test_pages_need_no_extra_and_plots_as_files_say_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vega_runtime()
-    (kept,) = (tmp_path / "contend").iterdir()
-    spoil(kept)
-    assert again().endswith("1")
-    assert len(list((tmp_path / "contend").iterdir())) == 1, "no half of it is left beside it"
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    report = samples.interference(tmp_path)
+    assert "window.vegaEmbed" in render_html(report)
+    with pytest.raises(HostFailed) as failed:
+        save_plots(report, tmp_path / "plots")
+    assert "contend[plots]" in failed.value.hint
+    assert not (tmp_path / "plots").exists()
 
 
-def test_without_a_place_it_is_bundled_each_time(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert vega_runtime().endswith("0")
-    assert again().endswith("1")
-
-
-def test_nothing_of_the_working_directory_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be anybody's: contend is started in it as root."""
-    for name in ("vl_convert", "encodings", "warnings"):
-        (tmp_path / f"{name}.py").write_text("open('ran', 'w')\nraise SystemExit(1)\n")
-    monkeypatch.chdir(tmp_path)
-    assert len(bundled("window.vegaEmbed = vegaEmbed;")) > 500_000
-    assert not (tmp_path / "ran").exists()
-
-
-def test_the_real_one_is_the_same_when_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = again()
-    assert len(first) > 500_000 and "</script" not in first
-    assert again() == first
+def test_rows_that_several_layers_show_stand_once() -> None:
+    rows = [{"x": 1}, {"x": 2}]
+    spec = {
+        "data": {"values": rows},
+        "layer": [{"data": {"values": list(rows)}}, {"data": {"values": [{"y": 1}]}}],
+    }
+    assert embedded(spec) == {
+        "data": {"name": "rows-0"},
+        "layer": [{"data": {"name": "rows-0"}}, {"data": {"name": "rows-1"}}],
+        "datasets": {"rows-0": rows, "rows-1": [{"y": 1}]},
+    }
+    assert spec["data"]["values"] is rows, "the spec itself is as it was"

@@ -61,7 +61,7 @@ def test_a_variable_that_names_no_program_is_told_by_its_path(
 def test_workloads_over_a_broker_of_the_runs_own_miss_it(name: str) -> None:
     workload = load(name)
     assert "contend-rpc" in install.missing(workload)
-    assert install.hint([workload]).startswith("make setup, or pip install contend-rpc")
+    assert install.hint([workload]).startswith("pip install 'contend[rpc]'")
 
 
 def test_over_a_broker_elsewhere_only_the_driver_misses_it() -> None:

@@ -14,6 +14,7 @@ from contend.errors import CannotHonour
 from contend.platforms import processes
 from contend.platforms.guests import initramfs
 from contend.platforms.guests.initramfs import Node, archive
+from contend.platforms.packages import install_command
 
 SAYS = b"contend served "
 _COMPILE_S = 60.0
@@ -97,7 +98,7 @@ def need_init() -> None:
     if initramfs.of_this_host() is None and shutil.which("cc") is None:
         raise CannotHonour(
             "a micro-VM needs a program to boot into: there is neither a static busybox nor a C compiler",
-            hint="apt-get install busybox-static",
+            hint=install_command("busybox-static"),
         )
 
 
@@ -110,6 +111,6 @@ def _compiled(scratch: Path) -> bytes:
     if ended.code != 0:
         raise CannotHonour(
             f"no static program can be compiled for a micro-VM: {output.strip()[-200:]}",
-            hint="apt-get install busybox-static",
+            hint=install_command("busybox-static"),
         )
     return program.read_bytes()

@@ -20,6 +20,7 @@ from contend.platforms import listening
 from contend.platforms.guests import agent, drivers, image, initramfs, mirror
 from contend.platforms.guests.disk import FileSystem, find, kernels_of
 from contend.platforms.guests.initramfs import Node, archive
+from contend.platforms.packages import install_command
 
 # The root's disk, the agent's channel, the network. Those that a kernel has built in are not among its modules.
 DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console", "virtio_net")
@@ -153,7 +154,7 @@ def _busybox(root: FileSystem, scratch: Path) -> bytes:
     if (own := initramfs.of_this_host()) is None:
         raise CannotHonour(
             f"neither {root.disk} nor this host has a busybox without libraries",
-            hint="apt-get install busybox-static",
+            hint=install_command("busybox-static"),
         )
     return own.read_bytes()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.guests import image
+from contend.platforms.packages import install_command
 from contend.platforms.programs import search_path
 from contend.store.ledger import Ledger
 
@@ -53,7 +54,7 @@ class FileSystem:
             )
         except FileNotFoundError as error:
             raise CannotHonour(
-                "a guest's kernel is read with debugfs, not found on PATH", hint="apt-get install e2fsprogs"
+                "a guest's kernel is read with debugfs, not found on PATH", hint=install_command("e2fsprogs")
             ) from error
         return done.stdout
 
@@ -164,7 +165,7 @@ def _partitions(disk: Path) -> list[FileSystem]:
     """Partitions by partx, of util-linux, which reads GPT and MBR."""
     program = shutil.which("partx", path=search_path())
     if program is None:
-        raise CannotHonour("partitions are found with partx, not on PATH", hint="apt-get install util-linux")
+        raise CannotHonour("partitions are found with partx, not on PATH", hint=install_command("util-linux"))
     done = subprocess.run(
         [program, "--raw", "--noheadings", "--output", "NR,START", str(disk)],
         capture_output=True,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms.packages import install_command
 
 # What a module needs, as its build has noted it: Documentation/kbuild/modules.rst, section .modinfo.
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
@@ -75,5 +76,5 @@ def unpacked(path: Path) -> bytes:
         return subprocess.run(["zstd", "-dcq"], input=data, capture_output=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         raise CannotHonour(
-            f"{path.name} cannot be unpacked with zstd", hint="apt-get install zstd"
+            f"{path.name} cannot be unpacked with zstd", hint=install_command("zstd")
         ) from error

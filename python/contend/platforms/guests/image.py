@@ -22,6 +22,7 @@ from contend import files, names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.base import Command
+from contend.platforms.packages import install_command
 from contend.platforms.processes import Confines, launch
 from contend.platforms.programs import search_path
 from contend.store import state
@@ -147,7 +148,7 @@ def lacks() -> list[CannotHonour]:
             lacking.append(
                 CannotHonour(
                     f"a guest's image is built with {program}, not found on PATH",
-                    hint=f"apt-get install {package}",
+                    hint=install_command(package),
                 )
             )
     if not sources(suite()):

@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 from contend.errors import CannotHonour
+from contend.platforms.packages import install_command
 from contend.store import state
 
 
@@ -27,7 +28,7 @@ def find(chosen: str = "") -> Path:
                 if unreadable
                 else "there is no /boot/vmlinuz*"
             ),
-            hint="apt-get install linux-image-cloud-amd64, or --set parameters.kernel=VMLINUZ",
+            hint=f"{install_command('linux-image-cloud-amd64')}, or --set parameters.kernel=VMLINUZ",
         )
     return usable[0]
 

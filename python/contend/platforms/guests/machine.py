@@ -10,6 +10,7 @@ from pathlib import Path
 
 from contend.errors import CannotHonour
 from contend.platforms.guests.virsh import put
+from contend.platforms.packages import install_command
 
 PROGRAM = "qemu-system-x86_64"
 
@@ -79,4 +80,4 @@ def need(what: str, instead: str, *programs: tuple[str, str]) -> None:
         raise CannotHonour(f"no {what} on {os.uname().machine} yet", hint=f"containers: {instead}")
     for program, package in ((PROGRAM, "qemu-system-x86"), *programs):
         if shutil.which(program) is None:
-            raise CannotHonour(f"{what} need {program}, not found on PATH", hint=f"apt-get install {package}")
+            raise CannotHonour(f"{what} need {program}, not found on PATH", hint=install_command(package))

@@ -12,6 +12,7 @@ from contend import names
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import procfs
 from contend.platforms.calls import MEMBER, Ended, call
+from contend.platforms.packages import install_command
 
 PROGRAM = "virsh"
 URIS = "qemu:///system", "qemu:///session"
@@ -32,7 +33,7 @@ def ask(uri: str, *words: str, within_s: float = _WITHIN_S) -> Ended:
 def need_program() -> None:
     """Check that libvirt's client is installed. Raises CannotHonour."""
     if shutil.which(PROGRAM) is None:
-        raise CannotHonour("libvirt's client virsh was not found", hint="apt-get install libvirt-clients")
+        raise CannotHonour("libvirt's client virsh was not found", hint=install_command("libvirt-clients"))
 
 
 def known() -> tuple[str, ...]:
@@ -71,7 +72,7 @@ def detect(chosen: str = "", setting: str = "parameters.uri") -> str:
         reasons.append(f"{uri}: {done.why.removeprefix('error: ')}")
     raise CannotHonour(
         f"no libvirt answers: {'; '.join(reasons)}",
-        hint=f"apt-get install libvirt-daemon-system, and be in the group libvirt; or {setting}",
+        hint=f"{install_command('libvirt-daemon-system')}, and be in the group libvirt; or {setting}",
     )
 
 

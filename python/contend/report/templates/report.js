@@ -49,7 +49,7 @@
   const views = new Map();
   const draw = async (node) => {
     const { view } = await vegaEmbed(node, specs[node.dataset.chart], {
-      mode: "vega", renderer: "svg", actions: false, defaultStyle: false, hover: true,
+      mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, hover: true,
       tooltip: { disableDefaultStyle: true },
       ast: root.dataset.policy === "strict",  // drawn by an interpreter where the page's policy lets no text be run
     });

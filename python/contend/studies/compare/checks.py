@@ -8,6 +8,7 @@ import subprocess
 from contend.clouds.login import find, speaks_https
 from contend.errors import CannotHonour, ContendError, ScenarioError
 from contend.platforms import programs
+from contend.platforms.packages import install_command
 from contend.studies.compare.model import Compare
 from contend.workloads import install
 from contend.workloads.instance import Instance, resolve
@@ -91,7 +92,7 @@ def _check_revisions(scenario: Compare) -> None:
                 check=False,
             )
         except FileNotFoundError as error:
-            raise CannotHonour("comparing revisions needs git", hint="apt-get install git") from error
+            raise CannotHonour("comparing revisions needs git", hint=install_command("git")) from error
         if done.returncode != 0:
             where = f"the repository at {variant.directory}"
             raise ScenarioError(

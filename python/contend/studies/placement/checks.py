@@ -5,6 +5,7 @@ from __future__ import annotations
 from contend.clouds.instances.before import check_cloud
 from contend.errors import CannotHonour
 from contend.platforms.network import check_rights
+from contend.platforms.packages import install_command
 from contend.studies.placement.cells import topology_of
 from contend.studies.placement.model import NetworkPlacement
 from contend.testbed.placement import ovs
@@ -33,7 +34,7 @@ def fitted(scenario: NetworkPlacement) -> tuple[NetworkPlacement, tuple[str, ...
     if not kept:
         raise CannotHonour(
             f"encapsulation ovs: {why}",
-            hint="apt-get install openvswitch-switch; or --set encapsulation=vxlan",
+            hint=f"{install_command('openvswitch-switch')}; or --set encapsulation=vxlan",
         )
-    left_out = f"encapsulation ovs: {why} (apt-get install openvswitch-switch)"
+    left_out = f"encapsulation ovs: {why} ({install_command('openvswitch-switch')})"
     return scenario.model_copy(update={"encapsulation": kept}), (left_out,)

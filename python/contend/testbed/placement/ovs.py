@@ -18,6 +18,7 @@ from pathlib import Path
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import network
 from contend.platforms.network import namespace_path
+from contend.platforms.packages import install_command
 from contend.platforms.programs import find_command
 from contend.testbed.placement.layout import BRIDGE, HOST_A, HOST_B, ROUTER_PORTS, WAY, Layout
 
@@ -38,7 +39,7 @@ def up(layout: Layout, directory: Path) -> None:
     if why := missing():
         raise CannotHonour(
             f"encapsulation ovs: {why}",
-            hint="apt-get install openvswitch-switch; or encapsulations without ovs",
+            hint=f"{install_command('openvswitch-switch')}; or encapsulations without ovs",
         )
     for host, ports in (("a", (WAY, *ROUTER_PORTS)), ("b", (WAY,))):
         _start(layout, directory, host)

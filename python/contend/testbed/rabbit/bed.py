@@ -25,6 +25,7 @@ from contend import files
 from contend.errors import CannotHonour, HostFailed
 from contend.files import NO_OUTPUT
 from contend.platforms import procfs
+from contend.platforms.packages import install_command
 from contend.testbed import children
 from contend.testbed.members import Members
 from contend.testbed.rabbit import node
@@ -103,7 +104,7 @@ def up(directory: Path, nodes: int = 1, more: Sequence[str] = (), *, metrics: bo
     if program is None:
         raise CannotHonour(
             "RabbitMQ is needed, and was not found on this host",
-            hint="apt-get install rabbitmq-server (it need not run as a service)",
+            hint=f"{install_command('rabbitmq-server')} (it need not run as a service)",
         )
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)

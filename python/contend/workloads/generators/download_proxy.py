@@ -18,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from contend.errors import CannotHonour, HostFailed, TrialFailed
+from contend.platforms.packages import install_command
 from contend.platforms.programs import find_command
 from contend.units import format_value
 from contend.workloads.generators.download import server_cpu_s, server_pids
@@ -78,7 +79,7 @@ def before(base: str, folder: Path, conf: Path, out: Path) -> Iterator[Proxy]:
     refuse_https(base)
     nginx = find_command("nginx")
     if nginx is None:
-        raise HostFailed("there is no nginx to put before Glance", hint="apt-get install nginx-light")
+        raise HostFailed("there is no nginx to put before Glance", hint=install_command("nginx-light"))
     parts = urlsplit(base)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

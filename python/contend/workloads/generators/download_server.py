@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from contend.errors import HostFailed
+from contend.platforms.packages import install_command
 from contend.units import format_value
 from contend.workloads.downloads.clients import IMAGE_ID
 
@@ -77,7 +78,7 @@ def certify(folder: Path) -> None:
     try:
         subprocess.run(words, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise HostFailed("openssl makes no certificate", hint="apt-get install openssl") from error
+        raise HostFailed("openssl makes no certificate", hint=install_command("openssl")) from error
 
 
 def configuration(text: str, folder: Path, http: int, https: int) -> str:

@@ -27,7 +27,7 @@ def program() -> Path:
         error = f"{path} is no program"
     else:
         return path
-    raise CannotHonour(error, hint=f"make setup, or pip install {PROGRAM}")
+    raise CannotHonour(error, hint=programs.how_to_install([PROGRAM]))
 
 
 def order(end: End, url: str) -> dict[str, Any]:

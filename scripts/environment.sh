@@ -1,0 +1,24 @@
+#!/bin/sh
+# An environment as `python3 -m venv` makes one, for another root: environment.sh PYTHON ROOT PREFIX WHEELS REQUIREMENT…
+# is one for the Python /usr/bin/pythonPYTHON of ROOT, at PREFIX in it. Wheels are those in WHEELS and of the index.
+set -eu
+python=$1 root=$2 prefix=$3 wheels=$4
+shift 4
+home=$root$prefix
+site=$home/lib/python$python/site-packages
+mkdir -p "$home/bin"
+uv=$(dirname "$0")/../target/dist/tools/bin/uv
+[ -x "$uv" ] || uv=uv
+"$uv" pip install --quiet --target "$site" --python-version "$python" --python-platform x86_64-manylinux_2_28 \
+    --only-binary :all: --no-compile --find-links "$wheels" "$@"
+ln -sf "/usr/bin/python$python" "$home/bin/python$python"
+ln -sf "python$python" "$home/bin/python3"
+printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$python" >"$home/pyvenv.cfg"
+for program in contend-probe contend-fetch contend-rpc; do
+    [ ! -e "$site/bin/$program" ] || mv "$site/bin/$program" "$home/bin/"
+done
+if [ -e "$site/bin/contend" ]; then
+    printf '#!%s/bin/python3\nfrom contend.cli import main\n\nmain()\n' "$prefix" >"$home/bin/contend"
+    chmod 755 "$home/bin/contend"
+fi
+rm -rf "$site/bin" "$site/.lock"

@@ -1,0 +1,81 @@
+"""contend on hosts like the users' own, emulated.
+
+    testbed/hosts/run                    the kinds there are
+    testbed/hosts/run -o   DIR NAME…     boots each, one after the other, and tries everything in it; `all` names all
+
+Wheels are those in dist/ (make dist). It needs root, for the images, and QEMU. Exit status 1 where something is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from hosts import image
+from hosts.guest import Ended, carried_out
+from hosts.kinds import BY_NAME, KINDS, Kind
+from hosts.steps import Came, Outcome, as_json, judged, plan
+
+WITHIN_S = 3000.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-o", "--output", type=Path, help="a JSON file for each host goes here")
+    parser.add_argument("--wheels", type=Path, default=Path("dist"))
+    parser.add_argument("--only", default="", help="these steps, with commas")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args()
+    if not given.names:
+        for kind in KINDS:
+            print(f"{kind.name:14} {kind.what}")
+        return 0
+    names = list(BY_NAME) if given.names == ["all"] else given.names
+    broken = 0
+    for name in names:
+        found = tried(BY_NAME[name], given.wheels, [only for only in given.only.split(",") if only])
+        if given.output:
+            given.output.mkdir(parents=True, exist_ok=True)
+            (given.output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        broken += sum(row["came"] == Came.BROKEN for row in found["steps"])
+    return 1 if broken else 0
+
+
+def tried(kind: Kind, wheels: Path, only: list[str]) -> dict[str, Any]:
+    """Boot one and try everything in it; printed as it comes."""
+    made = image.made(kind.image, wheels)
+    steps = [step for step in plan(kind) if not only or step["name"] in (*only, "first", "setup")]
+    outcomes: list[Outcome] = []
+    up_s, began = None, time.monotonic()
+    print(f"== {kind.name}: {kind.what}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="contend-host-") as place:
+        try:
+            for said in carried_out(kind, made, steps, Path(place), WITHIN_S):
+                if "step" not in said:
+                    up_s = said["up_s"]
+                    print(f"   up after {up_s} s", flush=True)
+                    continue
+                outcome = judged(said)
+                if outcome.step not in ("first", "setup") or outcome.came is Came.BROKEN:
+                    outcomes.append(outcome)
+                    print(
+                        f"   {outcome.step:20} {outcome.took_s:6.1f} s  {outcome.came}  {outcome.words}",
+                        flush=True,
+                    )
+                    if outcome.came is Came.BROKEN:
+                        print(f"{said['out'][-1500:]}\n{said['err'][-1500:]}", file=sys.stderr, flush=True)
+        except Ended as ended:
+            outcomes.append(Outcome("guest", Came.BROKEN, str(ended), round(time.monotonic() - began, 1)))
+            print(f"   broken: {ended}", flush=True)
+    return {"host": kind.name, "what": kind.what, "up_s": up_s, "steps": [as_json(each) for each in outcomes]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""What is tried on a host, and what came of it: it works, it works with less and says so, it is refused in words, or it is
+broken, which nothing may be."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hosts.kinds import Kind
+
+TINY = """\
+name: tiny
+run: sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'
+metrics: {wall: {builtin: wall, unit: s, better: lower}}
+dominant: cpu
+trial: 100ms
+"""
+BURNER = TINY.replace("tiny", "burner") + "neighbour: {run: \"sh -c 'while :; do :; done'\", burning: 0.01}\n"
+SHORT = "study: interference\nvictims: [tiny]\nneighbours: [burner]\nmeasure: {target: null, blocks: 2, pilot: 1, seed: 7}\n"
+LONG = SHORT.replace("blocks: 2", "blocks: 200")
+OVERHEAD = """\
+study: overhead
+workloads: [tiny]
+platforms: [bare, {{container: {{engine: {engine}}}}}]
+measure: {{target: null, blocks: 2, pilot: 1, seed: 7}}
+"""
+PROGRAM = """\
+import threading, time
+lock = threading.Lock()
+def job():
+    with lock: time.sleep(0.01)
+end = time.monotonic() + {seconds}
+while time.monotonic() < end:
+    threads = [threading.Thread(target=job) for _ in range(3)]
+    [each.start() for each in threads]; [each.join() for each in threads]
+"""
+# What contend makes carries its name; a neighbour that outlives its run is known by its command.
+LEFT = """
+left=$(find /sys/fs/cgroup -name '*contend-*' 2>/dev/null
+    ip netns list 2>/dev/null | grep contend
+    pgrep -f '[w]hile :; do :' || true)
+[ -z "$left" ] || { echo "left behind: $left" >&2; exit 99; }
+"""
+SETUP = f"""set -e
+mkdir -p ~/w ~/.config/contend/workloads && cd ~/w
+cat >~/.config/contend/workloads/tiny.yaml <<'END'
+{TINY}END
+cat >~/.config/contend/workloads/burner.yaml <<'END'
+{BURNER}END
+cat >short.yaml <<'END'
+{SHORT}END
+cat >long.yaml <<'END'
+{LONG}END
+cat >docker.yaml <<'END'
+{OVERHEAD.format(engine="docker")}END
+cat >podman.yaml <<'END'
+{OVERHEAD.format(engine="podman")}END
+cat >mine.py <<'END'
+{PROGRAM.format(seconds=1)}END
+cat >serves.py <<'END'
+{PROGRAM.format(seconds=600)}END
+"""
+
+
+class Came(enum.StrEnum):
+    """What came of a step."""
+
+    WORKS = "works"
+    DEGRADES = "degrades"
+    REFUSED = "refused"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command of a login shell, in ~/w with contend on PATH. `codes`: exit codes of one that works."""
+
+    name: str
+    run: str
+    within_s: int = 240
+    codes: tuple[int, ...] = (0,)
+    root: bool = False
+
+
+STEPS = (
+    Step("doctor", "contend doctor"),
+    Step("run", "contend run short.yaml"),
+    Step("ab", "contend ab --blocks 3 --target none -- true --vs sh -c :", 180),
+    Step(
+        "Ctrl-C",
+        f"contend run long.yaml & sleep 45; kill -INT $!; wait $!; code=$?; {LEFT} exit $code",
+        120,
+        (3,),
+    ),
+    Step(
+        "kill, then destroy",
+        f"contend run long.yaml & sleep 45; kill -KILL $!; wait $!; contend destroy --all; {LEFT}",
+        120,
+    ),
+    Step("sample", "contend sample --for 3s -o seen"),
+    Step("watch", "contend watch --for 5s"),
+    Step("trace", "contend trace -o traced -- python3 mine.py && contend hunt traced", codes=(0, 5)),
+    Step(
+        "trace --pid",
+        "python3 serves.py & sleep 3; contend trace --pid $! --for 3s -o attached; code=$?; kill $!; exit $code",
+    ),
+    Step("Docker", "contend run docker.yaml", 300),
+    Step("podman", "contend run podman.yaml", 300),
+)
+CONTRACT = Step(
+    "limits, read back",
+    "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
+    "/opt/contend/bin/python3 -m pytest -q -p no:cacheprovider -n 0 --override-ini testpaths=tests "
+    "-k 'bare and (limit or cpus or memory or reads_back or placed)' tests/contract/platforms",
+    600,
+    root=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a step, with the words that say how."""
+
+    step: str
+    came: Came
+    words: str
+    took_s: float
+
+
+def plan(kind: Kind) -> list[dict[str, Any]]:
+    """The steps of a kind of host, as its guest reads them."""
+    first = [{"name": "first", "run": kind.first, "user": "root", "within_s": 120}] if kind.first else []
+    setup = {"name": "setup", "run": SETUP, "user": kind.user, "within_s": 60}
+    path = "export PATH=/opt/contend/bin:$PATH; cd ~/w;"
+    tried = [*STEPS, *([CONTRACT] if kind.user == "root" else [])]
+    python = "PY=$(ls /opt/contend/lib); export PY;"
+    return [
+        *first,
+        setup,
+        *(
+            {
+                "name": step.name,
+                "run": f"{path} {python} {step.run}",
+                "user": kind.user,
+                "within_s": step.within_s,
+            }
+            for step in tried
+        ),
+    ]
+
+
+def judged(said: Mapping[str, Any]) -> Outcome:
+    """One answer of a guest."""
+    step = next((each for each in (*STEPS, CONTRACT) if each.name == said["step"]), None)
+    text = f"{said['out']}\n{said['err']}"
+    error = re.search(r"^error: (.*)(?:\n  hint: (.*))?", text, re.MULTILINE)
+    if said["code"] is None:
+        came, words = Came.BROKEN, f"not through within {said['took_s']:g} s: {last(text)}"
+    elif "Traceback (most recent" in text:
+        came, words = Came.BROKEN, last(text)
+    elif said["code"] in (step.codes if step else (0,)):
+        less = notes(text)
+        came, words = (Came.DEGRADES, "; ".join(less)) if less else (Came.WORKS, "")
+    elif error and error[2] and "left behind" not in text:
+        came, words = Came.REFUSED, f"{error[1]} ({error[2]})"
+    else:
+        came, words = Came.BROKEN, f"exit {said['code']}: {last(text)}"
+    return Outcome(said["step"], came, words, float(said["took_s"]))
+
+
+def notes(text: str) -> list[str]:
+    """What it did without, by its own notes."""
+    return list(dict.fromkeys(re.findall(r"^\s*note: (.*)", text, re.MULTILINE)))
+
+
+def last(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else "no output"
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """For results."""
+    document: dict[str, Any] = json.loads(json.dumps({k: getattr(outcome, k) for k in Outcome.__slots__}))
+    return document
