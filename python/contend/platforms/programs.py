@@ -44,7 +44,8 @@ def _of_wheel(name: str) -> Path | None:
         files = importlib.metadata.files(name) or ()
     except importlib.metadata.PackageNotFoundError:
         return None
-    return next((Path(str(file.locate())) for file in files if file.name == name), None)
+    paths = (Path(str(file.locate())) for file in files if file.name == name)
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 def how_to_install(names: Sequence[str]) -> str:
