@@ -2,7 +2,7 @@
 # Builds what a release publishes, into dist/: a source archive and wheels of contend and its three programs. The wheels run
 # on every Linux with glibc 2.28 or newer: zig links against that, and of libelf and zlib the probe has Debian 12's in it.
 #   dist.sh                for x86_64, and for aarch64 where this Rust can build for it (rustup target add
-#                          aarch64-unknown-linux-gnu)
+#                          aarch64-unknown-linux-gnu): there without BPF, and untried
 #   dist.sh --native [PACKAGE…]    for this host alone: with its compiler and libraries, from what setup.sh has built
 # The same commit gives the same bytes. Needs network, and mmdebstrap unless --native.
 set -eu
@@ -79,21 +79,18 @@ fi
 PATH=$tools/bin:$PATH
 
 command -v mmdebstrap >/dev/null || die "no mmdebstrap, for Debian's libelf and zlib" "apt-get install mmdebstrap debian-archive-keyring"
-libraries() { # $1: Debian's name of an architecture, $2: GNU's
-    [ ! -e "$work/$1/libelf.a" ] || return 0
-    rm -rf "$work/$1" "$work/$1.root"
-    mmdebstrap --quiet --variant=extract --architectures="$1" --include=libelf-dev,zlib1g-dev,linux-libc-dev \
-        --keyring=/usr/share/keyrings/debian-archive-keyring.gpg "$SUITE" "$work/$1.root"
-    mkdir -p "$work/$1/include"
-    mv "$work/$1.root/usr/lib/$2-linux-gnu/libz.a" "$work/$1/"
-    for header in libelf.h gelf.h zlib.h; do
-        mv "$work/$1.root/usr/include/$header" "$work/$1/include/"
-    done
-    find "$work/$1.root/usr/include" -name zconf.h -exec mv {} "$work/$1/include/" \;
-    mv "$work/$1.root/usr/include/$2-linux-gnu/asm" "$work/$1/include/asm"
-    mv "$work/$1.root/usr/lib/$2-linux-gnu/libelf.a" "$work/$1/"
-    rm -rf "$work/$1.root"
-}
+if [ ! -e "$work/debian/libelf.a" ]; then
+    root=$work/debian.root
+    rm -rf "$work/debian" "$root"
+    mmdebstrap --quiet --variant=extract --architectures=amd64 --include=libelf-dev,zlib1g-dev,linux-libc-dev \
+        --keyring=/usr/share/keyrings/debian-archive-keyring.gpg "$SUITE" "$root"
+    mkdir -p "$work/debian/include" "$work/debian/kernel"
+    mv "$root/usr/include/libelf.h" "$root/usr/include/gelf.h" "$root/usr/include/zlib.h" "$root/usr/include/zconf.h" \
+        "$work/debian/include/"
+    mv "$root/usr/include/x86_64-linux-gnu/asm" "$work/debian/kernel/asm"
+    mv "$root/usr/lib/x86_64-linux-gnu/libz.a" "$root/usr/lib/x86_64-linux-gnu/libelf.a" "$work/debian/"
+    rm -rf "$root"
+fi
 
 # Where they were built is nothing that a program should say.
 from=${CARGO_HOME:-$HOME/.cargo}
@@ -102,25 +99,25 @@ CFLAGS="-ffile-prefix-map=$PWD=/contend -ffile-prefix-map=$from=/cargo"
 export CFLAGS
 export CARGO_TARGET_DIR="$work/target"
 
-wheels() { # $1: Debian's name of an architecture, $2: GNU's
-    echo "dist: wheels for $2"
-    libraries "$1" "$2"
+wheels() { # $1: an architecture
+    echo "dist: wheels for $1"
     for package in $packages; do
+        # BPF programs are compiled and linked on a host of their architecture only.
         of=
-        [ $package != contend-probe ] || of=static
-        notices $package "$of"
-        CONTEND_BPF_INCLUDE=$work/$1/include LIBBPF_SYS_EXTRA_CFLAGS="-I$work/$1/include" \
-            LIBBPF_SYS_LIBRARY_PATH=$work/$1 maturin build --quiet --release --strip --locked --zig \
-            --target "$2-unknown-linux-gnu" --compatibility "manylinux_$GLIBC" \
-            --manifest-path "$(manifest $package)" ${of:+--features $of} --out "$out"
+        [ "$package" != contend-probe ] || [ "$1" != x86_64 ] || of=static
+        notices "$package" "$of"
+        env CONTEND_BPF_INCLUDE="$work/debian/kernel" LIBBPF_SYS_EXTRA_CFLAGS="-I$work/debian/include" \
+            LIBBPF_SYS_LIBRARY_PATH="$work/debian" maturin build --quiet --release --strip --locked --zig \
+            --target "$1-unknown-linux-gnu" --compatibility "manylinux_$GLIBC" \
+            --manifest-path "$(manifest "$package")" ${of:+--features $of} --out "$out"
     done
 }
-wheels amd64 x86_64
+wheels x86_64
 if [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
-    wheels arm64 aarch64
+    wheels aarch64
 else
     echo "dist: none for aarch64: this Rust has no aarch64-unknown-linux-gnu" >&2
 fi
 for package in $packages; do
-    maturin sdist --quiet --manifest-path "$(manifest $package)" --out "$out"
+    maturin sdist --manifest-path "$(manifest $package)" --out "$out"
 done
