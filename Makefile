@@ -1,5 +1,5 @@
-# Everything there is to know: demo, setup, check, test, test-whole, accept, bench, dist, mutants, docs, results-status.
-.PHONY: demo setup check test test-whole rust-tests accept bench dist mutants docs results-status
+# Everything there is to know: demo, setup, check, test, test-whole, accept, bench, dist, hosts, mutants, docs, results-status.
+.PHONY: demo setup check test test-whole rust-tests accept bench dist hosts mutants docs results-status
 SHELL := /bin/sh
 VENV := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -80,6 +80,10 @@ dist:
 	@scripts/image.sh
 	@cd dist && rm -f SHA256SUMS && sha256sum -- * >../target/dist/sums && mv ../target/dist/sums SHA256SUMS
 	@ls -l dist | awk 'NF > 8 { printf "%8.2f MB  %s\n", $$5 / 1e6, $$9 }'
+
+## hosts: contend from dist/ on hosts like the users' own, emulated; by hand, for two hours
+hosts:
+	@testbed/hosts/run -o target/hosts all
 
 ## mutants: which small faults in the code do the tests notice? By hand, for hours; writes docs/results/mutants-*.json and mutants.md
 mutants:
