@@ -19,7 +19,7 @@ from support import chroots
 ROOT = Path(__file__).parents[3]
 INSIDE = Path(__file__).with_name("inside.py")
 PYTHONS = {"bookworm": "3.11", "trixie": "3.13", "sid": "3.14"}
-TESTS = ("pytest", "pytest-xdist", "pytest-timeout", "pytest-rerunfailures", "hypothesis")
+TESTS = ("pytest", "pytest-xdist", "pytest-timeout", "pytest-rerunfailures", "hypothesis", "jsonschema")
 DRIVERS = ("virtio_pci", "virtio_blk", "ext4", "virtio_console")
 SIZE = "12G"
 KERNEL = "linux-image-cloud-amd64"

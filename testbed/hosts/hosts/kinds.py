@@ -30,7 +30,9 @@ class Image:
     packages: tuple[str, ...] = SYSTEM
 
 
-BOOKWORM, TRIXIE, SID = Image("bookworm"), Image("trixie"), Image("sid")
+BOOKWORM = Image("bookworm")
+# From Debian 13 on Docker's client is a package of its own.
+TRIXIE, SID = (Image(suite, (*SYSTEM, "docker-cli")) for suite in ("trixie", "sid"))
 
 
 @dataclass(frozen=True, slots=True)

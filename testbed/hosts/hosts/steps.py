@@ -24,8 +24,10 @@ SHORT = "study: interference\nvictims: [tiny]\nneighbours: [burner]\nmeasure: {t
 LONG = SHORT.replace("blocks: 2", "blocks: 200")
 OVERHEAD = """\
 study: overhead
-workloads: [tiny]
-platforms: [bare, {{container: {{engine: {engine}}}}}]
+apps: [tiny]
+platforms: [container]
+engine: {engine}
+provisioning: [vanilla]
 measure: {{target: null, blocks: 2, pilot: 1, seed: 7}}
 """
 PROGRAM = """\
@@ -92,7 +94,7 @@ STEPS = (
     Step("ab", "contend ab --blocks 3 --target none -- true --vs sh -c :", 180),
     Step(
         "Ctrl-C",
-        f"contend run long.yaml & sleep 45; kill -INT $!; wait $!; code=$?; {LEFT} exit $code",
+        f"timeout --preserve-status -s INT 45 contend run long.yaml; code=$?; {LEFT} exit $code",
         120,
         (3,),
     ),
@@ -109,10 +111,14 @@ STEPS = (
         "python3 serves.py & sleep 3; contend trace --pid $! --for 3s -o attached; code=$?; kill $!; exit $code",
     ),
     Step("Docker", "contend run docker.yaml", 300),
-    Step("podman", "contend run podman.yaml", 300),
+    Step(
+        "podman",
+        "export PYTHONFAULTHANDLER=1; contend run podman.yaml; code=$?; [ $code -lt 128 ] || dmesg | tail -5 >&2; exit $code",
+        300,
+    ),
 )
 CONTRACT = Step(
-    "limits, read back",
+    "limits",
     "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
     "/opt/contend/bin/python3 -m pytest -q -p no:cacheprovider -n 0 --override-ini testpaths=tests "
     "-k 'bare and (limit or cpus or memory or reads_back or placed)' tests/contract/platforms",
