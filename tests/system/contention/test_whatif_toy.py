@@ -97,8 +97,10 @@ def test_a_change_that_makes_it_worse_is_seen(tmp_path: Path) -> None:
     answer = whatif(open_storms([tmp_path / "before"]), [Edit("hold", "resource", 0.4)])
     if not (answer.gate.passed or quiet):
         return
-    # So many threads begin together that on some hosts a tenth of the storm is waits for the interpreter.
-    assert answer.gate.passed or "interpreter's lock" in str(answer.gate.reason), answer.gate.reason
+    # So many threads begin together that on some hosts a tenth of the storm is waits for the interpreter, and on slow ones
+    # their ways are as much of it. What is predicted is held against the truth all the same.
+    why = str(answer.gate.reason)
+    assert answer.gate.passed or "interpreter's lock" in why or "came twice as fast" in why, why
     before, after = answer.baseline, answer.predicted
     assert truth.median > before.median_ns and after["median_ns"].value > before.median_ns
     assert abs(after["makespan_ns"].value / truth.makespan - 1) < 0.15
