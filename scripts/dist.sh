@@ -109,9 +109,17 @@ wheels() { # $1: an architecture
         env CONTEND_BPF_INCLUDE="$work/debian/kernel" LIBBPF_SYS_EXTRA_CFLAGS="-I$work/debian/include" \
             LIBBPF_SYS_LIBRARY_PATH="$work/debian" maturin build --quiet --release --strip --locked --zig \
             --target "$1-unknown-linux-gnu" --compatibility "manylinux_$GLIBC" \
-            --manifest-path "$(manifest "$package")" ${of:+--features $of} --out "$out"
+            --manifest-path "$(manifest "$package")" ${of:+--features $of} --out "$work/wheels"
+    done
+    for wheel in "$work/wheels"/*.whl; do # bills of materials name the directory
+        rm -rf "$work/unpacked"
+        "$tools/bin/wheel" unpack --dest "$work/unpacked" "$wheel" >/dev/null
+        sed -i "s|file://$PWD/|file:///contend/|g" "$work/unpacked"/*/*.dist-info/sboms/*.json
+        "$tools/bin/wheel" pack --dest-dir "$out" "$work/unpacked"/* >/dev/null
+        rm -rf "$wheel" "$work/unpacked"
     done
 }
+rm -rf "$work/wheels"
 wheels x86_64
 if [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
     wheels aarch64
