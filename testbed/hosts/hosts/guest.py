@@ -36,8 +36,8 @@ def carried_out(
     )
     ours, theirs = socket.socketpair()
     command = [
-        # As QEMU 7.2 emulates AVX, numpy's sorting ends in a segmentation fault now and then; on a Nehalem, which has none, what
-        # `contend run` loads meets an illegal instruction.
+        # As QEMU 7.2 emulates AVX, numpy's sorting ends in a segmentation fault now and then; on a Nehalem, which has none,
+        # what `contend run` loads meets an illegal instruction.
         *("qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
         *("-smp", kind.smp, "-m", f"{kind.memory_mib}M", *kind.qemu, "-rtc", "base=utc"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
