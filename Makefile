@@ -74,11 +74,12 @@ bench:
 ## dist: what a release publishes, into dist/: wheels, source archives, Debian packages, an OCI image
 dist:
 	@scripts/packages.sh dist
+	@rm -rf dist
 	@scripts/dist.sh
 	@scripts/deb.sh bookworm
 	@scripts/deb.sh trixie
 	@scripts/image.sh
-	@cd dist && rm -f SHA256SUMS && sha256sum -- * >../target/dist/sums && mv ../target/dist/sums SHA256SUMS
+	@cd dist && sha256sum -- * >../target/dist/sums && mv ../target/dist/sums SHA256SUMS
 	@ls -l dist | awk 'NF > 8 { printf "%8.2f MB  %s\n", $$5 / 1e6, $$9 }'
 
 ## hosts: contend from dist/ on hosts like the users' own, emulated; by hand, for two hours

@@ -26,7 +26,7 @@ rm -rf "$root"
 mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/man/man1" "$root/usr/share/doc/contend" \
     "$root/usr/lib/systemd/system"
 
-scripts/environment.sh "$python" "$root" /usr/lib/contend "$out" 'contend[fetch,rpc]'
+scripts/environment.sh "$python" "$root" /usr/lib/contend "$out" "contend[fetch,rpc]==$version"
 site=$home/lib/python$python/site-packages
 for program in contend contend-probe contend-fetch contend-rpc; do
     ln -s "../lib/contend/bin/$program" "$root/usr/bin/$program"

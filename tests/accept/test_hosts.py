@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from hosts.kinds import KINDS
 from support.installed import ROOT
 from support.prerequisites import need
-
-KINDS = subprocess.run([ROOT / "testbed/hosts/run"], capture_output=True, text=True).stdout.split("\n")
-NAMES = [line.split()[0] for line in KINDS if line.strip()]
 
 pytestmark = pytest.mark.accept
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [kind.name for kind in KINDS])
 def test_nothing_is_broken_on(name: str, tmp_path: Path) -> None:
     need(list((ROOT / "dist").glob("contend-*.whl")), "wheels: make dist")
     done = subprocess.run(

@@ -69,7 +69,8 @@ def body(d: Data) -> str:
     return f"""\
 Ten workloads, on one CPU in turns of two. What is predicted of a pair comes from the victim's curves under injectors and from the
 neighbour's pressures on probes, in {d["blocks"]} blocks; no measured pair is in it. {len(slowed)} of {len(pairs)} pairs with a figure were slowed by 10 % and more.
-Bounds are of a bootstrap that draws workloads, each with all its pairs.
+Bounds are of a bootstrap that draws workloads, each with all its pairs. The head of this page, its load too, is of the moment in
+which the run was judged; what disturbed the run itself is in the flags of its trials, which are kept: {", ".join(f"{name} {count}" for name, count in d["flags"].items()) or "none"}.
 
 {table(head, lines, "lrrrrrr")}
 

@@ -13,13 +13,14 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hosts import image
 from hosts.guest import Ended, carried_out
 from hosts.kinds import BY_NAME, KINDS, Kind
-from hosts.steps import Came, Outcome, as_json, judged, plan
+from hosts.steps import Came, Outcome, judged, plan
 
 WITHIN_S = 3000.0
 
@@ -74,7 +75,7 @@ def tried(kind: Kind, wheels: Path, only: list[str]) -> dict[str, Any]:
         except Ended as ended:
             outcomes.append(Outcome("guest", Came.BROKEN, str(ended), round(time.monotonic() - began, 1)))
             print(f"   broken: {ended}", flush=True)
-    return {"host": kind.name, "what": kind.what, "up_s": up_s, "steps": [as_json(each) for each in outcomes]}
+    return {"host": kind.name, "what": kind.what, "up_s": up_s, "steps": [asdict(each) for each in outcomes]}
 
 
 if __name__ == "__main__":
