@@ -37,6 +37,11 @@ class Recorded:
     """Whether the host left the processors alone. Where it did not, a refusal is a good answer, and a trusted one has
     to be right all the same."""
 
+    def refusable(self, reason: str | None) -> bool:
+        """Whether the edit may be refused for this reason: also on a quiet host, a few of so few jobs may decide between
+        which of their kinds the median comes."""
+        return not self.quiet or "a few jobs decide" in str(reason)
+
     @property
     def shortest(self) -> Path:
         """The one in whose waits is least of what else the host did."""
@@ -81,7 +86,7 @@ def test_an_edit_comes_out_as_measured(recorded: Recorded) -> None:
     after = open_storms([recorded.after])[0].storm.recorded()
     measured, before = Times.of(after), answer.baseline
     if not answer.gate.passed:
-        assert not recorded.quiet, answer.gate.reason
+        assert recorded.refusable(answer.gate.reason), answer.gate.reason
         return
     for key in ("median_ns", "makespan_ns"):
         predicted = answer.predicted[key].value
@@ -122,7 +127,7 @@ def test_documents_are_of_their_schemas_and_a_prediction_is_verified(
     jsonschema.validate(document, schema(Whatif))
     assert any("learnt from" in note for note in document["notes"])
     if code == 5:
-        assert not recorded.quiet, document["gate"]
+        assert recorded.refusable(document["gate"]["reason"]), document["gate"]
         return
     assert code == 0
     code, text, _ = run(kept, "--verify", coalesced, "--json")

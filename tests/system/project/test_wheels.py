@@ -90,6 +90,7 @@ def test_a_program_of_contend_that_is_not_there_is_named_before_anything_is_done
     installed.run("fetch", "http://127.0.0.1:9/x").error(
         1, "contend-fetch is not installed", "contend[fetch]"
     )
+    installed.runs.mkdir(parents=True, exist_ok=True)
     probe, before = installed.bin / "contend-probe", set(installed.runs.iterdir())
     probe.rename(aside := probe.with_name("aside"))
     try:
