@@ -7,8 +7,8 @@ beside that is drawn too. contend runs both by `noisy-neighbour`'s study: the ne
 turns, so that all of the slowdown is the planted thing's; of two, each alone and both, so that it is known what removing
 either would give. Kinds that this host or user cannot plant are left out.
 
-A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, and what is written is judged
-by the rules as they are then.
+A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, also with other kinds, and what is
+written is judged by the rules as they are then.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="these kinds and no others, with commas")
+    parser.add_argument("--only", default="", help=f"these kinds, with commas, or `{NOTHING}` for that alone")
     parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,9 @@ def draws(count: int, seed: int, only: Collection[str] = ()) -> Iterator[tuple[l
     every = len(kinds) / (1 - NULLS - PAIRS)
     deck: list[list[str]] = []
     for _ in range(count):
-        if not deck:
+        if not deck and not kinds:
+            deck = [[NOTHING]]
+        elif not deck:
             pairs = [two(paired, chance) for _ in range(round(every * PAIRS))] if len(paired) > 1 else []
             deck = [[kind] for kind in kinds] + [[NOTHING]] * round(every * NULLS) + pairs
             chance.shuffle(deck)
