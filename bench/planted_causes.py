@@ -7,8 +7,8 @@ beside that is drawn too. contend runs both by `noisy-neighbour`'s study: the ne
 turns, so that all of the slowdown is the planted thing's; of two, each alone and both, so that it is known what removing
 either would give. Kinds that this host or user cannot plant are left out.
 
-A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, also with other kinds, and what is
-written is judged by the rules as they are then.
+A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, also with other kinds, and
+what is written is judged by the rules as they are then.
 """
 
 from __future__ import annotations
