@@ -19,7 +19,6 @@ minor=${python#3.}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-tools=$PWD/target/dist/tools/bin
 root=$PWD/target/dist/deb-$suite
 home=$root/usr/lib/contend
 rm -rf "$root"
@@ -32,15 +31,15 @@ for program in contend contend-probe contend-fetch contend-rpc; do
     ln -s "../lib/contend/bin/$program" "$root/usr/bin/$program"
 done
 
-# What a help page needs is Python alone, so that any Python can import it.
-export PYTHONPATH="$site" PYTHONDONTWRITEBYTECODE=1
-"$tools/python" scripts/manual.py "$root/usr/share/man/man1"
+# What the wheel has beside its Python belongs to the system here.
+mv "$home/share/man/man1"/*.1 "$root/usr/share/man/man1/"
 gzip -9n "$root"/usr/share/man/man1/*
-for shell in bash:bash-completion/completions/contend zsh:zsh/vendor-completions/_contend fish:fish/vendor_completions.d/contend.fish; do
-    into=$root/usr/share/${shell#*:}
+for place in bash-completion/completions/contend zsh/site-functions/_contend fish/vendor_completions.d/contend.fish; do
+    into=$root/usr/share/$(echo "$place" | sed s,site-functions,vendor-completions,)
     mkdir -p "$(dirname "$into")"
-    _CONTEND_COMPLETE=${shell%%:*}_source "$tools/python" -c 'from contend.cli import cli; cli(prog_name="contend")' >"$into"
+    mv "$home/share/$place" "$into"
 done
+rm -rf "$home/share"
 cp scripts/contend-watch.service "$root/usr/lib/systemd/system/"
 cp LICENSE "$root/usr/share/doc/contend/copyright"
 find "$site" -name THIRD-PARTY.txt | LC_ALL=C sort | xargs cat | gzip -9n >"$root/usr/share/doc/contend/THIRD-PARTY.txt.gz"

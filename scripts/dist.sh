@@ -54,7 +54,7 @@ notices() { # $1: package, $2: features
 if [ -n "$native" ]; then
     python=.venv/bin/python
     features=$(sed -n 's/^features=//p' .venv/contend-setup.stamp)
-    $python scripts/backend.py
+    $python scripts/backend.py all
     for package in $packages; do
         of=
         [ $package != contend-probe ] || of=$features
@@ -75,7 +75,7 @@ if [ "$(cat "$tools/wanted" 2>/dev/null)" != "$wanted" ]; then
     "$tools/bin/pip" install --quiet --disable-pip-version-check $wanted
     printf '%s\n' "$wanted" >"$tools/wanted"
 fi
-"$tools/bin/python" scripts/backend.py
+"$tools/bin/python" scripts/backend.py all
 PATH=$tools/bin:$PATH
 
 command -v mmdebstrap >/dev/null || die "no mmdebstrap, for Debian's libelf and zlib" "apt-get install mmdebstrap debian-archive-keyring"

@@ -1,6 +1,6 @@
 """Writes a page of the manual for contend and each of its verbs, from their help.
 
-python scripts/manual.py DIR
+python scripts/manual.py DIR VERSION
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import click
 
-from contend import __version__
 from contend.cli import VERBS, cli
 
 
 def main() -> None:
     """Write contend.1, contend-VERB.1 and, of verbs of verbs, contend-VERB-VERB.1."""
     place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
     write(place, "contend", cli, [f"contend-{verb}" for verb in VERBS])
     for verb in VERBS:
         command: click.Command = importlib.import_module(f"contend.cli.{verb}_").command
@@ -41,7 +41,7 @@ def write(place: Path, name: str, command: click.Command, see: list[str]) -> Non
         ]
         first, _, rest = (command.help or "").strip().partition("\n\n")
         lines = [
-            f'.TH "{name.upper()}" 1 "{day}" "contend {__version__}" "contend"',
+            f'.TH "{name.upper()}" 1 "{day}" "contend {sys.argv[2]}" "contend"',
             ".SH NAME",
             f"{name} \\- {text(' '.join(first.split()).removesuffix('.'))}",
             ".SH SYNOPSIS",

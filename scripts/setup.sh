@@ -97,6 +97,7 @@ else
 fi
 
 build() { # all that is Rust, one after the other: they share what they build, and cargo fills the CPUs by itself
+    mkdir -p target/wheel-data # named in pyproject.toml
     .venv/bin/maturin develop --quiet --release --skip-install || return
     # shellcheck disable=SC2046,SC2086 # lists
     cargo build --quiet --release $(printf -- '--package %s ' $programs) ${features:+--features contend-probe/$features}
