@@ -140,8 +140,7 @@ def run(
     capture: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in it to its end, with `shown` of the host at the same places. All it started ends with it."""
-    places = [place for place in (*map(Path, _OF_THE_HOST), *shown, state.cache()) if place.exists()]
-    inside = [*_APART, "sh", "-c", _ENTER, "enter", root, cwd, ":".join(map(str, places)), *command]
+    inside = inside_of(root, command, cwd=cwd, shown=shown)
     own = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
     kept = {
         k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYENV", "VIRTUAL_ENV", "TMPDIR"))
@@ -154,6 +153,14 @@ def run(
         text=True,
         timeout=timeout,
     )
+
+
+def inside_of(
+    root: Path, command: Sequence[str | Path], *, cwd: Path = ROOT, shown: Iterable[Path] = (ROOT,)
+) -> list[str | Path]:
+    """The command that runs another one in it."""
+    places = [place for place in (*map(Path, _OF_THE_HOST), *shown, state.cache()) if place.exists()]
+    return [*_APART, "sh", "-c", _ENTER, "enter", root, cwd, ":".join(map(str, places)), *command]
 
 
 def requirements(names: Iterable[str]) -> list[str]:

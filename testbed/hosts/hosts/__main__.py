@@ -1,26 +1,31 @@
 """contend on hosts like the users' own, emulated.
 
     testbed/hosts/run                    the kinds there are
-    testbed/hosts/run -o   DIR NAME…     boots each, one after the other, and tries everything in it; `all` names all
+    testbed/hosts/run -o   DIR NAME…     boots each, and tries everything in it; `all` names all
 
-Wheels are those in dist/ (make dist). It needs root, for the images, and QEMU. Exit status 1 where something is broken.
+Wheels are those in dist/ (make dist). A host whose file is in DIR is not tried again. It needs root, for the images, and the
+network until these are made. Exit status 1 where something is broken.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hosts import image
+from hosts import guest, image
 from hosts.guest import Ended, carried_out
 from hosts.kinds import BY_NAME, KINDS, Kind
 from hosts.steps import Came, Outcome, judged, plan
+from results.files import save_at
+from results.record import recording
 
 WITHIN_S = 3000.0
 
@@ -32,6 +37,10 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, help="a JSON file for each host goes here")
     parser.add_argument("--wheels", type=Path, default=Path("dist"))
     parser.add_argument("--only", default="", help="these steps, with commas")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="guests that run at a time")
+    parser.add_argument(
+        "--write", type=Path, metavar="PATH", help="the result of them all, without its suffix"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args()
     if not given.names:
@@ -39,14 +48,29 @@ def main() -> int:
             print(f"{kind.name:14} {kind.what}")
         return 0
     names = list(BY_NAME) if given.names == ["all"] else given.names
-    broken = 0
-    for name in names:
-        found = tried(BY_NAME[name], given.wheels, [only for only in given.only.split(",") if only])
-        if given.output:
-            given.output.mkdir(parents=True, exist_ok=True)
-            (given.output / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        broken += sum(row["came"] == Came.BROKEN for row in found["steps"])
-    return 1 if broken else 0
+    if unknown := [name for name in names if name not in BY_NAME]:
+        parser.error(f"no host is called '{unknown[0]}': {', '.join(BY_NAME)}")
+    only = [one for one in given.only.split(",") if one]
+    if given.output:
+        given.output.mkdir(parents=True, exist_ok=True)
+
+    def one(name: str) -> dict[str, Any]:
+        kept = given.output / f"{name}.json" if given.output else None
+        if kept is not None and kept.exists():
+            known: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+            return known
+        found = tried(BY_NAME[name], given.wheels, only)
+        if kept is not None:
+            kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        return found
+
+    with recording() if given.write else contextlib.nullcontext():
+        guest.emulator()
+        with ThreadPoolExecutor(given.at_once) as pool:
+            hosts = list(pool.map(one, names))
+        if given.write:
+            save_at(given.write, {"hosts": hosts})
+    return 1 if any(row["came"] == Came.BROKEN for host in hosts for row in host["steps"]) else 0
 
 
 def tried(kind: Kind, wheels: Path, only: list[str]) -> dict[str, Any]:
@@ -61,20 +85,20 @@ def tried(kind: Kind, wheels: Path, only: list[str]) -> dict[str, Any]:
             for said in carried_out(kind, made, steps, Path(place), WITHIN_S):
                 if "step" not in said:
                     up_s = said["up_s"]
-                    print(f"   up after {up_s} s", flush=True)
+                    print(f"   {kind.name}: up after {up_s} s", flush=True)
                     continue
                 outcome = judged(said)
                 if outcome.step not in ("first", "setup") or outcome.came is Came.BROKEN:
                     outcomes.append(outcome)
                     print(
-                        f"   {outcome.step:20} {outcome.took_s:6.1f} s  {outcome.came}  {outcome.words}",
+                        f"   {kind.name}: {outcome.step:20} {outcome.took_s:6.1f} s  {outcome.came}  {outcome.words}",
                         flush=True,
                     )
                     if outcome.came is Came.BROKEN:
                         print(f"{said['out'][-1500:]}\n{said['err'][-1500:]}", file=sys.stderr, flush=True)
         except Ended as ended:
             outcomes.append(Outcome("guest", Came.BROKEN, str(ended), round(time.monotonic() - began, 1)))
-            print(f"   broken: {ended}", flush=True)
+            print(f"   {kind.name}: broken: {ended}", flush=True)
     return {"host": kind.name, "what": kind.what, "up_s": up_s, "steps": [asdict(each) for each in outcomes]}
 
 

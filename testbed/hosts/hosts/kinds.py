@@ -16,6 +16,7 @@ SYSTEM = (
         "busybox-static",
     ),
     *("python3", "sudo", "fio", "stress-ng", "apparmor"),
+    *("nfs-kernel-server", "nfs-common"),
     *("docker.io", "podman", "crun", "runc", "uidmap", "slirp4netns", "fuse-overlayfs", "iptables"),
 )
 LEGACY = "systemd.unified_cgroup_hierarchy=0"

@@ -111,6 +111,14 @@ STEPS = (
     Step("Docker", "contend run docker.yaml", 300),
     Step("podman", "contend run podman.yaml", 300),
 )
+OVER_NFS = Step(
+    "runs over NFS",
+    "modprobe nfsd && mkdir -p /run/shared /run/nfs && systemctl start nfs-server && "
+    "exportfs -o rw,no_root_squash,insecure,fsid=1 127.0.0.1:/run/shared && "
+    "mount -t nfs -o vers=4.2 127.0.0.1:/run/shared /run/nfs || { echo 'no NFS here' >&2; exit 97; }; "
+    "contend run short.yaml --runs /run/nfs/runs; code=$?; umount -l /run/nfs; exit $code",
+    300,
+)
 CONTRACT = Step(
     "limits",
     "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
@@ -135,7 +143,7 @@ def plan(kind: Kind) -> list[dict[str, Any]]:
     first = [{"name": "first", "run": kind.first, "user": "root", "within_s": 120}] if kind.first else []
     setup = {"name": "setup", "run": SETUP, "user": kind.user, "within_s": 60}
     path = "export PATH=/opt/contend/bin:$PATH; cd ~/w;"
-    tried = [*STEPS, *([CONTRACT] if kind.user == "root" else [])]
+    tried = [*STEPS, *([OVER_NFS, CONTRACT] if kind.user == "root" else [])]
     python = "PY=$(ls /opt/contend/lib); export PY;"
     return [
         *first,
@@ -154,7 +162,7 @@ def plan(kind: Kind) -> list[dict[str, Any]]:
 
 def judged(said: Mapping[str, Any]) -> Outcome:
     """One answer of a guest."""
-    step = next((each for each in (*STEPS, CONTRACT) if each.name == said["step"]), None)
+    step = next((each for each in (*STEPS, OVER_NFS, CONTRACT) if each.name == said["step"]), None)
     text = f"{said['out']}\n{said['err']}"
     error = re.search(r"^error: (.*)(?:\n  hint: (.*))?", text, re.MULTILINE)
     if said["code"] is None:
