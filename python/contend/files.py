@@ -10,6 +10,7 @@ all the same (`read_named`), since whoever fills it may not be the user.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -186,3 +187,55 @@ def size_or_zero(path: Path) -> int:
 def _kind(mode: int) -> str:
     kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a directory"}
     return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def config_home() -> Path:
+    """Where a user's own settings of contend are: `$XDG_CONFIG_HOME/contend`, else `~/.config/contend`.
+
+    The XDG base directory specification wants relative paths ignored. A user without a home has none in /.config either.
+    """
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    if config.startswith("/"):
+        return Path(config) / "contend"
+    try:
+        return Path.home() / ".config" / "contend"
+    except RuntimeError:
+        return Path("/.config/contend")
+
+
+def user_home() -> Path:
+    """The user's home directory. Raises BadInput where they have none: no HOME, and no entry among the system's users."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise BadInput(
+            "this user has no home directory",
+            hint="set HOME, or XDG_STATE_HOME, XDG_CACHE_HOME and XDG_CONFIG_HOME, to directories of theirs",
+        ) from None
+
+
+def is_full(error: BaseException | None) -> bool:
+    """True if a write failed for want of room, or of a user's share of it."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def has_room(path: Path) -> bool:
+    """False where a file system holds no more bytes, or no more files, of this user's."""
+    try:
+        of = os.statvfs(path if path.exists() else path.parent)
+    except OSError:
+        return True
+    return of.f_bavail > 0 and (not of.f_files or of.f_favail > 0)
+
+
+def room_hint(path: Path, then: str) -> str:
+    """The hint for a write that failed: make room for bytes, or for files where those are what is used up.
+
+    >>> room_hint(Path("/"), "then try again")
+    'free some space, then try again'
+    """
+    with contextlib.suppress(OSError):
+        of = os.statvfs(path if path.exists() else path.parent)
+        if of.f_files and not of.f_favail:
+            return f"the file system can hold no more files (df -i): remove some, {then}"
+    return f"free some space, {then}"

@@ -25,6 +25,7 @@ class Cannot(enum.StrEnum):
     )
     OWN_TESTS = "Debian's Python comes without its own tests"
     CAMPAIGNS = "what the largest workloads need is installed for campaigns only (make accept)"
+    NFS = "no kernel of these machines serves NFS (testbed/hosts runs it in guests)"
     HOST_CHANGES = "others on this host left no moment for it"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contend.errors import BadInput
-from contend.files import read_named
+from contend.files import config_home, read_named
 from contend.store.ownership import why_file_changeable
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -72,7 +72,7 @@ def check_trusted() -> None:
 def _files(config: str) -> Iterator[Path]:
     named = [config] if config else [os.environ.get(name, "") for name in _VARIABLES]
     yield from (Path(name) for name in named if name)
-    home = Path.home() / ".config"
+    home = config_home().parent
     bases = [Path(os.environ.get("XDG_CONFIG_HOME") or home), home, Path("/etc/xdg"), Path("/etc")]
     for folder in (Path(), *(base / "openstack" for base in bases)):
         for name in _NAMES:

@@ -35,7 +35,7 @@ from types import TracebackType
 from typing import Any
 
 from contend.errors import BadInput, HostFailed, UnknownName
-from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing
+from contend.files import MOST_BYTES, PRIVATE, SHARED, read_inside, replacing, room_hint
 from contend.store.damage import json_object, note, noting, uncollected, whole_rows
 from contend.store.ledger import TRIAL_START, append_lines, begins_trial, open_to_append, truncate_torn_line
 from contend.store.series import covered_files, half_files
@@ -76,9 +76,8 @@ class RunDirectory:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise HostFailed(
-                    f"cannot make {path}: {error.strerror}", hint="choose another place with --runs DIR"
-                ) from error
+                hint = "choose another place with --runs DIR, or set XDG_STATE_HOME"
+                raise HostFailed(f"cannot make {path}: {error.strerror}", hint=hint) from error
             return cls(path)
         raise HostFailed(
             f"{parent} holds too many runs of this second", hint="choose another place with --runs DIR"
@@ -174,7 +173,7 @@ class RunDirectory:
             with replacing(target, mode=PRIVATE if name in SECRETIVE else SHARED) as file:
                 file.write(data)
         except OSError as error:
-            hint = _NOT_MINE if error.errno in DENIED else "free some space, then --resume"
+            hint = _NOT_MINE if error.errno in DENIED else room_hint(self.path, "then --resume")
             raise HostFailed(f"cannot write {target}: {error.strerror}", hint=hint) from error
 
     def write_scenario(self, text: str) -> None:

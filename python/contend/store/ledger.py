@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
+from contend.files import room_hint
 from contend.text.masking import mask_row
 
 SCHEMA_VERSION = 1
@@ -160,7 +161,7 @@ def append_lines(fd: int, rows: Iterable[dict[str, Any]], path: Path) -> None:
     except OSError as error:
         os.ftruncate(fd, end)
         raise HostFailed(
-            f"cannot write {path}: {error.strerror}", hint="free some space, then --resume"
+            f"cannot write {path}: {error.strerror}", hint=room_hint(path, "then --resume")
         ) from error
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from contend import files, names
 from contend.errors import BadInput, HostFailed
+from contend.files import user_home
 from contend.store import claims, ownership
 from contend.store.ledger import Record, parse
 
@@ -61,7 +62,7 @@ def folder() -> Path:
 
 def _home() -> Path:
     """Home of the user whose rights these are. `sudo -E` and some sudoers leave the caller's, who could write there."""
-    home = Path.home()
+    home = user_home()
     with contextlib.suppress(OSError, KeyError):
         if home.stat().st_uid not in (0, os.geteuid()):
             return Path(pwd.getpwuid(os.geteuid()).pw_dir)
