@@ -100,6 +100,7 @@ mutants:
 results-status:
 	@$(VENV)/python scripts/results.py status
 
-## docs: reference pages and schemas, generated from the code
+## docs: reference pages and schemas, generated from the code, and the site in target/site
 docs: setup
 	$(VENV)/python scripts/reference.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
