@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -151,6 +152,12 @@ class Home:
             done = quick_start.run(arguments, cwd=self.path, env=environment, timeout=timeout)
             return Said(done.returncode, done.stdout, done.stderr)
         return self.anew(*arguments, env=env, timeout=timeout, **options)
+
+    def pasted(self, command: str, *, timeout: float = 120) -> Said:
+        """A command line that contend offered, as a shell of the user's runs it."""
+        words = shlex.split(command)
+        assert words[0] == "contend", command
+        return self.anew(*words[1:], timeout=timeout)
 
     def anew(
         self,

@@ -15,7 +15,7 @@ from contend.studies.sensitivity.model import Sensitivity
 from known.hosts import INTENSITIES, RESOURCES, Host, Truth, host
 from support.made_runs import seconds
 
-WORKLOADS = ("ffmpeg", "fio[read=0]", "nginx", "redis", "sysbench-memory", "sysbench-cpu")
+WORKLOADS = ("ffmpeg", "fio writes", "nginx", "redis", "sysbench-memory", "sysbench-cpu")
 TEXT = """
 study: sensitivity
 title: Which workloads go together, and which apart?

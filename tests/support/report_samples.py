@@ -427,9 +427,8 @@ def compare_study(*, blocks: int = 20, seed: int = 7) -> ReportInput:
         planned=planned_of_rows(rows),
     )
     command = "contend ab -- 'gzip -6 -k f' --vs 'zstd -3 -k f'"
-    return ReportInput(
-        analysis, ENVIRONMENT, "study: compare\n", rows, None, command, "runs/ab-20261120-1900"
-    )
+    variants = "study: compare\nvariants: [{name: gzip -6, command: gzip -6 -k f}, {name: zstd -3, command: zstd -3 -k f}]\n"
+    return ReportInput(analysis, ENVIRONMENT, variants, rows, None, command, "runs/ab-20261120-1900")
 
 
 def matrix_8x8(directory: Path | None = None) -> ReportInput:

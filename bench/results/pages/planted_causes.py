@@ -93,6 +93,23 @@ first; a share is right between the two, give or take 10 points: {held} of {shar
 """
 
 
+def named_first(d: Data) -> str:
+    """Of the draws of one cause that slowed the victim by what matters, those whose cause was named first."""
+    slowed = [row for row in d["rows"] if "failed" not in row and alone(row) and is_slowed(row)]
+    return f"{sum(map(is_right, slowed))} of {len(slowed)}"
+
+
+def named_falsely(d: Data) -> str:
+    """Of the draws with nothing planted, those in which a cause was named."""
+    nulls = [row for row in d["rows"] if "failed" not in row and row["kinds"] == ["nothing"]]
+    return f"{sum(bool(row['beside'][0]['causes']) for row in nulls)} of {len(nulls)}"
+
+
+def alone(row: Data) -> bool:
+    """One thing is planted."""
+    return len(row["kinds"]) == 1 and row["kinds"] != ["nothing"]
+
+
 def line(kind: str, rows: Sequence[Data]) -> list[object]:
     """Counts of one kind."""
     slowed = [row for row in rows if is_slowed(row)]

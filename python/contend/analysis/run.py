@@ -126,13 +126,19 @@ def probe_cost(events: Iterable[Mapping[str, Any]], interval_ns: int) -> ProbeCo
 def target_reached(run: RunDirectory, scenario: Scenario) -> bool:
     """True if every headline comparison is as precise as requested. Call it at planned looks only, never after every
     block."""
+    rule = Stopping(target=scenario.measure.target) if scenario.measure.target is not None else Stopping()
+    return rule.reached(r.estimate for r in headline_comparisons(run, scenario))
+
+
+def headline_comparisons(run: RunDirectory, scenario: Scenario) -> list[CellResult]:
+    """The comparisons of headline metrics as they stand. What is shown of them while a run goes on decides nothing: a run
+    stops by its own rule."""
     plan = run.plan(scenario.study)
     rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
         planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]
     )
-    rule = Stopping(target=scenario.measure.target) if scenario.measure.target is not None else Stopping()
-    return rule.reached(r.estimate for r in results if r.metric.primary)
+    return [r for r in results if r.metric.primary]
 
 
 def _reached_by_victim(primary: Sequence[CellResult], target: float) -> dict[str, bool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from contend.analysis.two_runs import Change, Comparison
 from contend.units import format_ratio, format_value
 
+_VERDICTS = {"higher": "worse", "lower": "better"}
 NAMING = ("victim", "neighbour", "variant")  # factors that name a cell
 
 
@@ -45,7 +46,7 @@ def _row(change: Change, telling: frozenset[str]) -> Row:
         metric=change.metric.name,
         levels=" → ".join(levels),
         ratio=format_ratio(e.value, e.low, e.high),
-        verdict=e.verdict,
+        verdict=_VERDICTS.get(e.verdict, e.verdict),
         primary=change.metric.primary,
     )
 

@@ -11,42 +11,65 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from contend.cli import config, questions
+from contend.cli.own_command import TakesCommand
 from contend.clock import Began
 from contend.errors import ContendError, suggest
+from contend.files import room_hint
 from contend.store.damage import Damage, noting
 from contend.text.printable import passage
 from contend.text.safe import guard_streams
 
 # verb: what it is for. The order is the one of the help text.
 VERBS = {
-    "run": "Run a scenario: who slows whom, by how much, and why.",
-    "fleet": "Bring up, show and take down the machines of a run on several hosts.",
-    "ab": "Compare two commands, interleaved, with an interval that holds on noisy hosts.",
+    "watch": "Show live who delays whom. Adds no load.",
+    "ab": "Compare two commands, interleaved in one run.",
+    "run": "Run a scenario, or measure a command beside neighbours.",
     "sample": "Record the host and its processes while a command runs.",
-    "watch": "Who waits for whom on this host, now, without any load of ours.",
-    "trace": "Run a Python program traced: functions, locks, queues, tasks.",
-    "whatif": "What would change if: replay a traced storm with edits.",
-    "report": "Make the report of a run again, or show it in the terminal.",
-    "advise": "What to do, by a run: which workloads together, which apart.",
-    "hunt": "Find what a batch of traced jobs waits for, and for whom.",
-    "import": "Take in what fio, Rally, hyperfine, k6 and others measured.",
-    "compare": "Which cells changed between two runs, beyond their intervals.",
-    "serve": "A page of many runs: list, filter, compare, trends.",
-    "context": "What one RPC's or download's cost is of a whole cloud's CPU time.",
-    "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics, SVG or PNG.",
-    "fetch": "Download a URL or an image, verified, within a CPU and rate budget.",
-    "sql": "Ask a run's rows anything, with DuckDB.",
-    "stats": "Compare measurements made elsewhere, from a CSV file.",
-    "list": "Show studies, scenarios, workloads, platforms and probes.",
-    "validate": "Check a scenario or workload file without running it.",
-    "doctor": "Say what this host can run, and the fix for what it cannot.",
-    "destroy": "Remove what runs left on this host; run directories stay.",
+    "trace": "Trace a Python program: functions, locks, queues, tasks.",
+    "hunt": "Find what traced jobs wait for, and who holds it.",
+    "whatif": "Predict a change: replay traced jobs with edits.",
+    "report": "Show a run, a recording or a trace, or write its page.",
+    "compare": "Say what changed between two runs.",
+    "advise": "Say which workloads can share a host.",
+    "serve": "Serve many runs as pages: list, compare, trends.",
+    "sql": "Query a run's rows with SQL.",
+    "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics or SVG.",
+    "import": "Import results of fio, Rally, hyperfine, k6 and others.",
+    "stats": "Compare measurements from a CSV file.",
+    "context": "Show what a part costs of the whole cloud's CPU time.",
+    "fetch": "Download a URL or image within CPU and rate limits.",
+    "fleet": "Run on many hosts: start, show and stop their machines.",
+    "init": "Write a workload file from a command.",
+    "list": "List studies, scenarios, workloads, platforms, probes.",
+    "validate": "Check a scenario or workload file. Runs nothing.",
+    "doctor": "Say what this host can run, and how to fix the rest.",
+    "destroy": "Remove what runs left on this host. Keeps their data.",
 }
-
+# What users of other tools type, and what it is called here.
+_VERBS_MEANT = {
+    "analyse": "hunt", "analyze": "hunt", "bench": "ab", "benchmark": "ab", "blame": "watch", "check": "doctor",
+    "clean": "destroy", "cleanup": "destroy", "convert": "export", "delete": "destroy", "diff": "compare",
+    "download": "fetch", "live": "watch", "load": "import", "ls": "list", "measure": "run", "monitor": "watch",
+    "new": "init", "open": "report", "perf": "sample", "predict": "whatif", "profile": "trace", "query": "sql",
+    "record": "sample",
+    "remove": "destroy", "replay": "whatif", "rm": "destroy", "save": "export", "show": "report", "simulate": "whatif",
+    "start": "run", "stat": "sample", "status": "doctor", "top": "watch", "ui": "serve", "view": "report", "web": "serve",
+}  # fmt: skip
+_OPTIONS_MEANT = {
+    "--against": ("--beside", "--vs"), "--clean": ("--stop",), "--conclude": ("--stop",), "--count": ("--blocks",),
+    "--dir": ("--output", "--runs"), "--directory": ("--output", "--runs"), "--duration": ("--for", "--budget"),
+    "--format": ("--to", "--json"), "--iterations": ("--blocks",), "--max-time": ("--budget",), "--neighbor": ("--beside",),
+    "--neighbors": ("--beside",), "--neighbour": ("--beside",), "--neighbours": ("--beside",), "--out": ("--output",),
+    "--period": ("--interval",), "--process": ("--pid",), "--repeat": ("--blocks",), "--setup": ("--prepare",),
+    "--time": ("--for", "--budget"), "--timeout": ("--for", "--budget"), "--victim": ("--set",), "--victims": ("--set",),
+    "--with": ("--beside",),
+}  # fmt: skip
 
 _MOST_LINES = 12
 _LEFT_OUT = "  hint: what is damaged was left out; the rest was used. A copy from before, or --resume, may bring it back"
@@ -70,13 +93,17 @@ class Lazy(click.Group):
         if cmd_name not in VERBS:
             return None
         command: click.Command = importlib.import_module(f"contend.cli.{cmd_name}_").command
+        ctx.default_map = {**(ctx.default_map or {}), cmd_name: config.defaults(cmd_name, command, VERBS)}
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"no verb is called '{args[0]}'\n  hint: {suggest(args[0], VERBS)}")
+            hint = suggest(args[0], VERBS)
+            if (meant := _VERBS_MEANT.get(args[0].lower())) is not None:
+                hint = f"contend {meant}: {VERBS[meant]}"
+            raise click.UsageError(f"no verb is called '{args[0]}'\n  hint: {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -86,18 +113,26 @@ class Lazy(click.Group):
 
 @click.command(
     cls=Lazy,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CONTEND"},
     subcommand_metavar="VERB [ARGUMENTS]...",
 )
+@click.option(
+    "--no-color", is_flag=True, help="Print without colours, also behind a verb. NO_COLOR=1 does the same."
+)
 @click.version_option(package_name="contend", prog_name="contend")
-def cli() -> None:
-    """Measures, explains and predicts what workloads on shared machines contend for.
+def cli(no_color: bool) -> None:
+    """Measure, explain and predict what workloads on shared machines contend for.
 
-    Start with `contend run noisy-neighbour`, or compare two commands of yours: `contend ab -- CMD_A --vs CMD_B`.
-    `contend VERB --help` explains a verb; `contend doctor` says what this host can run.
+    \b
+    Start with:
+      contend watch                               who delays whom on this host, now
+      contend ab 'gzip -6 -c f' 'gzip -9 -c f'    which of two commands is faster
+      contend run noisy-neighbour -- ./mine       what slows your program, and why
 
-    Exit codes: 0 done, 1 failed, 2 bad input, 3 incomplete (resumable), 4 a threshold was crossed,
-    5 a verdict was asked for and the data cannot give it.
+    `contend VERB --help` explains a verb; `contend doctor` says what this host can run. Defaults of options stand in
+    ~/.config/contend/config.toml, or in the environment as CONTEND_VERB_OPTION.
+
+    Exit codes: 0 done, 1 failed, 2 bad input, 3 incomplete (resumable), 4 a threshold was crossed, 5 undecided.
     """
 
 
@@ -138,16 +173,19 @@ def tell(damage: Iterable[Damage]) -> None:
 
 
 def _run(arguments: list[str] | None, began: Began | None) -> int:
+    arguments = _plainly(sys.argv[1:] if arguments is None else arguments)
     try:
+        if not arguments and sys.stdin.isatty() and sys.stdout.isatty():
+            return questions.ask(lambda words: run(words, began))
         result: Any = cli.main(arguments, standalone_mode=False, obj=began or Began(time.monotonic_ns()))
         return result if isinstance(result, int) else 0
     except ContendError as error:
         return fail(error.message, error.hint, error.exit_code, getattr(error, "__notes__", []))
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        return fail("no verb was given", "contend run noisy-neighbour", 2)
+        return fail("no verb was given", "contend watch, or contend run noisy-neighbour -- ./mine", 2)
     except click.ClickException as error:
-        return _usage(error, sys.argv[1:] if arguments is None else arguments)
+        return _usage(error, arguments)
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
     except BrokenPipeError:
@@ -156,6 +194,8 @@ def _run(arguments: list[str] | None, began: Began | None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         hint = _HINTS.get(error.errno or 0, "is it still there, and may this user use it?")
+        if error.errno == errno.ENOSPC and error.filename:
+            hint = room_hint(Path(str(error.filename)), "then try again")
         return fail(f"{where}{error.strerror or error}", hint, 1, getattr(error, "__notes__", []))
     except Exception as error:  # a mistake of ours; a user is told so in a user's words
         from contend.interrupts import is_interrupt
@@ -174,6 +214,20 @@ def _run(arguments: list[str] | None, began: Began | None) -> int:
         return fail(f"this is {whose}: {what}", hint, 1, getattr(error, "__notes__", []))
 
 
+def _plainly(arguments: list[str]) -> list[str]:
+    """The command line with what stands for an option elsewhere in its place: `help VERB`, `version`, `--no-color`."""
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    own, rest = arguments[:cut], arguments[cut:]
+    if "--no-color" in own:
+        os.environ["NO_COLOR"] = "1"  # for what is started, too
+        own = [word for word in own if word != "--no-color"]
+    if own[:1] == ["help"]:
+        own = [*own[1:], "--help"]
+    elif own == ["version"]:
+        own = ["--version"]
+    return [*own, *rest]
+
+
 def _interrupted() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return fail("interrupted", "nothing is left behind; trials that had finished are kept", 3)
@@ -184,7 +238,12 @@ def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     message, hint = error.format_message(), ""
     if isinstance(error, click.NoSuchOption):
         message = f"no option is called '{error.option_name}'"
-        hint = f"did you mean '{error.possibilities[0]}'?" if error.possibilities else ""
+        known = {spelt for each in error.ctx.command.params for spelt in each.opts} if error.ctx else set()
+        meant = [each for each in _OPTIONS_MEANT.get(error.option_name, ()) if each in known]
+        likely = [*meant, *(error.possibilities or ())]
+        hint = f"did you mean '{likely[0]}'?" if likely else ""
+        if error.ctx and isinstance(error.ctx.command, TakesCommand) and not hint:
+            hint = f"an option of your command stands behind --: {error.ctx.command_path} … -- ./mine {error.option_name}"
     if not hint and "hint:" not in message:
         hint = " ".join(["contend", *(a for a in arguments[:1] if a in VERBS), "--help"])
     return fail(message, hint, 2)

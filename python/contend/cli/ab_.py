@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
-import re
 import shlex
+import string
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from contend.cli.common import began_ns, finish, make_progress, runs_option
+from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option
+from contend.cli.own_command import line, parse_metric
 from contend.errors import BadInput, ScenarioError
 from contend.text.masking import mask
 
 if TYPE_CHECKING:
+    from contend.engine.execution import Outcome
     from contend.studies.compare.model import Compare
-    from contend.workloads.spec import Metric
 
-BUILTIN = {"wall": "s", "cpu": "s", "user": "s", "system": "s", "max_rss": "MiB"}
-_METRIC = re.compile(
-    r"^(?P<name>[a-z][a-z0-9_]*)(?::(?P<unit>[^:=]+))?(?::(?P<better>higher|lower))?=(?P<source>.+)$", re.S
-)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _exported(form: str, what: str) -> Callable[[F], F]:
+    """`--export-FORM FILE`."""
+    return click.option(
+        f"--export-{form}",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help=f"Also write {what}.",
+    )
 
 
 @click.command(
     "ab", short_help="Compare two commands, interleaved.", context_settings={"ignore_unknown_options": False}
 )
 @click.option(
+    "-p",
     "--prepare",
     metavar="CMD",
     default="",
     help="Run before every trial, not timed: restart a service, clear a cache. What it starts stays.",
 )
 @click.option(
+    "-C",
     "--stop",
+    "--conclude",
     metavar="CMD",
     default="",
     help="Run after every trial, not timed: end what --prepare or the command has left running.",
@@ -87,9 +100,32 @@ _METRIC = re.compile(
     help="Stop when the interval is this narrow (half-width); 'none' runs exactly --blocks.",
 )
 @click.option(
-    "--blocks", default=15, metavar="N", show_default=True, help="Counted blocks before the first look."
+    "-n",
+    "-r",
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run each command exactly N times, and the first twice as often for the control.",
 )
-@click.option("--most", default=60, metavar="N", show_default=True, help="Counted blocks at most.")
+@click.option(
+    "-w",
+    "--warmup",
+    type=click.IntRange(min=0, max=50),
+    metavar="N",
+    help="Rounds that are thrown away, first (default: 3).",
+)
+@click.option(
+    "-m",
+    "--blocks",
+    "--min-runs",
+    default=15,
+    metavar="N",
+    show_default=True,
+    help="Counted blocks before the first look; a block runs each command once.",
+)
+@click.option(
+    "-M", "--most", "--max-runs", default=60, metavar="N", show_default=True, help="Counted blocks at most."
+)
 @click.option("--budget", metavar="TIME", help="Wall time of it all but tear-down, like 5m.")
 @click.option(
     "--timeout", default="1h", metavar="TIME", show_default=True, help="Longest time one trial may take."
@@ -98,23 +134,32 @@ _METRIC = re.compile(
     "--seed", type=int, metavar="N", help="Seed of the order of trials (default: random, recorded)."
 )
 @click.option("--dry-run", is_flag=True, help="Print cells and order; make nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the answer alone: no progress, no table.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
+@_exported("json", "the results as hyperfine does, with the ratios")
+@_exported("markdown", "a table of the results")
+@_exported("csv", "the results as hyperfine does")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; progress goes to stderr.")
 @runs_option
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD_A --vs CMD_B")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="CMD_A CMD_B | -- CMD_A --vs CMD_B")
 def command(
     words: tuple[str, ...],
     runs: Path,
     dry_run: bool,
+    quiet: bool,
     verbose: bool,
     as_json: bool,
     seed: int | None,
+    export_json: Path | None,
+    export_markdown: Path | None,
+    export_csv: Path | None,
     **options: Any,
 ) -> int:
-    """Compare two commands. Trials of both alternate in random order within blocks, with an A/A control.
+    """Compare two commands, or more. Their trials alternate in random order within blocks, with an A/A control.
 
     \b
     Examples:
+      contend ab 'gzip -6 -k -c big.txt' 'gzip -9 -k -c big.txt'
       contend ab -- gzip -9 -k -c big.txt --vs zstd -19 -k -c big.txt
       contend ab --prepare 'systemctl restart mysvc' -- ./bench --old --vs ./bench --new
       contend ab --metric 'rps:1/s:higher=Requests/sec: +([0-9.]+)' -- wrk http://a/ --vs wrk http://b/
@@ -124,20 +169,47 @@ def command(
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
 
+    runs, options["count"] = _count(runs, options["count"])
+    exports = {"json": export_json, "markdown": export_markdown, "csv": export_csv}
     scenario = scenario_of(words, seed=seed, **options)
     if dry_run:
         with checking(scenario.measure.budget, began_ns()):
             return _dry_run(scenario, (), as_json)
-    repeated = command_line(words, seed=seed, **options)
+    repeated = commandline(words, seed=seed, **options)
     outcome = orchestrator.execute(
         scenario,
         name="ab",
         command=repeated,
         runs=runs,
-        progress=make_progress(as_json),
+        progress=make_progress(as_json, quiet=quiet),
         began_ns=began_ns(),
     )
-    return finish(outcome, verbose=verbose, as_json=as_json)
+    code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet)
+    if any(exports.values()):
+        _export(outcome, exports)
+    return code
+
+
+def _count(runs: Path, count: int | None) -> tuple[Path, int | None]:
+    """Where runs go, and how often each command runs: `--runs 10`, as hyperfine has it, is no directory."""
+    if not str(runs).isdecimal():
+        return runs, count
+    if count is not None and count != int(str(runs)):
+        raise BadInput(
+            f"--runs {runs} and -n {count}", hint=f"-n {count}; a directory of that name is ./{runs}"
+        )
+    return Path("runs"), max(1, int(str(runs)))
+
+
+def _export(outcome: Outcome, exports: Mapping[str, Path | None]) -> None:
+    """Write the results in the forms that were asked for. Raises HostFailed."""
+    from contend.files import write
+    from contend.report.benchmark_export import render
+
+    report = load_report(outcome.run)
+    for form, path in exports.items():
+        if path is not None:
+            write(path, render(report, form).encode())
 
 
 def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compare:
@@ -148,9 +220,9 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
     from contend.studies.scenarios import parse
 
     sides = _sides(words, o["revs"])
-    names = o["names"] or tuple(o["revs"]) or ("A", "B")
-    if len(names) != 2 or names[0] == names[1]:
-        raise BadInput("the two sides need two different names", hint="--name old --name new")
+    names = o["names"] or tuple(o["revs"]) or tuple(string.ascii_uppercase[: len(sides)])
+    if len(names) != len(sides) or len(set(names)) < len(names):
+        raise BadInput(f"{len(sides)} commands need as many different names", hint="--name old --name new")
     here = str(Path.cwd())
     variants = []
     for index, (name, text) in enumerate(zip(names, sides, strict=True)):
@@ -168,18 +240,22 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
         elif o["build"]:
             raise BadInput("--build goes with --rev", hint="build both before, or compare two revisions")
         variants.append(variant)
-    measure = {
+    measure: dict[str, Any] = {
         "blocks": o["blocks"],
         "most": max(o["most"], o["blocks"]),
         "target": None if o["target"] == "none" else o["target"],
     }
+    if o["count"]:
+        measure |= {"blocks": o["count"], "most": o["count"], "target": None}
+    if o["warmup"] is not None:
+        measure["pilot"] = o["warmup"]
     if o["budget"]:
         measure["budget"] = o["budget"]
     if seed is not None:
         measure["seed"] = seed
     document = {
         "study": "compare",
-        "title": f"Which is better: {_short(sides[0])}, or {_short(sides[1])}?"
+        "title": f"Which is faster: {', or '.join(map(_short, sides))}?"
         if not o["revs"]
         else f"{_short(sides[0])}: {names[0]}, or {names[1]}?",
         "variants": variants,
@@ -196,8 +272,9 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
     return cast("Compare", scenario)
 
 
-def _sides(words: tuple[str, ...], revs: tuple[str, ...]) -> tuple[str, str]:
-    """The two command lines. One word with spaces is a command line, as in other tools; several words are its words."""
+def _sides(words: tuple[str, ...], revs: tuple[str, ...]) -> tuple[str, ...]:
+    """The command lines. Without --vs each word is one, as in other tools; with it, one word with spaces is a command line,
+    and several words are its words."""
     if revs:
         if len(revs) != 2:
             raise BadInput(
@@ -208,70 +285,32 @@ def _sides(words: tuple[str, ...], revs: tuple[str, ...]) -> tuple[str, str]:
             raise BadInput(
                 "with --rev there is one command for both", hint="contend ab --rev main --rev HEAD -- ./bench"
             )
-        return _line(words), _line(words)
-    if words.count("--vs") != 1:
+        return line(words), line(words)
+    if "--vs" not in words and (
+        len(words) == 2 or (len(words) > 2 and all(len(w.split()) > 1 for w in words))
+    ):
+        return tuple(line((word,)) for word in words)
+    if "--vs" not in words:
         raise BadInput(
-            "there must be two commands with --vs between them", hint="contend ab -- CMD_A --vs CMD_B"
+            "there must be two commands, or more",
+            hint="contend ab 'CMD_A' 'CMD_B', or: contend ab -- CMD_A --vs CMD_B",
         )
-    middle = words.index("--vs")
-    first, second = words[:middle], words[middle + 1 :]
-    if not first or not second:
-        raise BadInput("one of the two commands is empty", hint="contend ab -- CMD_A --vs CMD_B")
-    return _line(first), _line(second)
+    sides: list[list[str]] = [[]]
+    for word in words:
+        if word == "--vs":
+            sides.append([])
+        else:
+            sides[-1].append(word)
+    if not all(sides):
+        raise BadInput("one of the commands is empty", hint="contend ab -- CMD_A --vs CMD_B")
+    return tuple(map(line, sides))
 
 
-def _line(words: tuple[str, ...]) -> str:
-    if len(words) == 1:
-        try:
-            parts = shlex.split(words[0])
-        except ValueError as error:
-            raise BadInput(
-                f"cannot split the command '{words[0]}': {error}", hint="close the quote"
-            ) from error
-        if not parts:
-            raise BadInput("one of the two commands is empty", hint="contend ab -- CMD_A --vs CMD_B")
-        return words[0]
-    return shlex.join(words)
-
-
-def parse_metric(text: str) -> tuple[str, Metric]:
-    """
-    >>> name, metric = parse_metric("rps:1/s:higher=Requests/sec: +([0-9.]+)")
-    >>> name, metric.unit, metric.better, metric.pattern
-    ('rps', '1/s', 'higher', 'Requests/sec: +([0-9.]+)')
-    """
-    from pydantic import ValidationError
-
-    from contend.workloads.spec import Metric
-
-    if text in BUILTIN:
-        scale = 1 / 2**20 if text == "max_rss" else 1.0
-        return text, Metric(builtin=text, unit=BUILTIN[text], better="lower", scale=scale)
-    match = _METRIC.match(text)
-    if match is None:
-        raise BadInput(
-            f"--metric '{text}' is none of {', '.join(BUILTIN)}, nor NAME[:UNIT[:higher|lower]]=SOURCE",
-            hint="like 'rps:1/s:higher=Requests/sec: +([0-9.]+)' or 'p99:s=$.latency.p99'",
-        )
-    source = match["source"]
-    reader = {"path": source} if source.startswith("$") else {"pattern": source}
-    better = match["better"] or "lower"
-    try:
-        return match["name"], Metric.model_validate(
-            {"from": "stdout", "unit": match["unit"] or "", "better": better, **reader}
-        )
-    except ValidationError as error:
-        first = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise BadInput(
-            f"--metric '{text}': {first}",
-            hint="a pattern has one (group) around the figure; a path begins with $",
-        ) from error
-
-
-def command_line(words: tuple[str, ...], **options: Any) -> str:
+def commandline(words: tuple[str, ...], **options: Any) -> str:
     """The command to repeat the run, with every option that was not its default."""
     defaults = {"target": "2%", "blocks": 15, "most": 60, "timeout": "1h"}
     flags = {"metrics": "metric", "revs": "rev", "names": "name"}
+    warmup = ["--warmup", "0"] if options.get("warmup") == 0 else []
     parts = ["contend", "ab"]
     for key, value in options.items():
         name = "--" + flags.get(key, key)
@@ -279,7 +318,7 @@ def command_line(words: tuple[str, ...], **options: Any) -> str:
             continue
         for item in value if isinstance(value, tuple) else (value,):
             parts += [name] if item is True else [name, str(item)]
-    return shlex.join([*parts, "--", *words])
+    return shlex.join([*parts, *warmup, "--", *words])
 
 
 def _short(text: str) -> str:

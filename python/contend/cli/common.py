@@ -68,10 +68,10 @@ def offer_page(page: Path | None, why: str, *, open_page: bool) -> None:
     print(f"note: no page: {why}", file=sys.stderr)
 
 
-def make_progress(as_json: bool) -> Progress:
+def make_progress(as_json: bool, *, quiet: bool = False) -> Progress:
     from contend.report.progress import NoProgress, console_progress
 
-    return NoProgress() if as_json and not sys.stderr.isatty() else console_progress()
+    return NoProgress() if quiet or (as_json and not sys.stderr.isatty()) else console_progress()
 
 
 def load_report(
@@ -204,12 +204,14 @@ def write_sample_report(run: RunDirectory) -> Summary:
     return summary
 
 
-def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
-    """Write the report, print the answer, and give the exit code."""
+def finish(outcome: Outcome, *, verbose: bool, as_json: bool, quiet: bool = False) -> int:
+    """Write the report, print the answer, and give the exit code. quiet: print the answer's sentence alone."""
     report = write_report(outcome.run)
     code, why = _ending(outcome, report.analysis)
     if as_json:
         print_answer(headline(report.analysis), report.analysis, code=code)
+    elif quiet:
+        print(headline(report.analysis))
     else:
         print_report(report, verbose=verbose)
     if why:
@@ -218,11 +220,12 @@ def finish(outcome: Outcome, *, verbose: bool, as_json: bool) -> int:
 
 
 def print_answer(headline: str, data: Any, *, code: int = 0) -> None:
-    """Print the one JSON document of the command that is going on: a line on stdout, its secrets masked.
+    """Print the one JSON document of the command that is going on, its secrets masked: a line, or on a terminal several.
 
     data: a Shape, or what JSON has. code: with which the process will exit.
     """
-    write_json(Answer(verb(), headline, data, verdict=VERDICTS[code]).to_json())
+    indent = 2 if sys.stdout.isatty() else None  # a person looks at it, or a program reads it by line
+    write_json(Answer(verb(), headline, data, verdict=VERDICTS[code]).to_json(), indent=indent)
 
 
 def headline(analysis: Analysis) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from contend.cli.common import print_answer
 from contend.errors import NoVerdict, ThresholdCrossed
 from contend.units import parse_fraction
+
+if TYPE_CHECKING:
+    from contend.analysis.two_runs_words import Row
 
 
 @click.command("compare", short_help="Which cells changed between two runs.")
@@ -47,9 +52,7 @@ def command(
     else:
         for warning in comparison.warnings:
             print(f"warning: {warning}")
-        for row in changed_cells(comparison):
-            if row.primary or verbose:
-                print(f"{row.name:<34} {row.metric:<12} {row.levels:<26} {row.ratio:<22} {row.verdict}")
+        _show(headline(comparison), [r for r in changed_cells(comparison) if r.primary or verbose])
         for why in notes(comparison, primary=not verbose):
             print(f"note: {why}")
     if limit is not None and code == 4:
@@ -72,3 +75,21 @@ def command(
             hint="measure both in one run with `contend ab`, or make 5 unchanged runs first",
         )
     return 0
+
+
+def _show(answer: str, rows: Sequence[Row]) -> None:
+    """The verdict in a sentence, then a row a cell that fits the screen."""
+    from contend.report.printer import Printer
+    from contend.text.safe import safe_console
+
+    printer = Printer(safe_console())
+    printer.line(answer, "bold")
+    if not rows:
+        return
+    table = printer.table()
+    for title in ("cell", "metric", "first → second", "ratio", "verdict"):
+        table.add_column(printer.text(title), overflow="fold")
+    for row in rows:
+        table.add_row(*map(printer.text, (row.name, row.metric, row.levels, row.ratio, row.verdict)))
+    printer.line()
+    printer.put(table)

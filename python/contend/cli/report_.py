@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -35,11 +36,23 @@ if TYPE_CHECKING:
     metavar="AMOUNT/core-h",
     help="The price of a core: what each slowdown costs in cores and money a month. /core-month, and a currency, go too.",
 )
+@click.option(
+    "--card",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the answer as one picture to share, 1,200 × 630: FILE.png (needs contend[plots]) or FILE.svg.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
 @click.option("--json", "as_json", is_flag=True, help="The analysis as one JSON document.")
 @click.option("--open", "open_page", is_flag=True, help="Open report.html in the browser.")
 def command(
-    run: str, of: str | None, price: str | None, verbose: bool, as_json: bool, open_page: bool
+    run: str,
+    of: str | None,
+    price: str | None,
+    card: Path | None,
+    verbose: bool,
+    as_json: bool,
+    open_page: bool,
 ) -> int:
     """Analyse RUN (a run directory) again, write findings.json and report.html, and print the table.
 
@@ -52,13 +65,18 @@ def command(
     """
     from contend.store.traces import is_trace
 
+    if card is not None and card.suffix not in (".png", ".svg"):
+        raise BadInput(f"--card {card}: a card is PNG or SVG", hint="--card card.png")
     if is_trace(run):
+        _no_card(run, card)
         _no_storm(run, of)
         _no_price(run, price)
         return _trace(run, as_json, open_page)
     from contend.store.directory import RunDirectory
 
     directory = RunDirectory.open(run, samples=True)
+    if directory.is_sample or directory.is_watch:
+        _no_card(run, card)
     if directory.is_sample:
         _no_storm(run, of)
         _no_price(run, price)
@@ -77,6 +95,10 @@ def command(
 
         context = put(directory, of)
     report = write_report(directory, context, _parsed(price))
+    if card is not None:
+        from contend.report.card import save_card
+
+        save_card(report, card)
     if as_json:
         print_answer(headline(report.analysis), report.analysis)
     else:
@@ -87,6 +109,13 @@ def command(
 def _no_storm(run: str, of: str | None) -> None:
     if of is not None:
         raise BadInput(f"--of {of}: {run} tells no component's cost", hint="contend context --help")
+
+
+def _no_card(run: str, card: Path | None) -> None:
+    if card is not None:
+        raise BadInput(
+            f"--card {card}: {run} compares nothing", hint="of a run: contend report RUN --card card.png"
+        )
 
 
 def _no_price(run: str, price: str | None) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from contend.cli import own_command
 from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
 from contend.cli.fleet_ import chosen, way_options
 from contend.errors import BadInput
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 40  # cells of a block, in a dry run
 
 
-@click.command("run", short_help="Run a scenario.")
+@click.command("run", short_help="Run a scenario.", cls=own_command.TakesCommand)
 @click.argument("scenario", required=False)
 @click.option(
     "--set",
@@ -32,6 +34,21 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
     metavar="KEY=VALUE",
     help="Change a value of the scenario, like placement=own-cores.",
 )
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="NAMES",
+    help="With a command of yours: what runs beside it, workloads like fio,stress-cpu or a command like './other -x'.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="With a command of yours: wall, cpu, user, system, max_rss, or NAME[:UNIT[:higher|lower]]=REGEX-or-$.JSONPATH read"
+    " from its output (default: wall, cpu). The first is the headline.",
+)
+@click.option("--command", "own", metavar="CMD", help="Your command in one word, in place of -- COMMAND.")
 @click.option(
     "--budget",
     metavar="TIME",
@@ -80,6 +97,9 @@ def command(
     scenario: str | None,
     settings: tuple[str, ...],
     budget: str | None,
+    beside: tuple[str, ...],
+    metrics: tuple[str, ...],
+    own: str | None,
     cloud: str | None,
     url: str | None,
     rate: float | None,
@@ -98,11 +118,14 @@ def command(
     as_json: bool,
     runs: Path,
 ) -> int:
-    """Run SCENARIO, a built-in name (`contend list scenarios`) or a YAML file.
+    """Run SCENARIO, a built-in name (`contend list scenarios`) or a YAML file, or one about COMMAND.
 
     \b
     Examples:
       contend run noisy-neighbour
+      contend run noisy-neighbour -- ./mine --flag
+      contend run noisy-neighbour --beside fio,redis --beside './other' -- ./mine --flag
+      contend run platform-overhead -- ./mine --flag
       contend run noisy-neighbour --set placement=own-cores --budget 10m
       contend run noisy-neighbour --url http://127.0.0.1:8080/health --rate 50
       contend run noisy-neighbour --pid 4711
@@ -125,9 +148,18 @@ def command(
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
-        if scenario or settings or cloud or url or pid is not None or seed is not None:
+        if (
+            scenario
+            or settings
+            or cloud
+            or url
+            or pid is not None
+            or seed is not None
+            or own_command.given(own)
+        ):
             raise BadInput(
-                "--resume goes on with the recorded scenario; it takes no SCENARIO, --set, --cloud, --url, --pid or --seed",
+                "--resume goes on with the recorded scenario; it takes no SCENARIO or COMMAND, --set, --cloud, --url, --pid"
+                " or --seed",
                 hint="start a new run to change something",
             )
         with RunDirectory.open(resume_run) as directory:
@@ -152,11 +184,32 @@ def command(
                 began_ns=began_ns(),
             )
         return finish(outcome, verbose=verbose, as_json=as_json)
+    mine = own_command.given(own)
+    if scenario is None and mine:
+        scenario = own_command.DEFAULT_SCENARIO
     if scenario is None:
         raise BadInput(
-            "no scenario was named", hint="contend run noisy-neighbour, or: contend list scenarios"
+            "no scenario was named",
+            hint="contend run noisy-neighbour -- ./mine, or one of these: contend list scenarios",
         )
-    settings = (*_running(url, rate, pid, scenario), *settings)
+    _is_no_program(scenario)
+    repeated = _words(scenario, (), skip_missing)
+    if mine:
+        if url is not None or pid is not None:
+            raise BadInput(
+                "a command of yours, --url and --pid each name the victim", hint="give one of them"
+            )
+        repeated += ["--command", mine, *_each("--beside", beside), *_each("--metric", metrics)]
+        of_mine = own_command.settings(scenario, mine, beside, metrics)
+    elif beside or metrics:
+        option = "--beside" if beside else "--metric"
+        raise BadInput(
+            f"{option} goes with a command of yours",
+            hint=f"contend run {scenario} {option} … -- ./mine --flag",
+        )
+    else:
+        of_mine = _running(url, rate, pid, scenario)
+        repeated += _each("--set", of_mine)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
     if cloud is not None:
@@ -165,13 +218,15 @@ def command(
         settings += (f"measure.seed={seed}",)
     if hosts is not None:
         settings += (f"hosts.names=[{','.join(chosen((hosts,), None))}]",)
+    repeated += _each("--set", settings)
+    settings = (*of_mine, *settings)
     with checking(parse_duration_ns(budget) if budget else None, began_ns()):
         loaded = load(scenario, settings)
     if loaded.fleet is not None:
         return _on_hosts(
             loaded,
             name=name or Path(scenario).stem,
-            command=shlex.join(_words(scenario, settings, skip_missing)),
+            command=shlex.join(repeated),
             runs=runs,
             way=Way(there, ssh_config),
             address=address,
@@ -192,7 +247,7 @@ def command(
     outcome = orchestrator.execute(
         fitted,
         name=name or Path(scenario).stem,
-        command=shlex.join(_words(scenario, settings, skip_missing)),
+        command=shlex.join(repeated),
         runs=runs,
         progress=make_progress(as_json),
         skipped=left_out,
@@ -278,10 +333,28 @@ def _on_hosts(
 
 def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list[str]:
     """The command that repeats this run."""
-    words = ["contend", "run", scenario]
-    for setting in settings:
-        words += ["--set", setting]
-    return words + (["--skip-missing"] if skip_missing else [])
+    words = ["contend", "run", scenario, *(["--skip-missing"] if skip_missing else [])]
+    return words + _each("--set", settings)
+
+
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    """An option once for each of its values."""
+    return [word for value in values for word in (option, value)]
+
+
+def _is_no_program(scenario: str) -> None:
+    """Raises BadInput for a program where a scenario is to be: a command of the user's stands behind --."""
+    path = Path(scenario)
+    if (
+        "/" in scenario
+        and not scenario.endswith((".yaml", ".yml"))
+        and path.is_file()
+        and os.access(path, os.X_OK)
+    ):
+        raise BadInput(
+            f"'{scenario}' is a program, not a scenario",
+            hint=f"contend run {own_command.DEFAULT_SCENARIO} -- {shlex.quote(scenario)}",
+        )
 
 
 def _dry_run(wanted: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
@@ -319,8 +392,8 @@ def _dry_run(wanted: Any, left_out: tuple[str, ...], as_json: bool, runs: Path =
     for line in study.lines(wanted, plan):
         print(f"  {line}")
     for label, (resource, trials, seconds) in duration.loads(plan, wanted).items():
-        each = format_duration(seconds * 1e9)
-        print(f"load: {label} ({resource}), in at most {trials} trials of about {each}")
+        each = f" of about {format_duration(seconds * 1e9)}" if duration.is_known(plan) else ""
+        print(f"load: {label} ({resource}), in at most {trials} trials{each}")
     if wanted.guard is not None:
         print(f"guard: {wanted.guard.sentence}")
     other = "" if wanted.measure.seed is not None else " (another seed gives another)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import sys
 import time
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     help="Record so long, like 30s. Without it and without a command: until Ctrl-C.",
 )
 @click.option(
+    "-p",
+    "--pid",
+    type=click.IntRange(min=1),
+    metavar="PID",
+    help="Record until this process ends, and say what held it up, with its descendants.",
+)
+@click.option(
     "--source",
     type=click.Choice(["auto", "bpf", "taskstats", "proc"]),
     default="auto",
@@ -67,6 +75,7 @@ def command(
     interval: str,
     output: Path | None,
     length: str | None,
+    pid: int | None,
     source: str,
     sched: str | None,
     stacks: bool,
@@ -85,6 +94,8 @@ def command(
       contend sample -- make -j4 test
       contend sample -i 100ms -o before -- ./bench
       contend sample --for 30s
+      contend sample 1 30                    as vmstat: every second, thirty times
+      contend sample -p 4711 --for 1m
       contend sample --sched process --off-cpu-stacks -- ./bench
       contend report before --open
       contend sql before "select name, sum(user_ns) from process_use group by name"
@@ -93,7 +104,15 @@ def command(
         from contend.sample.session import SampleOptions, record, sample_directory
     from contend.units import parse_duration_ns
 
+    interval, length, command = _as_vmstat(interval, length, command)
+    if pid is not None and command:
+        raise BadInput("--pid follows a process, and a command is one of its own", hint="give one of the two")
+    if pid is not None and not Path(f"/proc/{pid}").exists():
+        raise BadInput(
+            f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"
+        )
     wanted = SampleOptions(
+        pid=pid,
         interval_ns=parse_duration_ns(interval),
         command=command,
         for_ns=parse_duration_ns(length) if length is not None else None,
@@ -122,6 +141,17 @@ def command(
         message = error.message if isinstance(error, ContendError) else f"{type(error).__name__}: {error}"
         print(f"warning: no report: {message}\n  hint: contend report {shown(run.path)}", file=sys.stderr)
     return outcome.ended.status
+
+
+def _as_vmstat(
+    interval: str, length: str | None, command: tuple[str, ...]
+) -> tuple[str, str | None, tuple[str, ...]]:
+    """Two numbers for a command are the seconds between samples, and how many there are; one is the seconds."""
+    if not command or len(command) > 2 or not all(re.fullmatch(r"\d+(\.\d+)?", word) for word in command):
+        return interval, length, command
+    if len(command) == 1:
+        return f"{command[0]}s", length, ()
+    return f"{command[0]}s", f"{float(command[0]) * float(command[1]):g}s", ()
 
 
 def _live(words: tuple[str, ...], quiet: bool) -> Live:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("serve", short_help="A page of many runs: list, compare, trends.")
+@click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path), metavar="[DIR]")
 @runs_option
 @click.option(
     "--listen",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each request.")
 @click.option("--json", "as_json", is_flag=True, help="Say where it listens as one JSON document.")
 def command(
+    folder: Path | None,
     runs: Path,
     listen: str,
     token_file: Path | None,
@@ -57,11 +59,12 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Serve the run directories in DIR as pages: list and filter them, open a report, compare two, see a metric's trend.
+    """Serve the run directories in DIR (default: --runs) as pages: list and filter them, open a report, compare two, see a
+    metric's trend.
 
-    Only reads, and only answers GET. Ctrl-C ends it. On a host that others use too, loopback is theirs as well:
-    --new-token keeps them out.
+    Read-only, and answers GET alone. Ctrl-C ends it. On a shared host other users can reach localhost: use --new-token.
     """
+    runs = folder if folder is not None else runs
     from contend.interrupts import Interrupts
     from contend.serve.access import Access, Listen, choose_token, others_can_read, own_names
 
@@ -72,7 +75,9 @@ def command(
     if token_file is not None and others_can_read(token_file):
         print(f"warning: other users can read {token_file}: chmod 600 {token_file}", file=sys.stderr)
     if not runs.is_dir():
-        raise BadInput(f"there is no directory '{runs}'", hint="name the one that holds runs with --runs DIR")
+        raise BadInput(
+            f"there is no directory '{runs}'", hint="name the one that holds runs: contend serve DIR"
+        )
     with Interrupts() as interrupts:
         try:
             with interrupts.postponed():  # DuckDB's import does not survive one

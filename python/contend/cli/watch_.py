@@ -36,6 +36,13 @@ SHORTEST_NS = 50_000_000
     help="What tasks are put together by. auto: cgroups where processes are in several, else processes."
     " vm: processes, and only QEMU's machines are victims, by their names.",
 )
+@click.option(
+    "-p",
+    "--pid",
+    type=click.IntRange(min=1),
+    metavar="PID",
+    help="Show what this process waits for, and no other: SCOPE PID --by process.",
+)
 @click.option("-i", "--interval", default="1s", metavar="TIME", show_default=True, help="How often to look.")
 @click.option("--for", "length", metavar="TIME", help="End after this time, like 30s; else at Ctrl-C.")
 @click.option(
@@ -65,6 +72,7 @@ SHORTEST_NS = 50_000_000
 def command(
     scope: str,
     by: str,
+    pid: int | None,
     interval: str,
     length: str | None,
     alert: str | None,
@@ -102,6 +110,16 @@ def command(
     from contend.store.directory import RunDirectory
     from contend.units import parse_duration_ns, parse_fraction
 
+    if pid is not None:
+        if scope:
+            raise BadInput(
+                f"--pid {pid} and the scope '{scope}' both name the victims", hint="give one of them"
+            )
+        if not Path(f"/proc/{pid}").exists():
+            raise BadInput(
+                f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"
+            )
+        scope, by = str(pid), "process"
     interval_ns = parse_duration_ns(interval)
     if interval_ns < SHORTEST_NS:
         raise BadInput(f"an interval of {interval} is too short", hint="50ms or more; 1s shows most")

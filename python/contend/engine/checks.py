@@ -42,6 +42,8 @@ def _check_participant(participant: CellWorkload, *, inside: bool) -> None:
     """Raises BadInput. inside: it runs in a guest."""
     instance = participant.instance
     _check_variables(instance, participant.label)
+    if not inside:
+        _check_own_command(instance, participant.label)
     absent = install.missing(instance.workload)
     if inside:
         absent = () if _is_inside(instance.workload) else absent
@@ -58,6 +60,36 @@ def _check_participant(participant: CellWorkload, *, inside: bool) -> None:
     if instance.network == "pair":
         check_pair(
             instance.workload.name, optional="network" in instance.parameters, whose=f"{participant.label}: "
+        )
+
+
+def _check_own_command(instance: Instance, label: str) -> None:
+    """Check that the program of a user's command exists; one with a slash is looked up where it runs.
+
+    Raises CannotHonour.
+    """
+    workload = instance.workload
+    if not workload.users_own or "PATH" in workload.env or "{" in workload.directory.replace("{{", ""):
+        return
+    words = shlex.split(workload.run[0].replace("{{", "{").replace("}}", "}"))
+    directory = Path(workload.directory.replace("{{", "{").replace("}}", "}"))
+    if not directory.is_dir():
+        raise CannotHonour(
+            f"command {label} cannot run in '{directory}': no such directory", hint="`directory:` says where"
+        )
+    program = words[0]
+    if "/" in program and (workload.prepare or workload.before):  # which may make it
+        return
+    path = directory / program
+    there = path.exists() if "/" in program else programs.find_command(program) is not None
+    if not there:
+        raise CannotHonour(
+            f"command {label} cannot run: there is no program '{program}'",
+            hint="install it or give its path; what only a shell knows: sh -c '...'",
+        )
+    if "/" in program and (path.is_dir() or not os.access(path, os.X_OK)):
+        raise CannotHonour(
+            f"command {label} cannot run: '{program}' is not executable", hint=f"chmod +x {program}"
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contend.engine.experience import NOTHING, Experience
 from contend.platforms.base import Role
-from contend.studies.cell import APP, COMMAND, Cell, CellWorkload
+from contend.studies.cell import Cell, CellWorkload
 from contend.studies.model import GUESTS, Scenario
 from contend.studies.needs import Needs, least_blocks
 from contend.studies.plan import Plan
@@ -23,8 +23,7 @@ _HOST_S = {"bare": 0.05, "container": 1.0, "vm": 15.0, "container-in-vm": 20.0}
 
 def is_known(plan: Plan) -> bool:
     """True if every workload says how long it takes: a command of the user's does not."""
-    workloads = [cell.victim.instance.workload for cell in plan.cells]
-    return not any(workload.name in (APP, COMMAND) and not workload.origin for workload in workloads)
+    return not any(cell.victim.instance.workload.users_own for cell in plan.cells)
 
 
 def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> float:

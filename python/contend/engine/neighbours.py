@@ -137,8 +137,10 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
         if commands.serve is not None:
             burning.processes.append(serve(seat, commands.serve, folder))
         host = seat.load if seat.load is not None else seat.host
+        # A command of the user's expects its own files; a workload of the catalogue writes where it stands.
+        where = Path(commands.directory) if seat.participant.instance.workload.users_own else folder
         burning.processes.append(
-            host.run(Command(expand_argv(commands.neighbour), folder, folder / "stdout", errors))
+            host.run(Command(expand_argv(commands.neighbour), where, folder / "stdout", errors))
         )
     except BaseException:
         burning.stop()

@@ -301,7 +301,7 @@ class Rounds:
         return True
 
     def _blocks(self, means: Means) -> None:
-        from contend.analysis.run import target_reached
+        from contend.analysis.run import headline_comparisons, target_reached
 
         measure = self._scenario.measure
         for number, block in enumerate(self.plan.rounds("counted")):
@@ -322,6 +322,8 @@ class Rounds:
             self.state.block_s.append(self._deadline.spent_s() - began)
             self.state.spending.blocks += 1
             self._collect(means.recorder)
+            if self._progress.wants_comparisons:
+                self._progress.comparisons(headline_comparisons(self._run, self._scenario))
             passes = (number + 1) * self.plan.repeats
             if (
                 measure.target is not None

@@ -25,7 +25,7 @@ from contend.engine.execution import Execution, Outcome
 from contend.engine.plan import make_plan
 from contend.environment import fingerprint
 from contend.errors import BadInput, HostFailed
-from contend.files import open_inside
+from contend.files import is_full, open_inside, room_hint
 from contend.interrupts import Interrupts
 from contend.platforms.resources import own
 from contend.probes.client import installed as probe_installed
@@ -95,8 +95,8 @@ def execute(
             if execution is None or not execution.began:  # a run that never began is no data
                 run.remove()
                 state.unregister(run.id)
-                if isinstance(error, HostFailed):
-                    error.hint = "free some space, or choose another place with --runs DIR"
+                if isinstance(error, HostFailed) and is_full(error.__cause__):
+                    error.hint = room_hint(runs, "or choose another place with --runs DIR")
             raise
 
 

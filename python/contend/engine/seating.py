@@ -21,6 +21,7 @@ from types import TracebackType
 from contend import names
 from contend.engine.output import last_words, refusal, shown
 from contend.errors import BadInput, ContendError, TrialFailed
+from contend.files import user_home
 from contend.platforms import standing
 from contend.platforms.base import (
     Command,
@@ -386,7 +387,7 @@ class Seating:
 
 def downloads() -> Path:
     """The folder of workloads' downloads, kept between runs: `$XDG_CACHE_HOME/contend/workloads`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "contend" / "workloads"
+    return Path(os.environ.get("XDG_CACHE_HOME") or user_home() / ".cache") / "contend" / "workloads"
 
 
 def free_port(address: str = "127.0.0.1") -> int:

@@ -24,7 +24,7 @@ from contend.engine.seating import Seat, Seating, add_exits, clear
 from contend.engine.trial_traces import TrialTraces
 from contend.engine.window import Window
 from contend.errors import TrialFailed
-from contend.files import PRIVATE, made_beside
+from contend.files import PRIVATE, has_room, made_beside, room_hint
 from contend.platforms import standing
 from contend.platforms.base import Command, Exit, Host, Releases
 from contend.probes.contamination import flags
@@ -99,7 +99,8 @@ class TrialRunner:
         try:
             window_ns = self._measure(trial, cell, out, row)
         except TrialFailed as error:
-            row |= {"status": "failed", "error": error.message, "hint": error.hint}
+            hint = error.hint if has_room(out) else room_hint(out, "then --resume")
+            row |= {"status": "failed", "error": error.message, "hint": hint}
             row.setdefault("started_ns", began_ns)
             row.setdefault("ended_ns", self._clock.monotonic_ns())
         washout_ns = self._washout() if cell.neighbours else 0
@@ -149,10 +150,11 @@ class TrialRunner:
         row["neighbours"] = [n.to_json() for n in burning]
         stopped = [n for n in burning if not n.to_json()["burning"]]
         if stopped:
-            labels = ", ".join(n.seat.participant.label for n in stopped)
+            labels, first = ", ".join(n.seat.participant.label for n in stopped), stopped[0]
+            used = f"{first.during:.3g} of {first.least:.3g} ({first.resource})"
             raise TrialFailed(
-                f"neighbour {labels} {'ended' if stopped[0].ended else 'stopped burning'} while the victim ran",
-                hint=f"it said: {last_words(stopped[0].errors)}",
+                f"neighbour {labels} {'ended' if first.ended else f'burned {used} only'} while the victim ran",
+                hint=f"it said: {last_words(first.errors)}",
             )
         return window_ns
 
@@ -276,9 +278,7 @@ class TrialRunner:
     ) -> list[Exit]:
         host = seat.load if seat.load is not None else seat.host
         workload = seat.participant.instance.workload
-        timeout = (
-            self._timeout_s if self._timeout_s is not None else 30 + 20 * float(str(seat.values["seconds"]))
-        )
+        timeout = self._longest_s(seat)
         exits: list[Exit] = []
         step = workload.headline_step
         first, last = (0, len(commands.run) - 1) if step is None else (step, step)
@@ -310,7 +310,7 @@ class TrialRunner:
                 raise TrialFailed(
                     f"{seat.participant.label} did not end within {timeout:g} s",
                     hint="a longer trial needs a longer `trial:` in its file"
-                    if self._timeout_s is None
+                    if self._timeout_s is None and not workload.users_own
                     else "allow it more time: --timeout, or `timeout:` in the scenario",
                 )
             if exit_.code != 0:
@@ -320,6 +320,13 @@ class TrialRunner:
                     hint=f"it said: {hide(last_words(command.stderr, command.stdout), argv, workload.env.values())}",
                 )
         return exits
+
+    def _longest_s(self, seat: Seat) -> float:
+        """The longest that a step may take. A command of the user's says so itself; others know how long they run."""
+        if self._timeout_s is not None:
+            return self._timeout_s
+        workload = seat.participant.instance.workload
+        return workload.trial / 1e9 if workload.users_own else 30 + 20 * float(str(seat.values["seconds"]))
 
     def _step(self, seat: Seat, host: Host, command: Command, window: Window, timeout_s: float) -> Exit:
         """Run one command to its end, or end it."""

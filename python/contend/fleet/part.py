@@ -13,9 +13,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from contend.document import CellResult
 from contend.errors import ContendError
 from contend.report.progress import PREPARING, PlanSummary
 from contend.store.directory import PLAN_FILE, RunDirectory
@@ -31,6 +33,8 @@ def directory_of(folder: Path) -> Path | None:
 
 class Reporter:
     """Progress of a part, written for the coordinator as lines of JSON."""
+
+    wants_comparisons = False
 
     def __init__(self, out: TextIO, orders: TextIO | None) -> None:
         self._out, self._orders = out, orders
@@ -49,6 +53,7 @@ class Reporter:
     def result(self, cell: str, value: str) -> None: ...
     def preparing(self, number: int, of: int, what: str, left_s: float) -> None: ...
     def finished(self) -> None: ...
+    def comparisons(self, cells: Sequence[CellResult]) -> None: ...
 
     def note(self, text: str) -> None:
         if not self._about:

@@ -121,9 +121,29 @@ def detect(name: str = "") -> Engine:
                 reasons.append(str(error))
                 continue
             return replace(engine, version=version)
+    if name:
+        raise _refused(name, reasons)
     raise CannotHonour(
         f"no container engine works here ({'; '.join(reasons)})",
         hint=f"{install_command('podman')}, or start the docker service and join the group docker",
+    )
+
+
+def _refused(name: str, reasons: Sequence[str]) -> CannotHonour:
+    """The error for an engine that was named and does not work."""
+    if shutil.which(name) is None:
+        return CannotHonour(
+            f"{name} is not installed",
+            hint=f"{install_command('docker.io' if name == 'docker' else name)}; or leave `engine:` out",
+        )
+    if name == "docker":
+        return CannotHonour(
+            f"docker has no daemon that answers: {'; '.join(reasons)}",
+            hint="systemctl start docker, and join the group docker; or leave `engine:` out for one that works here",
+        )
+    return CannotHonour(
+        f"{name} starts no container here: {'; '.join(reasons)}",
+        hint="leave `engine:` out for one that works here",
     )
 
 

@@ -22,6 +22,7 @@ from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, Str
 from contend.contention.alibi.words import phase_name, short, workload_line
 from contend.document import Analysis, CellResult
 from contend.report import money, words
+from contend.report.card import card
 from contend.report.matrix import (
     SLOWDOWNS,
     condition,
@@ -101,6 +102,7 @@ def render_html(report: ReportInput) -> str:
         machine=list(flatten({k: v for k, v in report.environment.items() if k not in ("topology", "hosts")})),
         heat_legend=HEAT_LEGEND,
         blocks=_blocks(report),
+        card=script_json(card(report)) if analysis.answer else "",
     )  # fmt: skip
 
 

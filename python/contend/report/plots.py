@@ -44,7 +44,34 @@ FOREST_ROWS = 14  # more comparisons than this are in the matrix only
 LEAST_POINTS = 200  # dots of one plot, on a page of many
 STATIC_WIDTH = 760  # pixels of a plot saved to a file
 
-TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
+TICKS = (
+    *(
+        0.01,
+        0.02,
+        0.05,
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
+        0.95,
+        1,
+        1.05,
+        1.1,
+        1.2,
+        1.3,
+        1.4,
+        1.5,
+        1.6,
+        1.8,
+    ),
+    *(2, 2.5, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, 500, 1000),
+)
+MOST_TICKS = 9
 
 
 def all_plots(report: ReportInput, own: Sequence[Plot] | None = None) -> list[Plot]:
@@ -121,9 +148,9 @@ def forest(report: ReportInput) -> Plot | None:
         for number, (cell, label) in enumerate(shown)
     ]
     edges = [c.estimate.value for c, _ in shown] + [edge for c, _ in shown for edge in _bounds(c).values()]
-    domain = [min(0.95, min(edges) * 0.97), max(1.05, max(edges) * 1.03)]
+    domain, ticks = ratio_axis(min(edges), max(edges))
     what = "ratio" if is_compare(analysis) else "slowdown"
-    axis = {"values": [t for t in TICKS if domain[0] <= t <= domain[1]], "format": "~g"}
+    axis = {"values": ticks, "format": "~g"}
     x = quantity("value", f"{what} (log scale, 1 = no effect)", axis, type="log", domain=domain)
     y = row_axis("y", len(values))
     spec = chart(
@@ -144,9 +171,33 @@ def forest(report: ReportInput) -> Plot | None:
         + (f" The {len(shown)} largest of {len(named)}; all are in the table below." if rest > 0 else "")
     )
     table = tuple((label, words.ratio(c.estimate), words.effect_words(c, analysis)) for c, label in named)
-    return Plot(
-        "answer", "answer", "Largest effects", caption, spec, {}, ("comparison", what, "verdict"), table
-    )
+    of = f"{len(shown)} of {len(named)}" if rest > 0 else str(len(named))
+    title = f"Largest effects ({of} comparison{'s' if len(named) > 1 else ''})"
+    return Plot("answer", "answer", title, caption, spec, {}, ("comparison", what, "verdict"), table)
+
+
+def ratio_axis(low: float, high: float) -> tuple[list[float], list[float]]:
+    """The domain of a log axis of ratios, and its ticks: from the one below the data to the one above, 1 among them.
+
+    >>> ratio_axis(0.99, 2.07)
+    ([0.95, 2.5], [0.95, 1, 1.2, 1.4, 1.6, 1.8, 2.5])
+    >>> ratio_axis(0.3, 40)
+    ([0.3, 50], [0.3, 1, 1.8, 4, 8, 15, 50])
+    """
+    begin = max((t for t in TICKS if t <= min(low, 0.97)), default=TICKS[0])
+    end = min((t for t in TICKS if t >= max(high, 1.03)), default=TICKS[-1])
+    domain: list[float] = [begin if begin <= low else low, end if end >= high else high]
+    within = [t for t in TICKS if begin <= t <= end]
+    if len(within) > MOST_TICKS:
+        # Evenly spaced by ratio: what is closer than its share to the tick before it goes, but 1 and the ends stay.
+        apart = (math.log(end) - math.log(begin)) / MOST_TICKS
+        kept = [begin]
+        for tick in within[1:-1]:
+            far = math.log(tick / kept[-1]) >= apart and (tick >= 1 or math.log(1 / tick) >= apart)
+            if tick == 1 or (far and math.log(end / tick) >= apart):
+                kept.append(tick)
+        within = [*kept, end]
+    return domain, within
 
 
 def _bounds(cell: CellResult) -> dict[str, float]:

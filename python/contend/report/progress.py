@@ -6,19 +6,29 @@ would be a neighbour of the very trial it reports on. Without a terminal there i
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from contend.clock import Clock, SystemClock
 from contend.text.safe import safe, safe_console
-from contend.units import NS_PER_S, format_duration
+from contend.units import NS_PER_S, format_duration, ratio_parts
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from contend.document import CellResult
+
 BAR = 28
 PREPARING = "preparing inputs"  # the last of what a run first says of itself
+LEAST_BAR = 8
+LIVE_AFTER_NS = 20 * NS_PER_S
+"""Shorter runs are over before anybody reads more than a line."""
+LIVE_BAR = 12
+MOST_LIVE = 12
+DECIDED = frozenset({"higher", "lower", "unaffected"})
 SLACK = 20  # trials beyond the announced ones that leave the estimate as it is
 
 
@@ -59,6 +69,13 @@ class Progress(Protocol):
 
     def note(self, text: str) -> None:
         """Print a line that stays: a failed trial, a flag, the next look at the precision."""
+
+    @property
+    def wants_comparisons(self) -> bool:
+        """True if `comparisons` shows anything: they take a moment to make."""
+
+    def comparisons(self, cells: Sequence[CellResult]) -> None:
+        """Show the headline comparisons as they stand after a block."""
 
     def finished(self) -> None: ...
 
@@ -124,6 +141,9 @@ class TimeLeft:
 class NoProgress:
     """Progress that prints nothing: for `--quiet` and for tests."""
 
+    wants_comparisons = False
+
+    def comparisons(self, cells: Sequence[CellResult]) -> None: ...
     def started(self, plan: PlanSummary) -> None: ...
     def replanned(self, plan: PlanSummary) -> None: ...
     def trial(self, cell: str, label: str) -> None: ...
@@ -146,7 +166,9 @@ class ConsoleProgress:
         self._block = 0
         self._label = ""
         self._value = ""
-        self._drawn = False
+        self._drawn = 0  # lines
+        self._so_far: list[str] = []
+        self._decided = False
         self._trials = False  # before the first one the line is that of the preparing
 
     def started(self, plan: PlanSummary) -> None:
@@ -184,14 +206,43 @@ class ConsoleProgress:
             return
         self._erase()
         self._write(safe(text)[: self._console.width - 1])
-        self._drawn = True
+        self._drawn = 1
 
     def note(self, text: str) -> None:
         self._print(f" {text}")
         if self._trials:
             self._draw()
 
+    @property
+    def wants_comparisons(self) -> bool:
+        return self._live and self._time.elapsed_ns >= LIVE_AFTER_NS
+
+    def comparisons(self, cells: Sequence[CellResult]) -> None:
+        """Show them above the line, those with an interval, the largest effects first."""
+        known = [cell for cell in cells if cell.estimate.known]
+        if known and len(known) == len(cells) and all(c.estimate.verdict in DECIDED for c in known):
+            if not self._decided:
+                self.note("every comparison is decided: more blocks only narrow the intervals")
+            self._decided = True
+        known.sort(key=lambda cell: -abs(math.log(max(cell.estimate.value, 1e-9))))
+        names = [_named(cell) for cell in known[:MOST_LIVE]]
+        wide = min(max(map(len, names), default=0), max(20, self._console.width - 40))
+        most = max((c.estimate.value - 1 for c in known if c.estimate.verdict == "higher"), default=0.0)
+        self._so_far = []
+        for name, cell in zip(names, known, strict=False):
+            value, interval = ratio_parts(cell.estimate.value, cell.estimate.low, cell.estimate.high)
+            mark = {"unaffected": "=", "undecided": "?"}.get(cell.estimate.verdict, "")
+            if cell.estimate.verdict == "higher" and most > 0:
+                block = "█" if self._console.encoding.lower().startswith("utf") else "#"
+                mark = block * max(1, round(LIVE_BAR * (cell.estimate.value - 1) / most))
+            text = safe(f"  {name[:wide]:<{wide}}  {value:>5} {interval:<14} {mark}")
+            self._so_far.append(text.replace("\n", " ").rstrip()[: self._console.width - 1])
+        if len(known) > MOST_LIVE:
+            self._so_far.append(f"  and {len(known) - MOST_LIVE} more")
+        self._draw()
+
     def finished(self) -> None:
+        self._so_far = []
         self._erase()
 
     # ---- drawing
@@ -205,31 +256,34 @@ class ConsoleProgress:
         left, share = self._time.left_ns(), self._time.share()
         parts = [where]
         if share is not None:
-            if bar and self._console.width >= 72:
-                done = round(BAR * share)
-                full, empty = "━─" if self._console.encoding.lower().startswith("utf") else "#-"
-                parts.append(full * done + empty * (BAR - done))
             parts.append(f"{share * 100:3.0f} %")
         if left is not None:
             # Whole seconds: more would promise more than a mean of past trials can.
             seconds = round(left / NS_PER_S)
             parts.append(f"{format_duration(seconds * NS_PER_S) if seconds else '0 s'} left")
         now = "  ".join(x for x in (self._label if bar else "", self._value if bar else "") if x)
-        text = safe(" " + "  ".join([*parts, now] if now else parts)).replace("\n", " ")
+        parts += [now] if now else []
         width = self._console.width - 1
+        # The trial's figures come first: the bar has what they leave.
+        room = min(BAR, width - len(" " + "  ".join(parts)) - 2)
+        if bar and share is not None and room >= LEAST_BAR:
+            done = round(room * share)
+            full, empty = "━─" if self._console.encoding.lower().startswith("utf") else "#-"
+            parts.insert(1, full * done + empty * (room - done))
+        text = safe(" " + "  ".join(parts)).replace("\n", " ")
         return text if len(text) <= width else text[: width - 1] + "…"
 
     def _draw(self) -> None:
         if not self._live:
             return
         self._erase()
-        self._write(self.line(bar=True))
-        self._drawn = True
+        self._write("\n".join([*self._so_far, self.line(bar=True)]))
+        self._drawn = len(self._so_far) + 1
 
     def _erase(self) -> None:
         if self._drawn:
-            self._write("\r\x1b[2K")
-            self._drawn = False
+            self._write("\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._drawn - 1))
+            self._drawn = 0
 
     def _print(self, text: str) -> None:
         self._erase()
@@ -243,6 +297,16 @@ class ConsoleProgress:
             self._console.file.flush()
         except (OSError, ValueError):  # the reader went away: the run is what matters
             self._live = False
+
+
+def _named(cell: CellResult) -> str:
+    """Who is compared with what, in a line: ffmpeg beside fio."""
+    factors = cell.factors
+    if "variant" in factors:
+        return f"{factors['variant']} {cell.metric.name}"
+    if "neighbour" in factors:
+        return f"{factors.get('victim', '')} beside {factors['neighbour']}"
+    return cell.cell.replace("|", " ")
 
 
 def _whole(seconds: float) -> str:

@@ -113,16 +113,13 @@ class _Printer(Printer):
             )
             title += f" (ratio to {matrix.baseline}; {interval}; 1.00 = no effect)"
         else:
-            title = f"{self.analysis.layout.title or SLOWDOWNS} ({interval}; 1.00 = no effect)"
+            name = self.analysis.layout.title or SLOWDOWNS
+            if len(matrix.rows) == 1 and name == SLOWDOWNS:
+                name = f"Slowdown of {matrix.rows[0]}, {matrix.metric(matrix.rows[0]).name}"
+            title = f"{name} ({interval}; 1.00 = no effect)"
         self.line()
         self.line(title + (f", {matrix.group}" if matrix.group else ""), "bold", hang=2)
-        for one_line in (True, False):
-            table = self._grid(matrix, one_line)
-            if self.width_of(table) <= self.console.width - 2:
-                break
-        else:
-            table = self._list(matrix)
-        self.put(table)
+        self.put(self._fitting(matrix))
         if words.closed_loop(self.analysis):
             self.line(
                 f"closed loop ({', '.join(words.closed_loop(self.analysis))}): the generator waits for each "
@@ -131,6 +128,41 @@ class _Printer(Printer):
                 2,
                 2,
             )
+
+    def _fitting(self, matrix: Matrix) -> Table:
+        """The matrix as a table that fits the screen: for one victim a line a neighbour, else rows by columns, else a
+        list."""
+        if len(matrix.rows) == 1 and matrix.beside and not is_compare(self.analysis):
+            table = self._of_one(matrix)
+            if self.width_of(table) <= self.console.width - 2:
+                return table
+        for one_line in (True, False):
+            table = self._grid(matrix, one_line)
+            if self.width_of(table) <= self.console.width - 2:
+                return table
+        return self._list(matrix)
+
+    def _of_one(self, matrix: Matrix) -> Table:
+        """A line a neighbour of the only victim, with the cause that a finding gives."""
+        (row,) = matrix.rows
+        cells = [
+            (column, cell)
+            for column in matrix.columns
+            if (cell := matrix.cells.get((row, column))) is not None
+        ]
+        table, most = self.table(), _most(matrix)
+        for title in (matrix.beside, "slowdown", "", "why"):
+            table.add_column(self.text(title), overflow="fold", max_width=ROW_LABEL)
+        table.add_row(self.text("(alone)", "dim"), self.text(words.level(matrix.level(row)), "dim"), "", "")
+        for column, cell in cells:
+            style = _STYLES[words.effect(cell, self.analysis)]
+            table.add_row(
+                self.text(column),
+                self.text(words.ratio(cell.estimate), style),
+                self.text(self._bar(cell, most), style),
+                self.text(words.why(cell, self.analysis)),
+            )
+        return table
 
     def _grid(self, matrix: Matrix, one_line: bool) -> Table:
         """Rows by columns, two lines a row. With room the interval stands beside its value, else below it."""

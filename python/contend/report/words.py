@@ -12,8 +12,37 @@ from contend.report.model import ReportInput
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S, format_value, ratio_decimals, ratio_parts, within
 
-MARKS: Mapping[str, str] = {"unaffected": "·", "undecided": "?"}
+MARKS: Mapping[str, str] = {"unaffected": "=", "undecided": "?"}
 """What stands beside a ratio whose interval holds 1, by verdict."""
+
+
+WAITS: Mapping[str, str] = {
+    "run queue": "waits for the CPU",
+    "throttling": "is throttled by a quota",
+    "disk queue": "waits for the disk",
+    "fsync": "waits for fsync",
+    "writeback": "waits for writeback",
+    "file lock": "waits for a file lock",
+    "page cache": "reads again what left the page cache",
+    "page faults": "waits for page faults",
+    "threads of one core": "shares its core's threads",
+    "cache": "shares the cache",
+    "memory bandwidth": "shares memory bandwidth",
+    "network send": "waits to send",
+    "peers": "waits for its peers",
+    "hypervisor": "loses time to the hypervisor",
+    "dearer execution": "executes more slowly",
+}
+"""What a victim does more of, by the cause of a finding."""
+
+
+def why(cell: CellResult, analysis: Analysis) -> str:
+    """The leading cause of a slowdown, with its share: `waits for the CPU, 96 %`; empty where no finding names one."""
+    for finding in analysis.findings:
+        if finding.subject == subject(cell.factors) and finding.estimate == cell.estimate and finding.causes:
+            first = finding.causes[0]
+            return f"{WAITS.get(first.resource, first.resource)}, {percent(min(1.0, first.share))}"
+    return ""
 
 
 def mark(estimate: Estimate) -> str:
@@ -25,7 +54,7 @@ def marks(verdicts: Iterable[str], matters: float) -> str:
     """Explain the marks of these verdicts; empty where none has one.
 
     >>> marks(["higher", "undecided", "unaffected"], 0.03)
-    '· unaffected: within ±3 %   ? undecided: it may be none, or one that matters'
+    '= unaffected: within ±3 %   ? undecided: it may be none, or one that matters'
     """
     seen = set(verdicts)
     meanings = {

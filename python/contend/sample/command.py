@@ -7,6 +7,7 @@ signal that somebody sends to us alone is passed on; one that came from the term
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import time
@@ -73,6 +74,21 @@ class Ended:
     user_ns: int
     system_ns: int
     max_rss_bytes: int
+
+
+class Followed:
+    """A process that somebody else started. Raises BadInput where there is none."""
+
+    def __init__(self, pid: int) -> None:
+        try:
+            self._fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            raise BadInput(
+                f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"
+            ) from None
+
+    def has_ended(self) -> bool:
+        return bool(select.select([self._fd], [], [], 0)[0])
 
 
 class Foreground:

@@ -23,7 +23,7 @@ from contend.probes.client import Drained
 from contend.probes.client import installed as probe_installed
 from contend.probes.recorder import Recorder, next_drain_s, start_recorder
 from contend.probes.series import SeriesWriter
-from contend.sample.command import Ended, Foreground, Signals
+from contend.sample.command import Ended, Followed, Foreground, Signals
 from contend.store.directory import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
 from contend.units import NS_PER_S
 
@@ -34,7 +34,7 @@ LEAST_INTERVAL_NS = 10_000_000
 class SampleOptions:
     """Options of a recording. `for_ns` None: until the command ends, or Ctrl-C. `environ` None: the command gets ours.
 
-    `line`: what was typed, where that is another verb.
+    `pid`: a process that runs already, with whose end the recording ends. `line`: what was typed, where it is another verb.
     """
 
     interval_ns: int
@@ -45,6 +45,7 @@ class SampleOptions:
     stacks: bool = False
     environ: Mapping[str, str] | None = None
     line: str = ""
+    pid: int | None = None
 
     def __post_init__(self) -> None:
         if self.interval_ns < LEAST_INTERVAL_NS:
@@ -129,7 +130,8 @@ def record(options: SampleOptions, run: RunDirectory, live: Live, *, clock: Cloc
             "interval_ns": options.interval_ns,
             "sched": options.sched,
             "stacks": options.stacks,
-            "pid": None,
+            "pid": options.pid,
+            "attached": options.pid is not None,
             "began_ns": clock.monotonic_ns(),
             "began_utc": clock.utc(),
             "sources": dict(recorder.sources),
@@ -184,7 +186,11 @@ def _until_the_end(
     """Collect until the command has ended, or without one the time is over or somebody asks to stop."""
     until_ns = None if options.for_ns is None else clock.monotonic_ns() + options.for_ns
     due_ns = clock.monotonic_ns() + round(recording.wait_s * 1e9)
+    followed = None if options.pid is None else Followed(options.pid)
     while command is None or not command.has_ended():
+        if followed is not None and not recording.stopped and followed.has_ended():
+            recording.stopped = "the process ended"
+            return
         now = clock.monotonic_ns()
         if until_ns is not None and now >= until_ns:
             recording.stopped, until_ns = "the time was over", None
@@ -222,6 +228,7 @@ def _line(options: SampleOptions) -> str:
     words += ["--source", options.source] if options.source != "auto" else []
     words += ["--sched", options.sched] if options.sched else []
     words += ["--off-cpu-stacks"] if options.stacks else []
+    words += ["--pid", str(options.pid)] if options.pid is not None else []
     return shlex.join([*words, *(("--", *options.command) if options.command else ())])
 
 

@@ -139,14 +139,17 @@ def summarise(run: RunDirectory) -> Summary:
     summary = replace(summary, verdict=judge(recording), phases=phases(recording))
     description = summary.recording
     own = (
-        read_group(run.series, Tree(description["pid"], description["began_ns"]))
+        read_group(
+            run.series, Tree(description["pid"], description["began_ns"], not description.get("attached"))
+        )
         if description.get("pid")
         else None
     )
     if own is None:
         return summary
     spans = [(summary.begin_ns, summary.end_ns), *((p.start_ns, p.end_ns) for p in summary.phases)]
-    whole, *each = (judge_group("the command", recording, own, start, end) for start, end in spans)
+    name = f"process {description['pid']}" if description.get("attached") else "the command"
+    whole, *each = (judge_group(name, recording, own, start, end) for start, end in spans)
     return replace(summary, command_alibi=whole, command_phases=tuple(each))
 
 

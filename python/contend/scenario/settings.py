@@ -7,6 +7,7 @@ from typing import Any
 
 from contend.errors import BadInput, ScenarioError, suggest
 from contend.scenario.yaml_file import read_yaml
+from contend.text.command import command_name
 from contend.text.printable import short
 
 TEXTS = (
@@ -43,6 +44,8 @@ def apply_setting(data: dict[str, Any], setting: str) -> dict[str, Any]:
     {'apps': [{'http': {'network': 'host', 'rate': 100}}, {'http': {'rate': 100}}]}
     >>> apply_setting({"apps": [{"http": {"network": "host"}}, "http"]}, "apps.1.rate=100")
     {'apps': [{'http': {'network': 'host'}}, {'http': {'rate': 100}}]}
+    >>> apply_setting({"neighbours": [{"command": "./other -x"}]}, "neighbours.other.limit.iops=100")
+    {'neighbours': [{'command': {'run': './other -x', 'limit': {'iops': 100}}}]}
     >>> apply_setting({}, "app=sh -c 'echo yes: no'")
     {'app': "sh -c 'echo yes: no'"}
     """
@@ -103,7 +106,11 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
             )
         changed = list(node)
         for index in chosen:
-            body = node[index][names[index]] if isinstance(node[index], dict) else {}
+            item = node[index]
+            if isinstance(item, dict) and "command" in item:
+                changed[index] = {"command": _put(_own(item), rest, value, setting)}
+                continue
+            body = item[names[index]] if isinstance(item, dict) else {}
             changed[index] = {names[index]: _put(body or {}, rest, value, setting)}
         return changed
     if node is None:
@@ -117,10 +124,19 @@ def _put(node: Any, keys: list[str], value: Any, setting: str) -> Any:
 
 
 def _name(item: Any) -> str | None:
-    """Name of a workload in a list, written as its name or as a mapping of its name to parameters."""
+    """Name of a workload in a list, written as its name, as a mapping of its name to parameters, or as a command."""
     if isinstance(item, dict) and item:
+        if "command" in item:
+            own = _own(item)
+            return str(own.get("name") or command_name(str(own.get("run", ""))))
         return str(next(iter(item)))
     return item if isinstance(item, str) else None
+
+
+def _own(item: dict[str, Any]) -> dict[str, Any]:
+    """An item of a list, as far as it tells of a command of the user's."""
+    body = item["command"]
+    return body if isinstance(body, dict) else {"run": body}
 
 
 def one_or_many(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from contend.analysis.two_runs import UNREADABLE, compare_runs
-from contend.analysis.two_runs_words import changed_cells, notes
+from contend.analysis.two_runs_words import changed_cells, headline, notes
 from contend.errors import BadInput, ContendError
 from contend.report.html import environment, resource, script_json
 from contend.report.theme import stylesheet
@@ -160,6 +160,7 @@ class Pages:
             first=a,
             second=b,
             warnings=comparison.warnings,
+            answer=headline(comparison),
             rows=changed_cells(comparison),
             notes=notes(comparison),
         )

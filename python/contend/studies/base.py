@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from contend.document import Analysis, CellResult, Control, Layout, Section, Shown
-from contend.errors import CannotHonour
+from contend.errors import BadInput, CannotHonour
 from contend.platforms.topology import Topology
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
@@ -143,6 +143,20 @@ class Study(Shown, ABC, Generic[S]):
     def held_out(self, scenario: S, cells: Sequence[Cell], seed: int) -> tuple[str, ...]:
         """Cells that a forecast is not fitted to, so that it can be judged on them."""
         return ()
+
+    def measuring(
+        self, scenario: S, command: Mapping[str, Any], beside: Sequence[str | Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """Values of a scenario that make a command of the user's what it measures.
+
+        command: as a scenario's list of workloads names it; beside: what runs beside it, none for what the scenario has.
+        Raises BadInput, as here, for a study that measures no command, or nothing beside it.
+        """
+        raise BadInput(
+            f"'{scenario.study}' measures no command of yours",
+            hint="contend run noisy-neighbour -- CMD, platform-overhead, apps or interference-forecast; contend ab compares"
+            " two",
+        )
 
     # Whether and how it can run here
 

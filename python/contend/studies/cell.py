@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from contend.errors import ScenarioError
 from contend.platforms.base import Limit
 from contend.store.cells import Application, Values
-from contend.studies.model import WorkloadRef
+from contend.studies.model import OwnCommand, WorkloadRef
 from contend.studies.platform_settings import PlatformSetting
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
-from contend.workloads.spec import Metric
+from contend.workloads.load import names as workload_names
+from contend.workloads.parts import Neighbour
+from contend.workloads.spec import Metric, Workload
 
 ALONE = "none"
 CONTROL = "none (control)"
-APP, COMMAND = "app", "command"  # a command of the user's, as a workload
+OWN_BURNS = 0.02
+"""CPUs that a command of the user's has to use as a neighbour, whatever else it is after: less is a program that idles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +90,38 @@ def _application(of: CellWorkload) -> Application:
 
 
 def cell_workload(ref: WorkloadRef) -> CellWorkload:
-    instance = resolve(load_workload(ref.workload), ref.parameters)
+    instance = instance_of(ref)
     limit = ref.limit.value()
     caps: dict[str, float] = ref.limit.model_dump(exclude_none=True)
     words = [f"{k}={v:g}" for k, v in caps.items()]
     label = instance.label + (f" limited to {','.join(words)}" if words else "")
     return CellWorkload(label, instance, limit, caps=caps)
+
+
+def instance_of(ref: WorkloadRef) -> Instance:
+    """The workload that is referred to, with its parameters. Raises BadInput."""
+    if ref.command is not None:
+        return resolve(_own_workload(ref.workload, ref.command), ref.parameters)
+    return resolve(load_workload(ref.workload), ref.parameters)
+
+
+def _own_workload(name: str, own: OwnCommand) -> Workload:
+    """A command of the user's as a workload. Raises ScenarioError where its name is that of a workload."""
+    if name in workload_names():
+        raise ScenarioError(
+            f"a command is called '{name}', and so is a workload: tables could not tell them apart",
+            hint=f"give the command another name: {{command: {{run: …, name: my-{name}}}}}",
+        )
+    return Workload(
+        name=name,
+        title=own.run,
+        directory=escape(own.directory),
+        run=(escape(own.run),),
+        metrics=dict(own.metrics) or dict(COMMAND_METRICS),
+        dominant="cpu",
+        neighbour=Neighbour(burning=OWN_BURNS),
+        trial=f"{own.timeout}ns",  # at most
+    )
 
 
 def escape(command: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -12,8 +15,9 @@ from contend.scenario.settings import one_or_many, workload_list
 from contend.scenario.yaml_file import field
 from contend.stats.estimate import MATTERS
 from contend.studies.guard import Fraction, Guarded
+from contend.text.command import command_name
 from contend.units import parse_size_bytes
-from contend.workloads.spec import Duration, Scalar, Strict, Traced
+from contend.workloads.spec import Duration, Metric, Scalar, Strict, Traced
 
 Size = Annotated[int, BeforeValidator(field(parse_size_bytes), json_schema_input_type=int | str)]
 
@@ -23,6 +27,8 @@ def _or(schema: dict[str, Any], *short: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*short, schema]}
 
 
+COMMAND = "command"
+"""The key of a command of the user's, where the name of a workload would be."""
 MOST_CPUS = 100_000  # of one party: far beyond any host, and still a quota that a cgroup can be given
 MOST_WORKLOADS = 200  # in one list; two of them make 40,000 cells
 
@@ -39,12 +45,57 @@ class LimitSpec(Strict):
         return Limit(cpus=self.cpus, memory_bytes=self.memory, iops=self.iops, bytes_per_s=self.bytes_per_s)
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - a text
+    except OSError:
+        return ""
+
+
+class OwnCommand(Strict):
+    """A command of the user's, where there is no workload file for it.
+
+    run: the command line, split as a shell would, and run without one. name: in tables; the program's where it is empty.
+    directory: where it runs; that in which contend was started, where the file does not say. metrics: as in a workload
+    file; its wall and CPU time where there are none. timeout: the longest that a trial of it may take.
+    """
+
+    run: str
+    name: str = Field("", pattern=r"^([a-z][a-z0-9-]*)?$")
+    directory: str = ""
+    metrics: dict[str, Metric] = {}
+    timeout: Duration = Field(3600 * 10**9, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        value = {"run": value} if isinstance(value, str) else value
+        # Written down with the rest: the run may be gone on with from elsewhere.
+        return {"directory": _here(), **value} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _splits(self) -> OwnCommand:
+        try:
+            words = shlex.split(self.run)
+        except ValueError as error:
+            raise ValueError(f"'{self.run}' cannot be split into arguments: {error}") from error
+        if not words:
+            raise ValueError("a command is empty")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return _or(handler(core), {"type": "string"})
+
+
 class WorkloadRef(Strict):
-    """A workload with parameters: `fio`, or `{fio: {pattern: randread, limit: {iops: 40000}}}`."""
+    """A workload with parameters: `fio`, or `{fio: {pattern: randread, limit: {iops: 40000}}}`; or a command of the user's:
+    `{command: ./render --fast}`, or `{command: {run: ./render --fast, name: fast, limit: {cpus: 1}}}`."""
 
     workload: str
     parameters: dict[str, Scalar] = {}
     limit: LimitSpec = LimitSpec()
+    command: OwnCommand | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -53,6 +104,8 @@ class WorkloadRef(Strict):
             return {"workload": value}
         if isinstance(value, dict) and len(value) == 1 and "workload" not in value:
             ((name, parameters),) = value.items()
+            if name == COMMAND:
+                return _own(parameters)
             if parameters is None:
                 parameters = {}
             if not isinstance(parameters, dict):
@@ -67,6 +120,16 @@ class WorkloadRef(Strict):
         return _or(
             handler(core), {"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}
         )
+
+
+def _own(command: Any) -> Any:
+    """A reference to a command, by its name."""
+    if not isinstance(command, dict):
+        return {"workload": command_name(str(command)), "command": command}
+    rest = {key: value for key, value in command.items() if key != "limit"}
+    name = rest.get("name") or command_name(str(rest.get("run", "")))
+    limit = {"limit": command["limit"]} if "limit" in command else {}
+    return {"workload": str(name), "command": rest, **limit}
 
 
 Workloads = Annotated[
@@ -186,6 +249,14 @@ class Scenario(Strict):
     origin: str = Field("", exclude=True)
 
     @model_validator(mode="after")
+    def _names_tell_commands_apart(self) -> Scenario:
+        seen: dict[str, OwnCommand] = {}
+        for ref in _references(self):
+            if ref.command is not None and seen.setdefault(ref.workload, ref.command) != ref.command:
+                raise ValueError(f"two commands are called '{ref.workload}': give one of them another `name`")
+        return self
+
+    @model_validator(mode="after")
     def _traced_where_contend_is(self) -> Scenario:
         kind = self.made_on.kind
         if self.trace is not None and kind != "bare":
@@ -202,6 +273,18 @@ class Scenario(Strict):
     def fleet(self) -> HostsSpec | None:
         """The hosts that the scenario is for; None for this host."""
         return None
+
+
+def _references(value: Any) -> Iterator[WorkloadRef]:
+    """The workloads that a scenario names, at any depth of its lists."""
+    if isinstance(value, WorkloadRef):
+        yield value
+    elif isinstance(value, Scenario):
+        for name in type(value).model_fields:
+            yield from _references(getattr(value, name))
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _references(each)
 
 
 class HostsSpec(Strict):

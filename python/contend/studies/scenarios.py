@@ -21,7 +21,7 @@ from contend.scenario.settings import apply_setting
 from contend.scenario.yaml_file import YamlFile, read_yaml, validate
 from contend.store.directory import PLAN_FILE, SCENARIO_FILE, RunDirectory
 from contend.studies import registry as studies
-from contend.studies.model import Scenario
+from contend.studies.model import COMMAND, Scenario
 from contend.text.masking import has_url_password
 from contend.text.printable import short
 from contend.workloads.parts import AS_WRITTEN
@@ -164,9 +164,11 @@ def dump(scenario: Scenario) -> dict[str, Any]:
         mode="json", exclude_none=True, by_alias=True, exclude_defaults=True, context=AS_WRITTEN
     )
     data = {"study": scenario.study, **{k: v for k, v in data.items() if k != "study"}}
-    for key in ("victims", "neighbours", "workloads"):
+    for key in ("victims", "neighbours", "workloads", "apps"):
         if key in data:
             data[key] = [_short(ref) for ref in data[key]]
+    if "mixes" in data:
+        data["mixes"] = [[_short(ref) for ref in mix] for mix in data["mixes"]]
     if "injectors" in data:
         data["injectors"] = {resource: _short(ref) for resource, ref in data["injectors"].items()}
     if scenario.measure.target is None:
@@ -175,6 +177,8 @@ def dump(scenario: Scenario) -> dict[str, Any]:
 
 
 def _short(ref: dict[str, Any]) -> Any:
+    if "command" in ref:
+        return {COMMAND: ref["command"] | ({"limit": ref["limit"]} if ref.get("limit") else {})}
     body = dict(ref.get("parameters", {})) | ({"limit": ref["limit"]} if ref.get("limit") else {})
     return {ref["workload"]: body} if body else ref["workload"]
 

@@ -50,9 +50,14 @@ class Instance:
 
     @property
     def label(self) -> str:
-        """The name, and what differs from the defaults, in the order of the file."""
-        changed = [f"{name}={_text(value)}" for name, value in self.changed.items()]
-        return self.workload.name + (f"[{','.join(changed)}]" if changed else "")
+        """The name, and what differs from the defaults, in the order of the file: `fio writes[depth=1]`."""
+        words, changed = [self.workload.name], []
+        for name, value in self.changed.items():
+            if (word := self.workload.parameters[name].says.get(_text(value))) is not None:
+                words.append(word)
+            else:
+                changed.append(f"{name}={_text(value)}")
+        return " ".join(words) + (f"[{','.join(changed)}]" if changed else "")
 
     @property
     def changed(self) -> dict[str, Scalar]:

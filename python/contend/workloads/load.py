@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.resources
-import os
 from pathlib import Path
 from typing import Any
 
 from contend.errors import UnknownName, WorkloadError
+from contend.files import config_home
 from contend.scenario.yaml_file import Loc, YamlFile, read_yaml, validate
 from contend.workloads.spec import Workload
 
@@ -21,10 +21,7 @@ def catalogue() -> Path:
 
 def user_directory() -> Path:
     """The directory of the user's own workloads: `$XDG_CONFIG_HOME/contend/workloads`."""
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    # The XDG base directory specification wants relative paths ignored.
-    base = Path(config) if config.startswith("/") else Path.home() / ".config"
-    return base / "contend" / "workloads"
+    return config_home() / "workloads"
 
 
 def names() -> tuple[str, ...]:
@@ -109,10 +106,17 @@ def _shown(path: Path) -> str:
     """The path as a person would write it: relative below the current directory, `~` below their home."""
     if not path.is_absolute():
         return str(path)
-    for base, prefix in ((catalogue().parents[2], ""), (Path.cwd(), ""), (Path.home(), "~/")):
+    for base, prefix in ((catalogue().parents[2], ""), (Path.cwd(), ""), (_home(), "~/")):
         if path.is_relative_to(base):
             return prefix + str(path.relative_to(base))
     return str(path)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without one writes no path from there
+        return Path("/nonexistent")
 
 
 def _check_path(file: YamlFile, loc: Loc, path: str) -> None:

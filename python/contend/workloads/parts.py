@@ -95,7 +95,8 @@ def lists(value: Any, *keys: str) -> Any:
 
 class Parameter(Strict):
     """A value that `--set` may change. A default like `{cpus}` takes the placeholder's value of the trial. With
-    `prefer: jmeter`, jmeter is the value where nobody chose one and a program of that name is on PATH."""
+    `prefer: jmeter`, jmeter is the value where nobody chose one and a program of that name is on PATH. says: a word for a
+    value, that tables show after the workload's name: `says: {"0": writes}`."""
 
     default: Scalar
     prefer: str = ""
@@ -107,6 +108,7 @@ class Parameter(Strict):
     max: float | None = None
     unit: str = ""
     about: str = ""
+    says: dict[str, str] = {}
 
     def check(self, name: str, value: Scalar) -> Scalar:
         """The value, if it is allowed; raises WorkloadError. A default that is a placeholder passes."""

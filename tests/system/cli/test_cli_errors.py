@@ -43,7 +43,7 @@ NOTHING_MADE = "a mistake that is found before anything is made leaves no run di
         (["validate", "./gone.yaml"], ["gone.yaml"]),
         (["stats", "."], ["directory"]),
         (["ab", "--", "--vs", "true"], ["empty"]),
-        (["ab", "--", "true", "--vs", "true", "--vs", "true"], ["--vs"]),
+        (["ab", "--", "true", "--vs", "true", "--vs"], ["empty"]),
         (["ab", "--target", "tiny", "--", "true", "--vs", "true"], ["tiny"]),
         (["ab", "--name", "x", "--", "true", "--vs", "true"], ["names"]),
         (["ab", "--", "echo 'open", "--vs", "true"], ["quot"]),
@@ -72,7 +72,7 @@ def test_a_scenario_that_is_no_scenario(contend: Home) -> None:
         ("deep.yaml", "deep.yaml"),
         ("tabs.yaml", "line 2"),
         ("fifo.yaml", "regular file"),
-        ("/bin/true", "UTF-8"),
+        ("/bin/true", "is a program, not a scenario"),
         ("/dev/zero", "regular file"),
     ):
         contend("run", name, timeout=30).error(2, word)

@@ -1,4 +1,5 @@
-"""The README's commands, run. What takes minutes there is cut short here, or only planned; nothing else is changed."""
+"""The commands of the pages a newcomer reads, run. What takes minutes is cut short, or only planned; else they are as they
+stand there."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,14 +18,18 @@ from support.command_line import Home, rows
 from support.foreign_files import fio, write
 from support.made_context import costs_run, storms_run
 
-README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", README, re.S | re.M)
-    if not language
-    for line in block.splitlines()
-    if line.startswith("contend ")
-]
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / page for page in ("README.md", "docs/tutorial.md", "docs/guides/questions.md")]
+COMMANDS = list(
+    dict.fromkeys(
+        line
+        for page in PAGES
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
+        if not language
+        for line in block.splitlines()
+        if line.startswith("contend ")
+    )
+)
 # Whose cells take minutes: planned here, and run for real, small, by the tests that are named.
 ONLY_PLANNED = {  # a word of that test's scenario beside it
     "apps": ("accept/test_apps.py", '"run", "apps"'),
@@ -66,21 +72,16 @@ def cut_short(words: list[str]) -> list[str]:
         return [*words, *(word for setting in few for word in ("--set", setting))]
     if words[0] == "run":
         if "victims=nginx" in words:  # one block of it takes seconds
-            return [
-                *words,
-                "--set",
-                "measure.blocks=1",
-                "--set",
-                "measure.target=null",
-                "--set",
-                "measure.pilot=0",
-            ]
+            few = ("measure.blocks=1", "measure.target=null", "measure.pilot=0")
+            return [*words, *(word for setting in few for word in ("--set", setting))]
         assert words[1] in ONLY_PLANNED, "run it for real, small, or say which test does"
-        return [*words, "--dry-run"]
-    if words[0] == "ab":
+        return ["run", words[1], "--dry-run", *words[2:]]
+    if words[0] == "ab" and "-n" not in words:
         return ["ab", "--target", "none", "--blocks", "6", *words[1:]]
     if words[0] == "watch":
         return [*("2s" if word == "30s" else word for word in words), "-i", "200ms"]
+    if words[:3] == ["sample", "1", "10"]:
+        return ["sample", "1", "2"]
     return words
 
 
@@ -96,6 +97,7 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
         "block,cell,value\n"
         + "".join(f"{b},{c},{v + b / 100}\n" for b in range(12) for c, v in (("old", 1.0), ("new", 1.2)))
     )
+    (contend.path / "data").write_bytes(os.urandom(2**23))  # of the tutorial
     for number in range(1, 4):  # what another tool made
         write(contend.path / f"fio-{number}.json", fio(1000.0 + number))
     if command.startswith("contend context "):  # runs of minutes, made up
@@ -129,7 +131,13 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
     # Whether this host's neighbours cost somebody 20 % is the host's affair. The same run twice: whether it changed by
     # 5 % is decided, or the intervals of a run of a moment are too wide.
     codes = {"compare": (0, 5), "watch": (0, 4, 5)}.get(words[0], (0,))
-    said = contend(*cut_short(words), cwd=contend.path, timeout=180).no_traceback()
+    with subprocess.Popen(["sleep", "600"]) as running:
+        try:
+            words = [str(running.pid) if word == "4711" else word for word in cut_short(words)]
+            own = {"BROWSER": "true"}  # which shows nothing
+            said = contend(*words, cwd=contend.path, env=own, timeout=180).no_traceback()
+        finally:
+            running.kill()
     assert said.code in codes, said
     assert said.out.strip(), said
 
@@ -169,8 +177,19 @@ def test_what_is_only_planned_is_run_by_another_test() -> None:
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:
-    root = Path(__file__).parents[3]
-    links = re.findall(r"\]\(([^)#]+)\)", README)
+    links = re.findall(r"\]\(([^)#]+)\)", PAGES[0].read_text("utf-8"))
     assert len(links) > 8
     for link in links:
-        assert link.startswith("http") or (root / link).exists(), link
+        assert link.startswith("http") or (ROOT / link).exists(), link
+
+
+def test_the_site_is_built(tmp_path: Path) -> None:
+    """Every page of docs/ is; a link or an anchor that leads nowhere fails."""
+    mkdocs = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    own = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    made = subprocess.run(mkdocs, cwd=ROOT, env=own, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").with_suffix("")
+        folder = name.parent if name.name == "README" else name
+        assert (tmp_path / folder / "index.html").exists(), page

@@ -33,7 +33,7 @@ def test_slowdowns_are_above_one_for_times_and_for_rates(tmp_path: Path) -> None
     assert by_cell["ffmpeg|stress-cpu"].estimate.relative_half_width < 0.03
     assert not any(c.alarm for c in found.controls)
     assert {c.factors["victim"] for c in found.controls} == {"ffmpeg", "fio"}
-    assert found.answer.startswith("ffmpeg suffers most: 2.0")
+    assert found.answer.startswith("ffmpeg takes 2.0")
     assert found.answer.endswith("The other pairs: 2 slower, 1 unaffected (within ±3 %).")
     assert found.skipped == ("victim nginx: not here",)
     assert found.flags == {"steal": 2}

@@ -161,6 +161,6 @@ def test_unknown_workloads_and_parameters_are_refused() -> None:
 
 def test_the_plan_holds_what_was_run() -> None:
     found = make_plan(scenario(MATRIX), 1).to_json()["workloads"]
-    assert set(found) == {"ffmpeg", "fio", "stress-cpu", "fio[read=0]"}
+    assert set(found) == {"ffmpeg", "fio", "stress-cpu", "fio writes"}
     assert found["fio"]["dominant"] == "disk"
     assert found["fio"]["run"]

@@ -83,7 +83,7 @@ def test_the_page_nests_and_refers_only_to_itself(text: str) -> None:
     assert "url(" not in text.partition("</style>")[0]
     assert "default-src 'none'" in text
     assert page.tags["main"] == page.tags["h1"] == 1
-    assert page.tags["script"] == 3
+    assert page.tags["script"] == 4
     assert text.count("vegaEmbed=") == 1, "the runtime is in the page once"
 
 

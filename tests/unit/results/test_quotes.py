@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from results import files, quotes
-from results.pages.between_sessions import doubt
 from results.record import ROOT
 
 HINT = "scripts/results.py quote writes the figures anew; then read the sentences again"
-ALLOWED = {"2 %", "95 %"}
-"""Figures of README that look measured and are not: what a neighbour must use at least, the level of intervals."""
+ALLOWED = {"3 %"}
+"""Figures of README that look measured and are not: which effects matter where nobody says otherwise."""
 
 
 @pytest.mark.parametrize("path", quotes.pages(), ids=lambda path: path.name)
@@ -35,25 +34,6 @@ def test_readme_quotes_nothing_without_its_result() -> None:
         "mark it: bench/results/quotes.py says how; or it is not measured: ALLOWED"
     )
     assert found >= ALLOWED, "no longer in README"
-
-
-def test_readmes_example_session_is_like_the_runs_that_are_kept() -> None:
-    """It is a run of its own; its slowdowns lie within what two runs of that scenario differ by."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (session,) = re.findall(
-        r"<!-- session like r:between-sessions -->\n+```text\n(.*?)^```$", text, re.M | re.S
-    )
-    kept = files.load("between-sessions")["slowdowns"]
-    compared = 0
-    for victim, level, row in re.findall(r"^  (\w+) +([\d.]+ \w[\w/]*) +(.*\])$", session, re.M):
-        names = [name for name in kept if name.startswith(f"{victim} ")]
-        values = [float(value) for value in re.findall(r"([\d.]+) \[", row)]
-        assert len(names) == len(values) == 2, (victim, level, row)
-        for name, value in zip(names, values, strict=True):
-            reach = 1 + doubt(kept[name])
-            assert min(kept[name]) / reach <= value <= max(kept[name]) * reach, (name, value)
-            compared += 1
-    assert compared == 6
 
 
 def test_a_wrong_figure_is_told_and_written_anew(tmp_path: Path) -> None:

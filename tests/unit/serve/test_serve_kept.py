@@ -72,7 +72,7 @@ def test_entries_are_what_was_read(place: Path, monkeypatch: pytest.MonkeyPatch)
     first.close()
     second = Index(place, keep=True)
     assert second.page(Filter()).entries == told
-    assert second.page(Filter(text="ffmpeg suffers")).matches == 5
+    assert second.page(Filter(text="ffmpeg takes 2.0")).matches == 5
 
 
 def test_what_changed_is_read_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

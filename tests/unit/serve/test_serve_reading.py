@@ -33,7 +33,7 @@ def test_a_finished_run(run: Path) -> None:
         6,
         "planned blocks done",
     )
-    assert found.answer.startswith("ffmpeg suffers most")
+    assert found.answer.startswith("ffmpeg takes 2.0")
     assert found.began.startswith("2026-01-01T08:00")
     assert found.version == "0.1.0"
     assert len(found.cells) == 8

@@ -111,7 +111,7 @@ def test_the_list(server: Server) -> None:
     got = ask(server, "/")
     assert got.status == 200
     assert "14 directories of runs" in got.text
-    assert "ffmpeg suffers most" in got.text
+    assert "ffmpeg takes 2.0" in got.text
     assert "&lt;b&gt;odd &amp; name" in got.text
     assert "<b>odd" not in got.text
     few = ask(server, "/?" + urlencode({"text": "run-0003", "page": "9" * 40, "order": "x", "since": "soon"}))

@@ -152,6 +152,6 @@ def test_a_cap_is_part_of_a_name_and_braces_of_a_command_stay() -> None:
     capped = cell_workload(
         WorkloadRef.model_validate({"fio": {"read": 0, "limit": {"iops": 500, "cpus": 1.5}}})
     )
-    assert capped.label == "fio[read=0] limited to cpus=1.5,iops=500"
+    assert capped.label == "fio writes limited to cpus=1.5,iops=500"
     assert (capped.limit.cpus, capped.limit.iops) == (1.5, 500)
     assert escape("awk '{print $1}'") == "awk '{{print $1}}'"

@@ -41,7 +41,7 @@ def workload(**changes: Any) -> Workload:
 def test_the_label_names_only_what_differs_from_the_defaults() -> None:
     assert resolve(load("fio"), {}).label == "fio"
     assert resolve(load("fio"), {"read": 100}).label == "fio"
-    assert resolve(load("fio"), {"read": "0", "block": "64k"}).label == "fio[read=0,block=64k]"
+    assert resolve(load("fio"), {"read": "0", "block": "64k"}).label == "fio writes[block=64k]"
 
 
 def test_what_is_preferred_and_installed_is_taken_and_named(

@@ -24,6 +24,8 @@ class Tree:
 
     pid: int
     since_ns: int
+    started: bool = True
+    """Started by contend, whose other children are no strangers."""
     # A sample has the moment at which it was begun; on a busy host it may come upon what began a little later.
     EARLY_NS: ClassVar[int] = 1_000_000_000
 
@@ -49,6 +51,8 @@ class Tree:
     @property
     def strangers(self) -> str:
         """SQL for other processes in the same cgroups, without contend's own."""
+        if not self.started:
+            return "TRUE"
         return f"""
             pid NOT IN (SELECT ppid FROM process WHERE pid = {self.pid})
             AND pid NOT IN (

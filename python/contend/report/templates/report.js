@@ -44,6 +44,27 @@
     });
   }
 
+  // The card: its SVG, drawn on a canvas and saved as PNG.
+  const card = document.getElementById("card");
+  const save = document.getElementById("card-button");
+  if (card && save) {
+    save.hidden = false;
+    save.addEventListener("click", () => {
+      const image = new Image();
+      image.onload = () => {
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+        canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+        const link = document.createElement("a");
+        link.download = "contend-card.png";
+        link.href = canvas.toDataURL("image/png");
+        link.click();
+        status.textContent = "Picture saved";
+      };
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(JSON.parse(card.textContent))}`;
+    });
+  }
+
   // Charts.
   const specs = JSON.parse(document.getElementById("charts").textContent);
   const views = new Map();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from contend.studies.cell import COMMAND, COMMAND_METRICS, Cell, CellWorkload, escape
+from contend.studies.cell import COMMAND_METRICS, Cell, CellWorkload, escape
 from contend.studies.compare.layouts import LAYOUTS
 from contend.studies.compare.model import Compare, Variant
 from contend.workloads.instance import resolve
@@ -44,7 +44,7 @@ def _command(scenario: Compare, variant: Variant) -> Workload:
         where = tree if variant.rev else escape(shlex.quote(variant.directory)) or "{work}"
         prepare += (_counting(variant, where),)
     return Workload(
-        name=COMMAND,
+        name="command",
         title=variant.name,
         prepare=prepare,
         before=escape(variant.prepare) or None,

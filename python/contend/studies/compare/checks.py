@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 
 from contend.clouds.login import find, speaks_https
 from contend.errors import CannotHonour, ContendError, ScenarioError
-from contend.platforms import programs
 from contend.platforms.packages import install_command
 from contend.studies.compare.model import Compare
 from contend.workloads import install
@@ -20,7 +18,6 @@ def check(scenario: Compare) -> None:
     if scenario.workload:
         _check_cloud(scenario)
     else:
-        _check_programs(scenario)
         _check_revisions(scenario)
 
 
@@ -58,17 +55,6 @@ def _speaks_https(cloud: str) -> bool:
         return speaks_https(cloud, "image")
     except ContendError:
         return False
-
-
-def _check_programs(scenario: Compare) -> None:
-    """Compared commands must be on PATH; one with a slash may still be built by then."""
-    for variant in scenario.variants:
-        program = next(iter(shlex.split(variant.command)), "")
-        if "/" not in program and "PATH" not in variant.env and not programs.find_command(program):
-            raise CannotHonour(
-                f"command {variant.name} cannot run: there is no program '{program}' on PATH",
-                hint="install it or give its path; what only a shell knows needs --shell",
-            )
 
 
 def _check_revisions(scenario: Compare) -> None:

@@ -62,7 +62,7 @@ class CompareStudy(Study[Compare]):
         self, scenario: Compare, run: OnRecord, result: Witnesses | None, findings: Sequence[Finding]
     ) -> str:
         text = downloads.answer(findings) or " ".join(
-            compared(one, scenario.measure.matters) for one in known(run.shown)
+            compared(one, scenario.variants[0].name, scenario.measure.matters) for one in known(run.shown)
         )
         if result is None or not text:
             return text

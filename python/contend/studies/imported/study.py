@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
-from contend.document import VARIANTS, Analysis, Layout
+from contend.document import VARIANTS, Analysis, CellResult, Layout
 from contend.errors import ScenarioError
 from contend.studies.base import OnRecord, Study
 from contend.studies.cell import Cell
@@ -45,8 +45,14 @@ class ImportedStudy(Study[Imported]):
     def answer(
         self, scenario: Imported, run: OnRecord, result: results.ImportedRuns, findings: Sequence[Finding]
     ) -> str:
+        planned = {cell.id: cell for cell in run.cells}
+
+        def baseline(of: CellResult) -> str:
+            cell = next(cell for cell in run.cells if cell.factors == of.factors and cell.baseline)
+            return planned[cell.baseline].factors["variant"]
+
         return " ".join(
-            compared(one, scenario.measure.matters) for one in known(run.primary)
+            compared(one, baseline(one), scenario.measure.matters) for one in known(run.primary)
         ) or results.answer(result)
 
     def layout(self, result: results.ImportedRuns | None) -> Layout:

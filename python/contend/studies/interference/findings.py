@@ -194,7 +194,7 @@ def narrowed(repeat: str, scenario: Interference, victim: Application | None) ->
     """The command that repeats the run for one victim only, where one more --set can say that."""
     if victim is None or victim.parameters or victim.limits:
         return repeat
-    plain = all(r.workload != victim.workload or not r.parameters for r in scenario.victims)
+    plain = all(r.workload != victim.workload or not (r.parameters or r.command) for r in scenario.victims)
     if len(scenario.victims) > 1 and plain:
         return f"{repeat} --set victims={shlex.quote(victim.workload)}"
     return repeat

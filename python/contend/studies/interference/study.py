@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
+from contend.document import CellResult
 from contend.errors import CannotHonour
 from contend.studies.base import OnRecord, Placing, Study, works
 from contend.studies.cell import Cell
@@ -16,7 +17,9 @@ from contend.studies.interference.copies import CopiesCurve
 from contend.studies.interference.findings import findings
 from contend.studies.interference.model import Interference
 from contend.studies.model import Scenario, WorkloadRef
-from contend.studies.words import known, ratio, verdicts
+from contend.studies.words import bounds, known, stretched, verdicts
+from contend.text.printable import short
+from contend.units import within
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -25,12 +28,29 @@ if TYPE_CHECKING:
     from contend.report.printer import Printer
 
 
+MOST_CLAUSES = 4
+"""Neighbours of one victim that an answer names one by one."""
+
+
 class InterferenceStudy(Study[Interference]):
     scenario = Interference
     key = "crowds"
 
     def cells(self, scenario: Interference) -> tuple[Cell, ...]:
         return cells(scenario)
+
+    def measuring(
+        self, scenario: Interference, command: Mapping[str, Any], beside: Sequence[str | Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        values: dict[str, Any] = {
+            "title": f"What do its neighbours cost {short(command['command']['run'], 60)}?",
+            "victims": [command],
+        }
+        if scenario.mixes or scenario.copies:
+            values["mixes"] = [[command, each] for each in beside]
+        elif beside:
+            values["neighbours"] = list(beside)
+        return values
 
     def without_missing(
         self, scenario: Interference, check: Callable[[Scenario], None]
@@ -67,10 +87,13 @@ class InterferenceStudy(Study[Interference]):
         result: tuple[copies.CopiesCurve, ...],
         findings: Sequence[Finding],
     ) -> str:
-        """A sentence on which victim suffers most, and beside which neighbour."""
+        """A sentence on each neighbour of the only victim, or on the pair that suffers most and the verdicts on the
+        others."""
         if not (compared := known(run.shown)):
             return ""
         matters = scenario.measure.matters
+        if len(compared) <= MOST_CLAUSES and len({one.factors["victim"] for one in compared}) == 1:
+            return _of_one(compared, matters)
         slowed = [one for one in compared if one.estimate.verdict == "higher"]
         if not slowed:
             pairs = f"of {len(compared)} pairs " if len(compared) > 1 else ""
@@ -79,8 +102,9 @@ class InterferenceStudy(Study[Interference]):
         worst = max(slowed, key=lambda one: abs(math.log(one.estimate.value)))
         others = verdicts([one.estimate for one in compared if one is not worst], matters)
         rest = f" The other pair{'s' if len(compared) > 2 else ''}: {others}." if others else ""
-        victim, neighbour = worst.factors["victim"], worst.factors["neighbour"]
-        return f"{victim} suffers most: {ratio(worst.estimate)} times slower beside {neighbour}.{rest}"
+        return (
+            f"{worst.factors['victim']} {stretched(worst)} {_beside(worst)} ({bounds(worst.estimate)}).{rest}"
+        )
 
     def findings(
         self, scenario: Interference, run: OnRecord, result: tuple[copies.CopiesCurve, ...]
@@ -105,6 +129,26 @@ class InterferenceStudy(Study[Interference]):
 
     def values(self, report: ReportInput) -> Mapping[str, Any]:
         return {"curves": report.analysis.result, "curve_lines": copies.lines}
+
+
+def _of_one(compared: Sequence[CellResult], matters: float) -> str:
+    """The cost of each neighbour to the only victim, those that slow it most first."""
+    order = {"higher": 0, "lower": 1, "unaffected": 2}
+    clauses = []
+    for one in sorted(compared, key=lambda of: (order.get(of.estimate.verdict, 3), -of.estimate.value)):
+        if one.estimate.differs:
+            clauses.append(f"{stretched(one)} {_beside(one)} ({bounds(one.estimate)})")
+        elif one.estimate.verdict == "unaffected":
+            clauses.append(f"is unaffected {_beside(one)} ({within(matters)})")
+        else:
+            clauses.append(f"undecided {_beside(one)} ({bounds(one.estimate)})")
+    *first, last = clauses
+    joined = f"{', '.join(first)}, and {last}" if first else last
+    return f"{compared[0].factors['victim']} {joined}."
+
+
+def _beside(one: CellResult) -> str:
+    return f"beside {one.factors['neighbour']}"
 
 
 STUDY = InterferenceStudy()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from contend.studies.cell import APP, COMMAND_METRICS, Cell, CellWorkload, escape
+from contend.studies.cell import Cell, CellWorkload, instance_of
 from contend.studies.overhead.model import Overhead
 from contend.studies.platform_settings import PlatformSetting, bare, hosts, settings_on
-from contend.workloads.instance import Instance, resolve
-from contend.workloads.load import load as load_workload
-from contend.workloads.spec import Workload
+from contend.workloads.instance import Instance
 
 
 def cells(scenario: Overhead) -> tuple[Cell, ...]:
     """Cells of each application on the bare host of each size, and on each platform of the sizes that the host can give."""
-    apps = [resolve(load_workload(ref.workload), ref.parameters) for ref in scenario.apps]
-    if scenario.app:
-        apps = [resolve(_user_command(scenario), {})]
+    apps = [instance_of(ref) for ref in scenario.apps]
     sizes = sorted(scenario.sizes, key=lambda size: size.cpus)
     every = [(host, size, settings_on(scenario, size, host)) for host in hosts(scenario) for size in sizes]
     given = [each for each in every if each[2]]
@@ -40,15 +36,3 @@ def cells(scenario: Overhead) -> tuple[Cell, ...]:
             for platform in others:
                 add(app, platform, baseline)
     return tuple(made)
-
-
-def _user_command(scenario: Overhead) -> Workload:
-    return Workload(
-        name=APP,
-        title=scenario.app,
-        directory=escape(scenario.directory),
-        run=(escape(scenario.app),),
-        metrics=dict(COMMAND_METRICS),
-        dominant="cpu",
-        trial=f"{scenario.timeout}ns",  # at most
-    )

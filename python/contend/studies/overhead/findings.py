@@ -37,8 +37,9 @@ def _drafts(overheads: Overheads, cells: Sequence[CellResult], repeat: str) -> I
         # What is of a smaller host is there to be compared with: the host that is advised on is the whole one.
         whole = [e for e in effects if e.over[0].host_cpus == overheads.host_cpus]
         pinning = [e for e in whole if e.kind == "pinning"]
-        plain = not overheads.applications[application].parameters
-        verify = f"{repeat} --set apps={shlex.quote(application)}" if plain else repeat
+        # Of several, one more --set can choose one that has no parameters; a command of the user's stands alone.
+        one_of = len(overheads.applications) > 1 and not overheads.applications[application].parameters
+        verify = f"{repeat} --set apps={shlex.quote(application)}" if one_of else repeat
         for platform in dict.fromkeys(e.over[0].platform for e in pinning):
             for wanted in ("higher", "lower"):
                 same_way = [

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import shlex
-from pathlib import Path
 
 from contend.errors import CannotHonour
-from contend.platforms import hotplug, masks, programs
+from contend.platforms import hotplug, masks
 from contend.platforms.network import check_pair
 from contend.platforms.sizes import cpus_label, parse_platform_size
 from contend.platforms.topology import Topology
 from contend.studies import platform_settings
+from contend.studies.cell import instance_of
 from contend.studies.model import WorkloadRef
 from contend.studies.overhead.model import Overhead
-from contend.workloads.instance import resolve
-from contend.workloads.load import load as load_workload
 
 
 def fitted(scenario: Overhead) -> tuple[Overhead, tuple[str, ...]]:
     """The scenario fitted to this host, and a line on each thing the host does not offer. Raises CannotHonour."""
-    if scenario.app and not scenario.directory:
-        scenario = scenario.model_copy(update={"directory": str(Path.cwd())})
     cpus, memory = len(Topology.read().cpus), _memory_bytes()
     sizes = scenario.sizes or tuple(
         dict.fromkeys(parse_platform_size(cpus * share) for share in (0.25, 0.5, 1))
@@ -91,7 +86,7 @@ def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[st
     """The applications less those whose network this user cannot make, and these in words; all, where none is left."""
     kept, shut = [], []
     for ref in scenario.apps:
-        app = resolve(load_workload(ref.workload), ref.parameters)
+        app = instance_of(ref)
         try:
             if app.network == "pair":
                 check_pair(app.workload.name, optional="network" in app.parameters)
@@ -103,14 +98,3 @@ def _within_reach(scenario: Overhead) -> tuple[tuple[WorkloadRef, ...], tuple[st
 
 def _memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def check_app(app: str, directory: str) -> None:
-    """Check that the user's own command exists; one with a slash is looked up in its directory. Raises CannotHonour."""
-    program = next(iter(shlex.split(app)), "")
-    is_there = (Path(directory) / program).exists() if "/" in program else programs.find_command(program)
-    if not is_there:
-        raise CannotHonour(
-            f"app cannot run: there is no program '{program}'",
-            hint="install it or give its path; what only a shell knows: sh -c '...'",
-        )

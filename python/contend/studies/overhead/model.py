@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from contend.platforms.base import PERIOD_US
 from contend.scenario.settings import workload_list
-from contend.studies.model import GUESTS, Hypervisor, PlatformSpec, Scenario, WorkloadRef
+from contend.studies.model import COMMAND, GUESTS, Hypervisor, PlatformSpec, Scenario, WorkloadRef
 from contend.studies.overhead import factors
 from contend.workloads.spec import Duration
 
@@ -16,7 +16,8 @@ from contend.workloads.spec import Duration
 class Overhead(Scenario):
     """Applications on platforms of several sizes, against the bare host.
 
-    apps: workloads; app: a command of the user's in their place, run in `directory`. provisioning: vanilla gives the
+    apps: workloads; app: a command of the user's in their place, run in `directory`, which the model keeps as one of
+    `apps`. provisioning: vanilla gives the
     size by a quota over all CPUs, pinned by a set of CPUs. periods, bursts: of the quota of vanilla, each a cell.
     placements: which CPUs a pinned set gets, close together or apart, each a cell. sizes: CPUs, CPUs/memory, instance
     types; none: a quarter, half and all of the host. hosts: sizes of the host itself, in CPUs, its own always among them;
@@ -28,8 +29,6 @@ class Overhead(Scenario):
 
     study: Literal["overhead"]
     apps: tuple[WorkloadRef, ...] = Field((), validate_default=False)
-    app: str = ""
-    directory: str = ""
     platforms: factors.PlatformKinds = ("container",)
     provisioning: factors.Provisionings = ("vanilla", "pinned")
     periods: factors.Periods = (PERIOD_US,)
@@ -49,16 +48,25 @@ class Overhead(Scenario):
     @model_validator(mode="before")
     @classmethod
     def _apps(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "apps" in value:
-            return {**value, "apps": workload_list(value["apps"])}
+        if not isinstance(value, dict):
+            return value
+        value = dict(value)
+        app, directory = value.pop("app", None), value.pop("directory", None)
+        if app:
+            longest = {"timeout": value["timeout"]} if "timeout" in value else {}
+            value["apps"] = [
+                {COMMAND: {"run": app} | ({"directory": directory} if directory else {}) | longest}
+            ]
+        elif directory:
+            raise ValueError("`directory` is where `app` runs: there is none")
+        if "apps" in value:
+            value["apps"] = workload_list(value["apps"])
         return value
 
     @model_validator(mode="after")
     def _something_to_run(self) -> Overhead:
-        if not self.app and not self.apps:
+        if not self.apps:
             raise ValueError("name `apps`, workloads of the catalogue, or an `app`, a command of yours")
-        if self.directory and not self.app:
-            raise ValueError("`directory` is where `app` runs: there is none")
         if any(ref.limit.value() for ref in self.apps):
             raise ValueError("a limit of an app would be a second treatment: `sizes` says what it gets")
         if self.hypervisor != "qemu" and not set(self.platforms) & set(GUESTS):

@@ -25,9 +25,8 @@ from contend.store.cells import NO_VALUES, Application, SizedPlatform, Values
 from contend.studies.overhead.practices import Practice
 from contend.studies.overhead.variants import Variant, pairs, platform_of, throttled, variant
 from contend.studies.overhead.variants import host_cpus as host_of
-from contend.studies.words import verdicts
+from contend.studies.words import bounds, stretched, verdicts
 from contend.text.shape import HIDDEN, Count, Finite, Named, Shape, computed
-from contend.units import format_ratio
 
 NETWORK = "network"  # one that says how a server is reached: over loopback (host), or through a network pair
 PIECES = "pieces"  # a parameter of that name cuts the work of an application into so many
@@ -356,10 +355,10 @@ def answer(cells: Sequence[CellResult], matters: float) -> str:
         text = verdicts([c.estimate for c in known], matters)
         return f"No platform is shown to be slower than the bare host of its size: {text}."
     worst = max(slower, key=lambda c: c.estimate.value)
-    ratio = format_ratio(worst.estimate.value, worst.estimate.low, worst.estimate.high)
     others = verdicts([c.estimate for c in known if c is not worst], matters)
     rest = f" The other comparisons: {others}." if others else ""
-    return f"{worst.factors['victim']} pays most: {ratio} times slower in a {platform_words(worst)}.{rest}"
+    where = f"in a {platform_words(worst)} ({bounds(worst.estimate)})"
+    return f"{worst.factors['victim']} {stretched(worst)} {where}.{rest}"
 
 
 def platform_words(cell: CellResult) -> str:

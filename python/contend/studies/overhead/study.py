@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from contend.advice.finding import Finding
 from contend.document import Analysis, Layout
-from contend.errors import CannotHonour
+from contend.errors import BadInput, CannotHonour
 from contend.platforms.sizes import sized
 from contend.platforms.standing import limits_changed
 from contend.platforms.topology import Topology
@@ -30,6 +30,7 @@ from contend.studies.overhead.model import Overhead
 from contend.studies.overhead.practices import judge
 from contend.studies.overhead.result import part
 from contend.studies.overhead.variants import platform_of
+from contend.text.printable import short
 
 if TYPE_CHECKING:
     from contend.report.model import ReportInput
@@ -45,9 +46,16 @@ class OverheadStudy(Study[Overhead]):
     def cells(self, scenario: Overhead) -> tuple[Cell, ...]:
         return cells(scenario)
 
-    def check(self, scenario: Overhead) -> None:
-        if scenario.app:
-            fit.check_app(scenario.app, scenario.directory)
+    def measuring(
+        self, scenario: Overhead, command: Mapping[str, Any], beside: Sequence[str | Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        if beside:
+            raise BadInput(
+                "what a platform costs is measured with nothing beside it",
+                hint="contend run noisy-neighbour --set platform=container --beside … -- CMD",
+            )
+        title = f"What does this platform cost {short(command['command']['run'], 60)}; pin it or not?"
+        return {"title": title, "apps": [command]}
 
     def fitted(self, scenario: Overhead, runs: Path) -> tuple[Overhead, tuple[str, ...]]:
         return fit.fitted(scenario)
@@ -55,8 +63,6 @@ class OverheadStudy(Study[Overhead]):
     def without_missing(
         self, scenario: Overhead, check: Callable[[Scenario], None]
     ) -> tuple[Overhead, tuple[str, ...]]:
-        if scenario.app:
-            return scenario, ()
         left_out: list[str] = []
         kept = tuple(
             ref

@@ -17,6 +17,7 @@ from contend.advice.document import MeasuredMeans, PlacementDocument, PredictedM
 from contend.advice.finding import Evidence, Finding
 from contend.errors import BadInput
 from contend.studies.cell import cell_workload
+from contend.studies.model import COMMAND, WorkloadRef
 from contend.studies.sensitivity.assignment import Aim, Assignment, assign, slowdowns
 from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import Pair, Sensitivities
@@ -201,12 +202,22 @@ def settings(scenario: Sensitivity) -> dict[str, str]:
     """Labels of workloads, with how `--set victims=` names each."""
     texts = {}
     for ref in scenario.workloads:
-        text = ref.workload
-        if ref.parameters:
-            named: Any = {ref.workload: dict(ref.parameters)}
-            text = yaml.safe_dump(named, default_flow_style=True, width=1000).strip()
+        given = as_given(ref)
+        text = (
+            yaml.safe_dump(given, default_flow_style=True, width=1000).strip()
+            if isinstance(given, dict)
+            else given
+        )
         texts[cell_workload(ref).label] = text
     return texts
+
+
+def as_given(ref: WorkloadRef) -> str | dict[str, Any]:
+    """A workload as a scenario's list names it."""
+    if ref.command is not None:
+        own = ref.command
+        return {COMMAND: {"run": own.run, "name": ref.workload, "directory": own.directory}}
+    return {ref.workload: dict(ref.parameters)} if ref.parameters else ref.workload
 
 
 def verify(scenario: Sensitivity, victim: str, neighbour: str) -> str:

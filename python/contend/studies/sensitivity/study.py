@@ -14,6 +14,7 @@ from contend.studies.sensitivity import findings as placing
 from contend.studies.sensitivity import result as results
 from contend.studies.sensitivity.cells import cells, held_out
 from contend.studies.sensitivity.model import Sensitivity
+from contend.text.printable import short
 
 if TYPE_CHECKING:
     from contend.document import Analysis
@@ -34,6 +35,13 @@ class SensitivityStudy(Study[Sensitivity]):
 
     def held_out(self, scenario: Sensitivity, cells: Sequence[Cell], seed: int) -> tuple[str, ...]:
         return held_out(tuple(cells), scenario.held_out, seed)
+
+    def measuring(
+        self, scenario: Sensitivity, command: Mapping[str, Any], beside: Sequence[str | Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        title = f"Which workloads go together with {short(command['command']['run'], 60)}?"
+        others = list(beside) or [placing.as_given(ref) for ref in scenario.workloads]
+        return {"title": title, "workloads": [command, *others]}
 
     def without_missing(
         self, scenario: Sensitivity, check: Callable[[Scenario], None]

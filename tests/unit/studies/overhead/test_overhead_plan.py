@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from contend.engine import checks
@@ -60,9 +62,10 @@ def test_what_a_place_is_given() -> None:
 
 def test_a_command_of_the_users_takes_the_place_of_the_applications() -> None:
     asked, _ = checks.fitted(overhead("app=sleep 0.1 {x}", "sizes=1"))
-    assert isinstance(asked, Overhead) and asked.directory
+    assert isinstance(asked, Overhead)
+    assert asked.apps[0].command is not None and asked.apps[0].command.directory == str(Path.cwd())
     victims = {cell.victim.instance.label for cell in cells_of(asked)}
-    assert victims == {"app"}
+    assert victims == {"sleep"}
     command = cells_of(asked)[0].victim.instance.workload.run
     assert command == ("sleep 0.1 {{x}}",)
     checks.check(asked)

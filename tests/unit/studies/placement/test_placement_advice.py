@@ -86,7 +86,7 @@ def test_two_that_hate_each_other_are_kept_apart(tmp_path: Path) -> None:
     assert placed.best.mean <= placed.measured <= placed.measured_random
     told = claims(of, asked, placed)
     assert [f.kind for f in told].count("together") == 3
-    fio = next(f for f in told if "fio[read=0]" in f.sentence)
+    fio = next(f for f in told if "fio writes" in f.sentence)
     assert "'" in fio.verify
     assert "{fio: {read: 0}}" in fio.verify
     assert all(f.verify.startswith("contend run noisy-neighbour --set ") for f in told)

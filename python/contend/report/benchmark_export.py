@@ -1,0 +1,108 @@
+"""Times of compared commands in the forms that readers of benchmarks know: JSON and CSV with hyperfine's keys, Markdown.
+
+hyperfine's times are of one command after the other; these are of trials that alternate, so each result also says how many
+times as long as the first command it took, with the interval.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import yaml
+
+from contend.report.matrix import is_compare
+from contend.report.model import ReportInput
+from contend.text.masking import mask
+from contend.units import format_ratio, format_value
+
+FORMS = ("json", "markdown", "csv")
+_COLUMNS = ("command", "mean", "stddev", "median", "user", "system", "min", "max")
+
+
+def render(report: ReportInput, form: str) -> str:
+    """The text of one form. Raises KeyError for a form that is none of FORMS."""
+    forms: Mapping[str, Callable[[list[dict[str, Any]]], str]] = {
+        "json": _json,
+        "markdown": _markdown,
+        "csv": _csv,
+    }
+    return forms[form](results(report))
+
+
+def results(report: ReportInput) -> list[dict[str, Any]]:
+    """A result a command, in the order in which they were given; times in seconds where the metric is one."""
+    assert is_compare(report.analysis)
+    scenario = yaml.safe_load(report.scenario_text)
+    commands = {str(of["name"]): str(of.get("command", of["name"])) for of in scenario["variants"]}
+    rows: dict[str, list[Mapping[str, float]]] = {}
+    for row in report.counted:
+        readings = {str(of["name"]): float(of["value"]) for of in row.get("metrics", ())}
+        if readings:
+            rows.setdefault(str(row["cell"]), []).append(readings)
+    primary = next((of.metric for of in report.analysis.cells if of.metric.primary), None)
+    made = []
+    for name, command in commands.items():
+        of = rows.get(name, [])
+        if primary is None or not of:
+            continue
+        values = [each[primary.name] for each in of]
+        ratio = next(
+            (
+                c.estimate
+                for c in report.analysis.cells
+                if c.metric.primary and c.factors.get("variant") == name
+            ),
+            None,
+        )
+        made.append(
+            {
+                "command": mask(command),
+                "name": name,
+                "metric": primary.name,
+                "unit": primary.unit,
+                "mean": statistics.fmean(values),
+                "stddev": statistics.stdev(values) if len(values) > 1 else None,
+                "median": statistics.median(values),
+                **{
+                    key: statistics.fmean(e[key] for e in of)
+                    for key in ("user", "system", "cpu")
+                    if key in of[0]
+                },
+                "min": min(values),
+                "max": max(values),
+                "times": values,
+                "ratio": None
+                if ratio is None
+                else {"value": ratio.value, "low": ratio.low, "high": ratio.high, "level": ratio.level},
+            }
+        )
+    return made
+
+
+def _json(made: list[dict[str, Any]]) -> str:
+    return json.dumps({"results": made}, indent=2, allow_nan=False) + "\n"
+
+
+def _csv(made: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _COLUMNS, extrasaction="ignore", restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(made)
+    return out.getvalue()
+
+
+def _markdown(made: list[dict[str, Any]]) -> str:
+    lines = ["| command | mean | min | max | relative |", "|:---|---:|---:|---:|---:|"]
+    for of in made:
+        ratio = of["ratio"]
+        relative = "1.00" if ratio is None else format_ratio(ratio["value"], ratio["low"], ratio["high"])
+        mean, *ends = (format_value(of[key], of["unit"]) for key in ("mean", "min", "max"))
+        spread = "" if of["stddev"] is None else f" ± {format_value(of['stddev'], of['unit'])}"
+        command = str(of["command"]).replace("|", "\\|")
+        lines.append(f"| `{command}` | {mean}{spread} | {ends[0]} | {ends[1]} | {relative} |")
+    return "\n".join(lines) + "\n"
