@@ -69,7 +69,7 @@ def big_run(
 
 def small_runs(place: Path, count: int, *, trials: int = 80, name: str = "small") -> list[Path]:
     """So many finished runs, analysed and with a page, a day apart. Each has a seed and a title of its own, as runs have."""
-    from contend.analysis.analyse import analyse
+    from support.analysed import analyse
     from support.made_many import copies
 
     base = big_run(place.with_name(place.name + "-base"), trials, series=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from contend.analysis.analyse import analyse
 from contend.document import Analysis
 from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
@@ -16,6 +15,7 @@ from contend.store.directory import RunDirectory
 from contend.studies.model import Scenario
 from contend.studies.plan import Plan
 from contend.studies.scenarios import parse, to_yaml
+from support.analysed import analyse
 
 TEXT = """
 study: interference

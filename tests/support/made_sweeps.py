@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from contend.analysis.analyse import analyse
 from contend.engine.plan import make_plan
 from contend.errors import ScenarioError
 from contend.report.model import ReportInput
@@ -24,6 +23,7 @@ from contend.studies.storage.cells import by_label
 from contend.studies.storage.model import Storage
 from contend.studies.storage.plan import choose
 from contend.studies.storage.points import Coding, Point
+from support.analysed import analyse
 
 Row = dict[str, Any]
 # IOPS of a point alone, and how many times slower it is beside its neighbour.

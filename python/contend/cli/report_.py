@@ -103,6 +103,8 @@ def command(
         print_answer(headline(report.analysis), report.analysis)
     else:
         print_report(report, verbose=verbose)
+        if card is not None:
+            print(f"card: {card}")
     return _opened(directory, open_page)
 
 

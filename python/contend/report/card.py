@@ -28,6 +28,8 @@ MOST_ROWS = 5
 _ROOM = WIDTH - 2 * MARGIN
 _LABELS, _FIGURES = 400, 210
 """Pixels of a row's name, and of its ratio with its interval; the bar has the rest."""
+MONOSPACE = 0.61
+"""Width of a letter of a monospaced font, in sizes."""
 _NARROW = frozenset("iljtfr.,:;'|!()[] ")
 
 
@@ -77,7 +79,9 @@ def _drawn(report: ReportInput, cells: list[CellResult]) -> Iterator[str]:
     ends = f'x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{rule}" y2="{rule}"'
     yield f'<line {ends} stroke="{_colour("line")}" stroke-width="1.5"/>'
     yield _text(MARGIN, rule + 36, _shortened(_facts(report), 20, _ROOM), 20, "soft")
-    command = _shortened(f"$ {mask(report.command)}", 20, _ROOM * 0.86)
+    command = f"$ {mask(report.command)}"
+    if len(command) * MONOSPACE * 20 > _ROOM:
+        command = f"{command[: int(_ROOM / MONOSPACE / 20) - 1].rstrip()}…"
     yield _text(MARGIN, rule + 70, command, 20, "ink", family="ui-monospace, DejaVu Sans Mono, monospace")
     yield "</svg>"
 
@@ -103,7 +107,7 @@ def _bars(analysis: Analysis, cells: list[CellResult], top: float) -> Iterator[s
     ]
     low, high = math.log(min(0.95, *edges)), math.log(max(1.05, *edges))
     left, room = MARGIN + _LABELS, _ROOM - _LABELS - _FIGURES - 24
-    pitch = min(46.0, (HEIGHT - 130 - top) / len(cells))
+    pitch = min(64.0, (HEIGHT - 130 - top) / len(cells))
 
     def x(ratio: float) -> float:
         return left + room * (min(max(math.log(max(ratio, 1e-9)), low), high) - low) / (high - low)
@@ -125,7 +129,7 @@ def _bars(analysis: Analysis, cells: list[CellResult], top: float) -> Iterator[s
         name = f"{cell.factors.get('variant', '')} {name}".strip() if compare else name
         yield _text(MARGIN, middle + 7, _shortened(name, 22, _LABELS - 24), 22, "ink")
         yield (
-            f'<rect x="{begin:.1f}" y="{middle - 9:.1f}" width="{max(2.0, end - begin):.1f}" height="18" rx="3"'
+            f'<rect x="{begin:.1f}" y="{middle - 13:.1f}" width="{max(2.0, end - begin):.1f}" height="26" rx="3"'
             f' fill="{colour}" fill-opacity="{0.35 if effect in ("undecided", "unaffected") else 0.85}"/>'
             f'<line x1="{x(cell.estimate.low):.1f}" x2="{x(cell.estimate.high):.1f}" y1="{middle:.1f}" y2="{middle:.1f}"'
             f' stroke="{_colour("ink")}" stroke-width="2.5"/>'
@@ -140,11 +144,12 @@ def _facts(report: ReportInput) -> str:
     analysis, environment = report.analysis, report.environment
     when = next((str(row["utc"])[:10] for row in report.rows if row.get("utc")), "")
     cpus = environment.get("cpus")
-    machine = " ".join(
-        str(part) for part in (f"{cpus} CPUs" if cpus else "", environment.get("cpu", "")) if part
-    )
+    # Without what only makers of processors and of systems put into their names.
+    model = re.sub(r"\((R|TM)\)| Processor| CPU| @.*", "", str(environment.get("cpu", "")))
+    system = re.sub(r" GNU/Linux| \(.*\)", "", str(environment.get("os", "")))
+    machine = " ".join(part for part in (f"{cpus} CPUs" if cpus else "", model) if part)
     done = f"{analysis.design.blocks} blocks, {analysis.trials} trials" if analysis.trials else ""
-    return " · ".join(part for part in (machine, str(environment.get("os", "")), done, when) if part)
+    return " · ".join(part for part in (machine, system, done, when) if part)
 
 
 def _text(
@@ -170,8 +175,8 @@ def _colour(token: str) -> str:
 
 
 def _width(text: str, size: float) -> float:
-    """About how wide a text is, px: letters of a sans serif, a little on the wide side."""
-    return size * sum(0.32 if letter in _NARROW else 0.72 if letter.isupper() else 0.57 for letter in text)
+    """About how wide a text is, px, in a wide sans serif: a reader's may be narrower."""
+    return size * sum(0.36 if letter in _NARROW else 0.76 if letter.isupper() else 0.62 for letter in text)
 
 
 def _wrapped(text: str, size: float, room: float) -> list[str]:

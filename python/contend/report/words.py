@@ -243,7 +243,8 @@ def _budget(seconds: float) -> str:
 def command_with_budget(report: ReportInput) -> str:
     """The command of this run with the budget that should reach the target; empty where there is none."""
     budget = budget_needed(report)
-    command, replaced = re.subn(r"--budget[= ]\S+", f"--budget {budget}", report.command)
+    plain = report.command.replace(" --set measure.budget=", " --budget ")  # as a run records it
+    command, replaced = re.subn(r"--budget[= ]\S+", f"--budget {budget}", plain)
     return "" if not budget else command if replaced else f"{command} --budget {budget}"
 
 

@@ -60,7 +60,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.id = path.name
+        self.id = path.resolve().name if path.name in ("", "..") else path.name
         self._trials = -1
         self._trial_rows = TrialRows(self.trials_path)
         self._events: tuple[object, tuple[Row, ...]] | None = None  # which state of the ledger, and its rows

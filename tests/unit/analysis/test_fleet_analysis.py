@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.analysis.analyse import analyse
 from contend.analysis.hosts_words import notes, rows
 from contend.analysis.schema import analysis_schema
 from contend.fleet.following import Following, Settings
@@ -22,6 +21,7 @@ from contend.report.progress import NoProgress
 from contend.store.directory import RunDirectory
 from contend.store.ledger import Ledger
 from contend.studies.scenarios import load
+from support.analysed import analyse
 from support.made_fleets import made_run
 
 

@@ -166,3 +166,14 @@ def test_what_says_that_a_trial_begins_is_told_by_its_bytes_and_nothing_else_is(
     assert ([row["event"] for row in rows], damaged) == (["intend", "run-end"], [6])
     assert len(parse(b"".join(lines))[0]) == 5
     assert len(leftovers(run.ledger_path)) == 1
+
+
+def test_a_run_is_called_by_its_directory_wherever_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "mine-20260101-000000"
+    (run / "series").mkdir(parents=True)
+    monkeypatch.chdir(run)
+    assert RunDirectory(Path()).id == RunDirectory(run).id == run.name
+    monkeypatch.chdir(run / "series")
+    assert RunDirectory(Path("..")).id == run.name

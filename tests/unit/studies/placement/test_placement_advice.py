@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from contend.advice.document import AdviceDocument
-from contend.analysis.analyse import analyse
 from contend.errors import BadInput
 from contend.studies.sensitivity import assignment
 from contend.studies.sensitivity.assignment import assign, slowdowns
 from contend.studies.sensitivity.findings import best_placement, claims
 from contend.text.shape import schema
+from support.analysed import analyse
 from support.command_line import Home
 from support.made_forecast import WORKLOADS, forecast_run, scenario
 from support.made_runs import Made

@@ -10,7 +10,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from contend.analysis.analyse import analyse
 from contend.analysis.schema import analysis_schema
 from contend.cli.advise_ import advise
 from contend.cli.common import load_report
@@ -23,6 +22,7 @@ from contend.studies.sensitivity.model import Sensitivity
 from contend.studies.sensitivity.result import read
 from contend.workloads.instance import resolve
 from contend.workloads.load import load as load_workload
+from support.analysed import analyse
 from support.made_forecast import TEXT, WORKLOADS, forecast_run, scenario
 from support.made_runs import TEXT as PAIRS
 

@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from contend.analysis.analyse import analyse
 from contend.analysis.comparisons import compare_all, tabulate
 from contend.analysis.schema import analysis_schema
 from contend.engine.plan import make_plan
@@ -32,6 +31,7 @@ from contend.studies.storage.plan import EFFECT, TABLE, UNSURE, choose, fits
 from contend.studies.storage.points import Point, full, table
 from contend.studies.storage.result import Measured, read
 from contend.studies.storage.verdicts import verdicts
+from support.analysed import analyse
 from support.made_sweeps import experiment, one_pool, rows_of, sweep, truth
 
 
