@@ -9,7 +9,7 @@ site=$home/lib/python$python/site-packages
 mkdir -p "$home/bin"
 uv=$(dirname "$0")/../target/dist/tools/bin/uv
 [ -x "$uv" ] || uv=uv
-"$uv" pip install --quiet --target "$site" --python-version "$python" --python-platform x86_64-manylinux_2_28 \
+"$uv" pip install --quiet --link-mode copy --target "$site" --python-version "$python" --python-platform x86_64-manylinux_2_28 \
     --only-binary :all: --no-compile --find-links "$wheels" "$@"
 ln -sf "/usr/bin/python$python" "$home/bin/python$python"
 ln -sf "python$python" "$home/bin/python3"
@@ -21,4 +21,6 @@ if [ -e "$site/bin/contend" ]; then
     printf '#!%s/bin/python3\nfrom contend.cli import main\n\nmain()\n' "$prefix" >"$home/bin/contend"
     chmod 755 "$home/bin/contend"
 fi
+# Where it installs for another root uv puts what belongs beside lib/ into it.
+[ ! -d "$site/share" ] || mv "$site/share" "$home/"
 rm -rf "$site/bin" "$site/.lock"
