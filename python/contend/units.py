@@ -137,6 +137,8 @@ def format_value(value: float, unit: str = "") -> str:
 
     >>> format_value(86123, "IOPS"), format_value(0.00123, "s"), format_value(1.0449, "s"), format_value(8712, "count")
     ('86.1 kIOPS', '1.23 ms', '1.04 s', '8,712')
+    >>> format_value(852_000, "1/s"), format_value(3.2, "1/s")
+    ('852 k/s', '3.2 /s')
     """
     if not math.isfinite(value):
         return "?"
@@ -154,7 +156,8 @@ def format_value(value: float, unit: str = "") -> str:
                 value, prefix = value / size, symbol
                 break
     digits = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{digits} {prefix}{unit}".rstrip()
+    of = unit.removeprefix("1") if unit.startswith("1/") else unit  # k/s, not k1/s
+    return f"{digits} {prefix}{of}".rstrip()
 
 
 def within(matters: float) -> str:

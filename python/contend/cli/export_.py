@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,7 +43,7 @@ SUFFIX = {
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File, or directory for svg and png (default: in the run directory, or beside the trace).",
+    help="File, or directory for svg and png; '-' is stdout (default: in the run directory, or beside the trace).",
 )
 @click.option(
     "--fail-above",
@@ -59,11 +61,32 @@ def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above
     Several traces, and recordings of `contend sample` or runs beside them, become one file: the host's CPU, run queue,
     pressure, disks and memory as counters, and those of each traced process.
     """
+    limit = parse_fraction(fail_above)
+    if output == Path("-"):
+        _to_stdout(sources, form, limit)
+        return 0
+    for path in _written(sources, form, output, limit):
+        print(shown(path))
+    return 0
+
+
+def _to_stdout(sources: Sequence[str], form: str, limit: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="contend-export-") as folder:
+        paths = _written(sources, form, Path(folder) / f"export.{SUFFIX.get(form, form)}", limit)
+        if len(paths) != 1 or paths[0].is_dir():
+            raise BadInput(f"{form} is several files here: stdout takes one", hint="-o DIR")
+        sys.stdout.flush()
+        with paths[0].open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def _written(sources: Sequence[str], form: str, output: Path | None, limit: float) -> list[Path]:
+    """Write the files. Raises BadInput for a form that the sources do not have."""
     from contend.store.directory import RunDirectory
     from contend.store.traces import is_trace
 
     if len(sources) > 1 or is_trace(sources[0]):
-        return _trace(sources, form, output)
+        return [_trace(sources, form, output)]
 
     (run,) = sources
     directory = RunDirectory.open(run, samples=True)
@@ -72,13 +95,11 @@ def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above
 
         target = output or directory.path / f"export.{SUFFIX[form]}"
         export_counters(directory, form, target)
-        print(shown(target))
-        return 0
+        return [target]
     if directory.is_sample or directory.is_watch:
         from contend.report.sample_export import export_sample
 
-        print(shown(export_sample(directory, form, output)))
-        return 0
+        return [export_sample(directory, form, output)]
     if form == STACKS:
         raise BadInput(
             "a run has no stacks", hint="contend sample --sched process --off-cpu-stacks records them"
@@ -88,17 +109,14 @@ def command(sources: tuple[str, ...], form: str, output: Path | None, fail_above
         from contend.report.export import export
 
         target = output or directory.path / f"export.{SUFFIX[form]}"
-        export(report, form, target, fail_above=parse_fraction(fail_above))
-        print(shown(target))
-    else:
-        from contend.report.plots import save_plots
+        export(report, form, target, fail_above=limit)
+        return [target]
+    from contend.report.plots import save_plots
 
-        for path in save_plots(report, output or directory.path / "plots", formats=(form,)):
-            print(shown(path))
-    return 0
+    return list(save_plots(report, output or directory.path / "plots", formats=(form,)))
 
 
-def _trace(sources: Sequence[str], form: str, output: Path | None) -> int:
+def _trace(sources: Sequence[str], form: str, output: Path | None) -> Path:
     from contend.report.trace_export import export_traces
     from contend.store.traces import is_trace, notes
 
@@ -108,5 +126,4 @@ def _trace(sources: Sequence[str], form: str, output: Path | None) -> int:
     target = output or (first if first.is_dir() else first.parent) / f"export.{SUFFIX[form]}"
     for note in notes(export_traces(sources, form, target)):
         print(f"note: {note}", file=sys.stderr)
-    print(shown(target))
-    return 0
+    return target

@@ -187,6 +187,7 @@ def test_every_export(run: Finished) -> None:
     for form in ("csv", "parquet", "junit", "openmetrics"):
         run.ask("export", "--to", form, "-o", str(folder / form))
         assert (folder / form).stat().st_size > 100
+    assert run.ask("export", "--to", "csv", "-o", "-").out == (folder / "csv").read_text()
     count = "select count(*) from "
     (from_csv,) = duckdb.connect().execute(f"{count} read_csv('{folder / 'csv'}')").fetchone() or (0,)
     (from_parquet,) = duckdb.connect().execute(
