@@ -24,7 +24,7 @@ from contend.contention.alibi.verdict import Alibi
 from contend.contention.hunt_document import HuntDocument
 from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.verification import Verification
-from contend.document.context import Context
+from contend.document.context import Context, StatedContext
 from contend.engine.doctor import Doctor
 from contend.fetch.order import Fetched
 from contend.fleet.up import Fleets
@@ -91,6 +91,7 @@ def pages() -> dict[str, str]:
         "sample.schema.json": as_json(schema(Summary, "contend recording")),
         "comparison.schema.json": as_json(schema(Comparison, "contend comparison of two runs")),
         "context.schema.json": as_json(schema(Context, "contend context --json")),
+        "context-share.schema.json": as_json(schema(StatedContext, "contend context --share --json")),
         "watch.schema.json": as_json(schema(WatchDocument, "contend watch")),
         "advice.schema.json": as_json(schema(AdviceDocument, "contend advice")),
         "alibi.schema.json": as_json(schema(Alibi, "contend alibi")),

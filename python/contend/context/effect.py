@@ -25,6 +25,7 @@ from contend.context.terms import (
     Term,
     cost,
     effect,
+    effect_of,
     metrics_of,
     share,
     shares,
@@ -40,6 +41,7 @@ from contend.document.context import (
     TRACES,
     Context,
     Share,
+    StatedContext,
     Variant,
 )
 from contend.environment import same_host
@@ -89,6 +91,34 @@ def context(
         None if way is None else shares(costs, [way])[0],
         tuple(_variant(costs, name, known, way) for name in costs.variants),
         (*_notes(costs, boots, terms, traced), *notes),
+    )
+
+
+def stated(costs: Costs, share: float) -> StatedContext:
+    """Estimate what each variant of the run would change of a whole of whose CPU time the component is `share`.
+
+    share: of all parts of a call (both ends and the broker) or of a download (both ends) that the run has, a fraction.
+    Raises BadInput where it has none.
+    """
+    metrics = ("ends_cpu", "broker_cpu") if costs.kind == RPC else ("client_cpu", "server_cpu")
+    known = [metric for metric in metrics if costs.has(metric)]
+    blocks = [len(costs.both(name, *known)) for name in costs.variants] if known else [0]
+    if not min(blocks):
+        raise BadInput(
+            f"{costs.run} has no block with CPU time of {costs.baseline} and of each variant",
+            hint="contend report RUN says what failed",
+        )
+    terms = [Term(name, STATED, "", np.ones(min(blocks)), name, name) for name in known]
+    return StatedContext(
+        costs.run,
+        costs.kind,
+        costs.baseline,
+        share,
+        min(blocks),
+        tuple(
+            Variant(name, cost(costs, name, terms), effect_of(costs, name, terms, share), None)
+            for name in costs.variants
+        ),
     )
 
 

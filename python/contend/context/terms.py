@@ -71,6 +71,15 @@ def cost(costs: Costs, variant: str, terms: Sequence[Term]) -> Estimate:
     return _figure(costs, variant, terms, of, "ratio", 1.0)
 
 
+def effect_of(costs: Costs, variant: str, terms: Sequence[Term], share: float) -> Estimate:
+    """The change of the whole by a variant, a fraction, where all these parts together are `share` of it."""
+
+    def of(parts: Sequence[Floats], changes: Sequence[Floats]) -> Any:
+        return share * sum(part * change for part, change in zip(parts, changes, strict=True)) / sum(parts)
+
+    return _figure(costs, variant, terms, of, "fraction", 0.0)
+
+
 def _only(at: int) -> Callable[[Sequence[Floats], Sequence[Floats]], Any]:
     return lambda parts, _: parts[at]
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from contend.document.context import AT_MOST, CARRIED, HOWS, RPC, STATED, TRACES, Context, Share, Variant
+from contend.document.context import (
+    AT_MOST,
+    CARRIED,
+    HOWS,
+    RPC,
+    STATED,
+    TRACES,
+    Context,
+    Share,
+    StatedContext,
+    Variant,
+)
 from contend.report.words import mark
 from contend.stats.estimate import Estimate
 
@@ -74,6 +85,16 @@ def answer(of: Context) -> str:
         f" {_NAMES[of.kind]} {_took(of)} {bound}{part(of.share)} of all CPU time in this boot storm; so the cloud would take"
         f" {change(variant.effect, of.bound)}.{_way(of, variant)}"
     )
+
+
+def stated_lines(of: StatedContext) -> list[str]:
+    """A sentence for each variant, where the component's share of the whole is stated."""
+    whole = f"where {_NAMES[of.kind]} takes {100 * of.share:.3g} % of all CPU time, all would take"
+    return [
+        f"{variant.name} in the place of {of.baseline}: {_ONE[of.kind]} takes"
+        f" {change(relative(variant.cost), what='CPU time')}; {whole} {change(variant.effect)}."
+        for variant in of.variants
+    ]
 
 
 def _took(of: Context) -> str:

@@ -42,6 +42,21 @@ class Variant(Shape):
     path: Annotated[Estimate | None, "on the time to ACTIVE, a fraction; null where nothing tells"]
 
 
+@dataclass(frozen=True, slots=True)
+class StatedContext(Shape):
+    """A component's cost in a whole of which somebody states its share."""
+
+    schema_version: Literal[1] = field(default=1, init=False)
+    run: str
+    kind: Annotated[str, Named("component"), Limits(enum=[RPC, IMAGE])]
+    baseline: Annotated[str, "the variant that the whole is taken to run"]
+    share: Annotated[
+        float, Limits(minimum=0, maximum=1), "of the component in the CPU time of the whole, as stated"
+    ]
+    blocks: Count
+    variants: tuple[Variant, ...]
+
+
 @dataclass(frozen=True)
 class Context(Shape):
     """A component's cost in the storms of a cloud."""

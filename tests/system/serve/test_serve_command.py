@@ -124,7 +124,7 @@ def test_what_cannot_be_served(home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         home("serve", "--listen", where).error(2, "in use", "127.0.0.1:0")
-    home("serve", "--runs", "absent").error(2, "'absent'", "--runs")
+    home("serve", "--runs", "absent").error(2, "'absent'", "contend serve DIR")
     home("serve", "--listen", "0.0.0.0:0").error(2, "no token", "--new-token")
     home("serve", "--listen", "192.0.2.1:0", "--new-token").error(2, "192.0.2.1")
     home("serve", "--listen", "nonsense").error(2, "ADDRESS:PORT")

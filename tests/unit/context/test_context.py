@@ -15,9 +15,9 @@ from contend.cli.common import load_report
 from contend.context import words as context_words
 from contend.context.choose import put
 from contend.context.costs import costs
-from contend.context.effect import context
+from contend.context.effect import context, stated
 from contend.context.storm import boots
-from contend.document.context import AT_MOST, CARRIED, ROLE, STATED, Context
+from contend.document.context import AT_MOST, CARRIED, ROLE, STATED, Context, StatedContext
 from contend.errors import BadInput
 from contend.report.html import render_html
 from contend.report.terminal import render
@@ -51,6 +51,20 @@ def storm(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 @pytest.fixture(scope="module")
 def found(run: RunDirectory, storm: RunDirectory) -> Context:
     return put(run, storm.path)
+
+
+def test_a_share_that_is_stated_needs_no_storm(run: RunDirectory) -> None:
+    told = stated(costs(run), 0.05)
+    (variant,) = told.variants
+    ends, broker = CALL["ends_cpu"], CALL["broker_cpu"]
+    truth = (0.85 * ends + 0.95 * broker) / (ends + broker)
+    assert holds(variant.cost, truth, 0.1)
+    assert holds(variant.effect, 0.05 * (truth - 1), 0.5)
+    assert variant.effect.value == pytest.approx(0.05 * (variant.cost.value - 1), rel=1e-9)
+    assert variant.effect.verdict == "lower"
+    jsonschema.validate(told.to_json(), schema(StatedContext))
+    (line,) = context_words.stated_lines(told)
+    assert line.startswith("JSON once in the place of envelope: an RPC takes 13 %") and "5 % of all" in line
 
 
 def test_known_shares_and_ratios_give_the_known_effect(found: Context) -> None:
