@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from contend.analysis.two_runs import Change, Comparison
 from contend.units import format_ratio, format_value
 
-_VERDICTS = {"higher": "worse", "lower": "better"}
+_VERDICTS = {"higher": "worse", "lower": "better", "refused": "undecided", "too few": "undecided"}
 NAMING = ("victim", "neighbour", "variant")  # factors that name a cell
 
 
@@ -42,7 +42,11 @@ def _row(change: Change, telling: frozenset[str]) -> Row:
         format_value(at.estimate.value, change.metric.unit) for at in (change.baseline, change.treatment)
     )
     return Row(
-        name=" ".join(f"{v}" for k, v in change.factors.items() if k in telling),
+        name=" ".join(
+            "alone" if (k, v) == ("neighbour", "none") else v
+            for k, v in change.factors.items()
+            if k in telling
+        ),
         metric=change.metric.name,
         levels=" → ".join(levels),
         ratio=format_ratio(e.value, e.low, e.high),

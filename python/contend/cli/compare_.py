@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +31,22 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Where earlier runs of the scenario lie (default: beside the two).",
 )
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it as one HTML page, too.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Every metric, not the headline ones only.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(
-    first: str, second: str, fail_above: str | None, sessions: tuple[Path, ...], verbose: bool, as_json: bool
+    first: str,
+    second: str,
+    fail_above: str | None,
+    sessions: tuple[Path, ...],
+    page: Path | None,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Compare run FIRST with run SECOND, cell by cell; above 1 the second is worse.
 
@@ -45,7 +58,14 @@ def command(
     from contend.store.directory import RunDirectory
 
     limit = parse_fraction(fail_above) if fail_above is not None else None
-    comparison = compare_runs(RunDirectory.open(first), RunDirectory.open(second), sessions=sessions)
+    one, other = RunDirectory.open(first), RunDirectory.open(second)
+    comparison = compare_runs(one, other, sessions=sessions)
+    if page is not None:
+        from contend.analysis.two_runs_page import render_comparison, side
+        from contend.files import write
+
+        again = shlex.join(["contend", "compare", first, second])
+        write(page, render_comparison(comparison, side(one), side(other), again).encode("utf-8"))
     code = 0 if limit is None else verdict(comparison, limit)
     if as_json:
         print_answer(headline(comparison), comparison, code=code)
@@ -55,6 +75,8 @@ def command(
         _show(headline(comparison), [r for r in changed_cells(comparison) if r.primary or verbose])
         for why in notes(comparison, primary=not verbose):
             print(f"note: {why}")
+        if page is not None:
+            print(f"page: {page}")
     if limit is not None and code == 4:
         worse = [
             " ".join(c.factors.values())

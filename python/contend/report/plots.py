@@ -9,10 +9,10 @@ import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contend.document import CellResult
 from contend.errors import BadInput, HostFailed
 from contend.files import write
 from contend.report import words
@@ -37,6 +37,7 @@ from contend.report.theme import resolve, var
 from contend.report.timeline_plots import timeline_plots
 from contend.report.traced_cells import traced_plots
 from contend.report.vega import drawable
+from contend.stats.estimate import Estimate
 from contend.text.masking import mask_value
 
 COMPARED = frozenset({"victim", "neighbour", "variant"})
@@ -134,22 +135,47 @@ def forest(report: ReportInput) -> Plot | None:
     ]
     if not named:
         return None
-    named.sort(key=lambda pair: -abs(math.log(pair[0].estimate.value)))
-    shown = named[:FOREST_ROWS]
+    compare = is_compare(analysis)
+    caption = (
+        "Points are estimates, bars their intervals: right of the dashed line "
+        + ("more than the baseline." if compare else "slower, left of it faster.")
+        + " A bar that crosses the line is no effect that is shown; a point without a bar had too few blocks."
+    )
+    rows = [
+        Ratio(label, cell.estimate, words.effect(cell, analysis), words.effect_words(cell, analysis))
+        for cell, label in named
+    ]
+    return ratio_plot(rows, "ratio" if compare else "slowdown", "Largest effects", caption)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A row of `ratio_plot`. effect: worse, better, unaffected or another verdict; verdict: the same in words."""
+
+    label: str
+    estimate: Estimate
+    effect: str
+    verdict: str
+
+
+def ratio_plot(rows: Sequence[Ratio], what: str, title: str, caption: str) -> Plot:
+    """Ratios above 0 with their intervals on a log scale around 1, the largest effect first. what: they are called."""
+    ordered = sorted(rows, key=lambda row: -abs(math.log(row.estimate.value)))
+    shown = ordered[:FOREST_ROWS]
     values = [
         {
             "y": number,
-            "label": f"{words.ratio(cell.estimate)}\u2003{label}",
-            "value": cell.estimate.value,
-            **_bounds(cell),
-            "colour": _effect_colour(words.effect(cell, analysis)),
-            "say": f"{label}: {words.ratio(cell.estimate)}, n = {cell.estimate.n}",
+            "label": f"{words.ratio(row.estimate)}\u2003{row.label}",
+            "value": row.estimate.value,
+            **_bounds(row.estimate),
+            "colour": _effect_colour(row.effect),
+            "say": f"{row.label}: {words.ratio(row.estimate)}, n = {row.estimate.n}",
         }
-        for number, (cell, label) in enumerate(shown)
+        for number, row in enumerate(shown)
     ]
-    edges = [c.estimate.value for c, _ in shown] + [edge for c, _ in shown for edge in _bounds(c).values()]
+    edges = [row.estimate.value for row in shown]
+    edges += [edge for row in shown for edge in _bounds(row.estimate).values()]
     domain, ticks = ratio_axis(min(edges), max(edges))
-    what = "ratio" if is_compare(analysis) else "slowdown"
     axis = {"values": ticks, "format": "~g"}
     x = quantity("value", f"{what} (log scale, 1 = no effect)", axis, type="log", domain=domain)
     y = row_axis("y", len(values))
@@ -163,17 +189,13 @@ def forest(report: ReportInput) -> Plot | None:
         ],
         values,
     )
-    rest = len(named) - len(shown)
-    caption = (
-        "Points are estimates, bars their intervals: right of the dashed line "
-        + ("more than the baseline." if is_compare(analysis) else "slower, left of it faster.")
-        + " A bar that crosses the line is no effect that is shown; a point without a bar had too few blocks."
-        + (f" The {len(shown)} largest of {len(named)}; all are in the table below." if rest > 0 else "")
-    )
-    table = tuple((label, words.ratio(c.estimate), words.effect_words(c, analysis)) for c, label in named)
-    of = f"{len(shown)} of {len(named)}" if rest > 0 else str(len(named))
-    title = f"Largest effects ({of} comparison{'s' if len(named) > 1 else ''})"
-    return Plot("answer", "answer", title, caption, spec, {}, ("comparison", what, "verdict"), table)
+    rest = len(ordered) - len(shown)
+    if rest > 0:
+        caption += f" The {len(shown)} largest of {len(ordered)}; all are in the table below."
+    table = tuple((row.label, words.ratio(row.estimate), row.verdict) for row in ordered)
+    of = f"{len(shown)} of {len(ordered)}" if rest > 0 else str(len(ordered))
+    whole = f"{title} ({of} comparison{'s' if len(ordered) > 1 else ''})"
+    return Plot("answer", "answer", whole, caption, spec, {}, ("comparison", what, "verdict"), table)
 
 
 def ratio_axis(low: float, high: float) -> tuple[list[float], list[float]]:
@@ -200,8 +222,8 @@ def ratio_axis(low: float, high: float) -> tuple[list[float], list[float]]:
     return domain, within
 
 
-def _bounds(cell: CellResult) -> dict[str, float]:
-    low, high = cell.estimate.low, cell.estimate.high
+def _bounds(estimate: Estimate) -> dict[str, float]:
+    low, high = estimate.low, estimate.high
     return {"low": low, "high": high} if math.isfinite(high) and low > 0 else {}
 
 
