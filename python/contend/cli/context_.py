@@ -83,10 +83,10 @@ def _stated(run: RunDirectory, share: float, as_json: bool) -> int:
         raise BadInput(
             f"--share {100 * share:g}%: a share of all is above 0 and at most 100 %", hint="--share 5%"
         )
-    told = stated(costs(run), share)
-    lines = stated_lines(told)
+    of = stated(costs(run), share)
+    lines = stated_lines(of)
     if as_json:
-        print_answer(" ".join(lines), told)
+        print_answer(" ".join(lines), of)
         return 0
     printer = Printer(safe_console())
     for line in lines:
