@@ -310,7 +310,7 @@ class TrialRunner:
                 raise TrialFailed(
                     f"{seat.participant.label} did not end within {timeout:g} s",
                     hint="a longer trial needs a longer `trial:` in its file"
-                    if self._timeout_s is None and not workload.users_own
+                    if self._timeout_s is None and workload.timeout is None
                     else "allow it more time: --timeout, or `timeout:` in the scenario",
                 )
             if exit_.code != 0:
@@ -322,11 +322,11 @@ class TrialRunner:
         return exits
 
     def _longest_s(self, seat: Seat) -> float:
-        """The longest that a step may take. A command of the user's says so itself; others know how long they run."""
+        """The longest that a step may take: by the study, or the workload, or by how long it is to run."""
         if self._timeout_s is not None:
             return self._timeout_s
-        workload = seat.participant.instance.workload
-        return workload.trial / 1e9 if workload.users_own else 30 + 20 * float(str(seat.values["seconds"]))
+        timeout = seat.participant.instance.workload.timeout
+        return 30 + 20 * float(str(seat.values["seconds"])) if timeout is None else timeout / 1e9
 
     def _step(self, seat: Seat, host: Host, command: Command, window: Window, timeout_s: float) -> Exit:
         """Run one command to its end, or end it."""

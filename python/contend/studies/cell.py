@@ -121,6 +121,7 @@ def _own_workload(name: str, own: OwnCommand) -> Workload:
         dominant="cpu",
         neighbour=Neighbour(burning=OWN_BURNS),
         trial=f"{own.timeout}ns",  # at most
+        timeout=f"{own.timeout}ns",
     )
 
 

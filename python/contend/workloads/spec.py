@@ -74,6 +74,7 @@ class Workload(Strict):
         0  # what `fetch` and `prepare` take together, roughly, on a host that has the downloads
     )
     around: Duration = 0  # what a trial takes beside that: processes that start, connections
+    timeout: Duration | None = Field(None, gt=0)  # of each command of a trial; else 30 s and 20 times `trial`
     trace: Traced = Traced()  # what is recorded of it where a scenario asks for traces
     keep: Lines = ()  # files below {out} that stay with the run, in outputs/TRIAL; others are read and thrown away
     # by turns commands run with so many environments of different sizes, and so places of their stack; 0: with one
