@@ -15,7 +15,7 @@ import pytest
 
 from support import nobody
 from support.command_line import CONTEND, Home, Said, check_files, rows, wait_for
-from support.prerequisites import need
+from support.prerequisites import Cannot, cannot, need
 
 pytestmark = pytest.mark.system
 
@@ -39,11 +39,10 @@ def few_files(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def over_the_network(tmp_path: Path) -> Iterator[Path]:
     """A directory of this host, mounted from its own NFS server."""
-    need(
-        os.geteuid() == 0 and shutil.which("exportfs") and shutil.which("mount.nfs"),
-        "an NFS server of this host's",
-    )
-    need("\tnfsd\n" in Path("/proc/filesystems").read_text(), "a kernel that serves NFS")
+    served = "\tnfsd\n" in Path("/proc/filesystems").read_text()
+    if not (served and shutil.which("exportfs") and shutil.which("mount.nfs")):
+        cannot(Cannot.NFS)
+    need(os.geteuid() == 0, "serving a directory over NFS needs root")
     with ExitStack() as ends:
         shared = tmp_path / "shared"
         shared.mkdir()
