@@ -67,9 +67,9 @@ def test_every_place_is_what_was_asked(contend: Home) -> None:
         "container vanilla 2 CPUs 1 GiB": (list(every), 2),
         "container pinned 2 CPUs 1 GiB": (list(pick(Topology.read(), 2)), None),
     }
-    assert given.keys() >= {f"app|{name}" for name in wanted}
+    assert given.keys() >= {f"true|{name}" for name in wanted}
     for name, (cpus, quota) in wanted.items():
-        got = given[f"app|{name}"]
+        got = given[f"true|{name}"]
         assert got["cpus"] == cpus, name
         assert got.get("quota_cpus") == quota, name
         if name.endswith("1 GiB"):
@@ -80,7 +80,7 @@ def test_every_place_is_what_was_asked(contend: Home) -> None:
     seen = {of["cell"]: of for of in document["schedules"]}
     assert all(of["switches"] > 0 and of["counts"]["on_cpu"] for of in seen.values())
     # A command of some milliseconds can end before a late sample's first look, and is told of the trial before.
-    assert len(seen.keys() & {f"app|{name}" for name in wanted}) > len(wanted) / 2
+    assert len(seen.keys() & {f"true|{name}" for name in wanted}) > len(wanted) / 2
 
 
 def test_periods_and_bursts_are_what_was_asked(contend: Home) -> None:
@@ -94,9 +94,9 @@ def test_periods_and_bursts_are_what_was_asked(contend: Home) -> None:
         "0.05 CPU": usual, "burst 5ms 0.05 CPU": (100_000, 5_000), "0.5 CPU": usual, "10ms 0.5 CPU": short,
         "burst 5ms 0.5 CPU": (100_000, 5_000), "10ms burst 5ms 0.5 CPU": (10_000, 5_000),
     }  # fmt: skip
-    assert given.keys() == {f"app|container vanilla {name}" for name in wanted}
+    assert given.keys() == {f"true|container vanilla {name}" for name in wanted}
     for name, (period, burst) in wanted.items():
-        got = given[f"app|container vanilla {name}"]
+        got = given[f"true|container vanilla {name}"]
         assert (got["period_us"], got["burst_us"] or 0) == (period, burst), name
         assert got["quota_cpus"] == float(name.split()[-2]), name
     document = json.loads((run / "findings.json").read_text())
@@ -211,7 +211,7 @@ def test_in_guests_too(contend: Home) -> None:
     contend(*asked, timeout=240).fine()
     run = contend.the_run()
     given = {row["cell"]: row["honoured"] for row in rows(run)}
-    guest = given["app|vm pinned 1 CPU"]
+    guest = given["gzip|vm pinned 1 CPU"]
     assert guest["vcpus"] == 1 and guest["cpus"] == list(pick(Topology.read(), 1))
     document = json.loads((run / "findings.json").read_text())
     jsonschema.validate(document, analysis_schema())
