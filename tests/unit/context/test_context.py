@@ -64,7 +64,7 @@ def test_a_share_that_is_stated_needs_no_storm(run: RunDirectory) -> None:
     assert variant.effect.verdict == "lower"
     jsonschema.validate(told.to_json(), schema(StatedContext))
     (line,) = context_words.stated_lines(told)
-    assert line.startswith("JSON once in the place of envelope: an RPC takes 13 %") and "5 % of all" in line
+    assert line.startswith("JSON once in the place of envelope: an RPC takes 13.") and "5 % of all" in line
 
 
 def test_known_shares_and_ratios_give_the_known_effect(found: Context) -> None:
