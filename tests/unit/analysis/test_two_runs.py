@@ -65,8 +65,8 @@ def test_a_note_on_some_cells_names_them(tmp_path: Path) -> None:
     first, *rest = found.cells
     few = replace(first, estimate=replace(first.estimate, verdict="too few", warnings=("too few values",)))
     told = notes(replace(found, cells=(few, *rest)))
-    name = " ".join(v for k, v in first.factors.items() if k in ("victim", "neighbour"))
-    assert f"{name} {first.metric.name}: too few values" in told
+    assert first.factors["neighbour"] == "none"
+    assert f"{first.factors['victim']} alone {first.metric.name}: too few values" in told
 
 
 def test_two_runs_of_too_few_values_are_not_asked_for_blocks(tmp_path: Path) -> None:
