@@ -81,7 +81,6 @@ def pages() -> dict[str, str]:
     """File name and text of every page."""
     return {
         "cli.md": command_line(),
-        **({"hosts.md": hosts()} if any((PLACE.parent / "results").glob("hosts.json*")) else {}),
         "workloads.md": catalogue(),
         "scenario.schema.json": as_json(scenario.json_schema()),
         "workload.schema.json": as_json(load.schema()),
@@ -107,22 +106,6 @@ def pages() -> dict[str, str]:
         "serve.schema.json": as_json(schema(Listening, "contend serve")),
         "fetch.schema.json": as_json(schema(Fetched, "contend fetch")),
     }
-
-
-def hosts() -> str:
-    """What contend does on other kinds of host, as docs/results/hosts.json has it."""
-    sys.path.insert(0, str(PLACE.parents[1] / "bench"))
-    from results.files import load as load_result
-    from results.pages.hosts import body
-
-    found = load_result("hosts")
-    made = found["made"]
-    return f"""# Hosts
-
-What of contend works where, tried at {made["commit"]} on {made["date"][:10]} ([how, and on what](../results/hosts.md)).
-
-{body(found)}
-"""
 
 
 def answers() -> dict[str, Any]:

@@ -45,6 +45,6 @@ def can_be_pasted(finding: Finding, scenario: Scenario) -> Scenario | None:
             of_it = own_command.settings(given["scenario"], given["own"], given["beside"], given["metrics"])
             settings = (*of_it, *settings)
         asked = load(given["scenario"], settings)
-    if study_of(asked).runs and not asked.measure.budget:
+    if study_of(asked).runs:
         make_plan(asked, 1)
     return asked

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import click
 
+from contend.cli.own_command import line
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -47,6 +49,6 @@ def ask(run: Callable[[list[str]], int]) -> int:
     given = {want: click.prompt(_NAMES[want].capitalize()).strip() for want in question.wants}
     words = [given.get(word, word) for word in question.command]
     if "CMD" in given:
-        words[-1:] = shlex.split(given["CMD"]) if len(shlex.split(given["CMD"])) > 1 else [given["CMD"]]
+        words[-1:] = shlex.split(line([given["CMD"]]))
     click.echo(f"$ {shlex.join(['contend', *words])}")
     return run(words)

@@ -71,6 +71,8 @@ def _check_own_command(instance: Instance, label: str) -> None:
     workload = instance.workload
     if not workload.users_own or "PATH" in workload.env or "{" in workload.directory.replace("{{", ""):
         return
+    if "{" in shlex.split(workload.run[0])[0].replace("{{", ""):  # of another package's study: its own file
+        return
     words = shlex.split(workload.run[0].replace("{{", "{").replace("}}", "}"))
     directory = Path(workload.directory.replace("{{", "{").replace("}}", "}"))
     if not directory.is_dir():

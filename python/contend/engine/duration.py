@@ -22,8 +22,9 @@ _HOST_S = {"bare": 0.05, "container": 1.0, "vm": 15.0, "container-in-vm": 20.0}
 
 
 def is_known(plan: Plan) -> bool:
-    """True if every workload says how long it takes: a command of the user's does not."""
-    return not any(cell.victim.instance.workload.users_own for cell in plan.cells)
+    """True if every workload says how long it takes: of a command of the user's only the longest is known."""
+    workloads = [cell.victim.instance.workload for cell in plan.cells]
+    return all(workload.timeout is None or workload.trial < workload.timeout for workload in workloads)
 
 
 def trial_s(cell: Cell, scenario: Scenario, learnt: Experience = NOTHING) -> float:

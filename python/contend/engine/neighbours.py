@@ -138,7 +138,8 @@ def ignite(seat: Seat, out: Path, number: int, seed: int) -> Burning:
             burning.processes.append(serve(seat, commands.serve, folder))
         host = seat.load if seat.load is not None else seat.host
         # A command of the user's expects its own files; a workload of the catalogue writes where it stands.
-        where = Path(commands.directory) if seat.participant.instance.workload.users_own else folder
+        workload = seat.participant.instance.workload
+        where = Path(commands.directory) if workload.users_own and workload.directory else folder
         burning.processes.append(
             host.run(Command(expand_argv(commands.neighbour), where, folder / "stdout", errors))
         )

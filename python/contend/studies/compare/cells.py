@@ -56,6 +56,7 @@ def _command(scenario: Compare, variant: Variant) -> Workload:
         metrics=dict(scenario.metrics) or dict(COMMAND_METRICS),
         dominant="cpu",
         trial=f"{scenario.timeout}ns",  # at most
+        timeout=f"{scenario.timeout}ns",
     )
 
 
