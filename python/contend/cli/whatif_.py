@@ -13,6 +13,7 @@ import click
 
 from contend.cli.common import print_answer, verb
 from contend.errors import BadInput, NoVerdict, ThresholdCrossed
+from contend.files import write
 from contend.text.answer import VERDICTS, Answer
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ _REPEATED: dict[str, Any] = {"multiple": True}
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Keep the prediction (JSON)."
 )
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it as one HTML page, too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The answer as one JSON document.")
 def command(
     sources: tuple[str, ...],
@@ -79,6 +86,7 @@ def command(
     listing: bool,
     verify: tuple[str, ...],
     output: Path | None,
+    page: Path | None,
     as_json: bool,
 ) -> int:
     """Replay the storm of a TRACE with edits, and say how long its jobs would take.
@@ -114,7 +122,7 @@ def command(
     edits += [_count("size", text) for text in size]
     edits += [Edit("jobs", "", jobs)] if jobs else []
     if verify:
-        return _verify(sources, edits, verify, job, cell, as_json)
+        return _verify(sources, edits, verify, job, cell, page, as_json)
     if not sources:
         raise BadInput(
             "no trace", hint="contend whatif TRACE…: what contend trace -o DIRECTORY -- COMMAND… recorded"
@@ -128,8 +136,9 @@ def command(
                 hint="--jobs N says what N servers would take; `openstack up --traced` and contend hunt for more",
             )
         answer = predict(Path(sources[0]), jobs or 1)
-        return _tell(answer, output, as_json, _check(sources, edits, job, cell, output, "RUN"))
-    if cell is None and not (listing or as_json or output):
+        check = _check(sources, edits, job, cell, output, "RUN")
+        return _tell(answer, output, page, as_json, _command(sources, edits, job, cell), check)
+    if cell is None and not (listing or as_json or output or page):
         cells = cells_of(sources[0]) if len(sources) == 1 else []
         if len(cells) > 1:
             return _each_cell(sources[0], cells, edits, job)
@@ -139,7 +148,18 @@ def command(
     from contend.contention.whatif.prediction import whatif
 
     answer = whatif(storms, edits)
-    return _tell(answer, output, as_json, _check(sources, edits, job, cell, output, "AFTER"))
+    check = _check(sources, edits, job, cell, output, "AFTER")
+    return _tell(answer, output, page, as_json, _command(sources, edits, job, cell), check)
+
+
+def _command(sources: Sequence[str], edits: Sequence[Edit], job: Sequence[str], cell: str | None) -> str:
+    """The command that predicts it."""
+    changed = [part for edit in edits for part in edit.options]
+    return shlex.join(["contend", "whatif", *sources, *_chosen(job, cell), *changed])
+
+
+def _chosen(job: Sequence[str], cell: str | None) -> list[str]:
+    return [part for pattern in job for part in ("--job", pattern)] + (["--cell", cell] if cell else [])
 
 
 def _check(
@@ -153,29 +173,34 @@ def _check(
     """The command that compares what comes after the change with what was predicted; empty where nothing was edited."""
     if not edits:
         return ""
-    chosen = [part for pattern in job for part in ("--job", pattern)] + (["--cell", cell] if cell else [])
     if output is not None:
-        before = [str(output), *chosen]
+        before = shlex.join(["contend", "whatif", str(output), *_chosen(job, cell)])
     else:
-        before = [*sources, *chosen, *(part for edit in edits for part in edit.options)]
-    return shlex.join(["contend", "whatif", *before, "--verify", after])
+        before = _command(sources, edits, job, cell)
+    return f"{before} --verify {after}"
 
 
-def _tell(answer: Whatif, output: Path | None, as_json: bool, check: str) -> int:
-    from contend.report.whatif_terminal import headline, show_answer
+def _tell(of: Whatif, output: Path | None, page: Path | None, as_json: bool, again: str, check: str) -> int:
+    from contend.report.whatif_terminal import answer, show_answer
 
-    code = 0 if answer.gate.passed else NoVerdict.exit_code
+    code = 0 if of.gate.passed else NoVerdict.exit_code
+    if page is not None:
+        from contend.report.whatif_page import render_prediction
+
+        write(page, render_prediction(of, again, check).encode("utf-8"))
     if output is not None:
-        kept = Answer(verb(), headline(answer), answer, verdict=VERDICTS[code])
+        kept = Answer(verb(), answer(of), of, verdict=VERDICTS[code])
         output.write_text(json.dumps(kept.to_json(), indent=2) + "\n", encoding="utf-8")
     if as_json:
-        print_answer(headline(answer), answer, code=code)
+        print_answer(answer(of), of, code=code)
     else:
-        show_answer(answer)
-        if check and answer.gate.passed:
+        show_answer(of)
+        if check and of.gate.passed:
             print(f"after the change, recorded as before: {check}")
-    if not answer.gate.passed:
-        raise NoVerdict(f"refused: {answer.gate.reason}", hint=_advice(answer.regime.refused))
+        if page is not None:
+            print(f"page: {page}")
+    if not of.gate.passed:
+        raise NoVerdict(f"refused: {of.gate.reason}", hint=_advice(of.regime.refused))
     return 0
 
 
@@ -223,6 +248,7 @@ def _verify(
     after: Sequence[str],
     job: Sequence[str],
     cell: str | None,
+    page: Path | None,
     as_json: bool,
 ) -> int:
     from contend.contention.whatif.batches import has_storms, measured, times
@@ -256,11 +282,18 @@ def _verify(
         verification = verify_times(prediction, tuple(after), [times(document) for document in of])
     else:
         verification = verify(prediction, open_storms(after, job, cell))
+    if page is not None:
+        from contend.report.whatif_page import render_verification
+
+        again = f"{_command(sources, edits, job, cell)} {shlex.join(part for of in after for part in ('--verify', of))}"
+        write(page, render_verification(verification, again).encode("utf-8"))
     code = {None: NoVerdict.exit_code, True: 0, False: ThresholdCrossed.exit_code}[verification.inside]
     if as_json:
         print_answer(verified(verification), verification, code=code)
     else:
         print_verification(verification)
+        if page is not None:
+            print(f"page: {page}")
     if verification.inside is None:
         raise NoVerdict(verification.reason or "no verdict", hint=verification.hint)
     if not verification.inside:

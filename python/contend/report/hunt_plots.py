@@ -86,7 +86,7 @@ def _colour(names: Mapping[str, str]) -> Spec:
 
 def _bars(rows: int, names: Mapping[str, str], title: str, half: float) -> Spec:
     """Rows `y` from `a` to `b` of the x axis."""
-    x = {"field": "a", "type": "quantitative", "title": title, "axis": {"tickCount": 6, "format": "~g"}}
+    x = {"field": "a", "type": "quantitative", "title": title, "axis": {"tickCount": 6, "format": ".6~g"}}
     edges = (("top", f"datum.y-{half}"), ("bottom", f"datum.y+{half}"))
     moved = [{"calculate": how, "as": name} for name, how in edges]
     y: Spec = {"y": row_axis("top", rows), "y2": "bottom", "color": _colour(names)}

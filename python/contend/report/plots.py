@@ -176,7 +176,7 @@ def ratio_plot(rows: Sequence[Ratio], what: str, title: str, caption: str) -> Pl
     edges = [row.estimate.value for row in shown]
     edges += [edge for row in shown for edge in _bounds(row.estimate).values()]
     domain, ticks = ratio_axis(min(edges), max(edges))
-    axis = {"values": ticks, "format": "~g"}
+    axis = {"values": ticks, "format": ".6~g"}
     x = quantity("value", f"{what} (log scale, 1 = no effect)", axis, type="log", domain=domain)
     y = row_axis("y", len(values))
     spec = chart(

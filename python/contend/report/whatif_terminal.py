@@ -13,7 +13,7 @@ from contend.contention.whatif.prediction import Whatif
 from contend.contention.whatif.ranking import Fix
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
-from contend.contention.whatif.verification import Verification
+from contend.contention.whatif.verification import Compared, Verification
 from contend.report.printer import one_line, titled_table
 from contend.text.safe import safe_console
 from contend.units import format_duration
@@ -32,44 +32,79 @@ def show_answer(of: Whatif) -> None:
         if replayed
         else f"storms of up to {of.jobs}"
     )
-    console.print(one_line(f"{basis}: {_few(of.sources)}"))
-    console.print(one_line(" ".join(str(edit) for edit in of.edits) or "without edits", style="bold"))
     if of.gate.passed:
-        console.print(_before_and_after(of.baseline.to_json(), of.predicted))
+        console.print(one_line(answer(of), style="bold"))
+    console.print(one_line(f"{basis}: {_few(of.sources)}"))
+    if of.gate.passed:
+        console.print(_before_and_after(of))
         if of.fixes:
             console.print(_ranking(of.fixes))
-        elif not of.edits:
-            console.print(one_line("no fix that suggests itself would gain anything"))
-        trusted = f"{_trust(of)} ({of.regime.kind}: {of.regime.why})"
-        checked = (
-            "replay of the unedited storm" if replayed else "batch law, its largest size from the others"
-        )
-        console.print(one_line(f"{checked}: {of.gate.self_replay_error:.1%} off → {trusted}"))
+        console.print(one_line(f"{checked(of)} → {trust(of)} ({of.regime.kind}: {of.regime.why})"))
         if replayed:
             console.print(one_line(words_on_tests()))
     for note in of.notes:
         console.print(one_line(f"note: {note}", style="yellow"))
 
 
-def _trust(of: Whatif) -> str:
+def checked(of: Whatif) -> str:
+    """By what the prediction was tested on what is on record."""
+    by = (
+        "Replay of the unedited storm"
+        if of.method == "replay"
+        else "Batch law, its largest size from the others"
+    )
+    return f"{by}: {of.gate.self_replay_error * 100:.1f} % off"
+
+
+def trust(of: Whatif) -> str:
+    """Whether to believe it, in a word or two."""
     if not of.gate.passed:
         return "refused"
     known = of.method != "replay" or of.predicted["median_ns"].low is not None
     return "trusted" if known else "no interval: not yet trusted"
 
 
-def headline(of: Whatif) -> str:
+def answer(of: Whatif) -> str:
     """A sentence on the predicted time of the jobs, or on why there is none."""
-    edits = " ".join(str(edit) for edit in of.edits) or "without edits"
     if not of.gate.passed:
-        return f"{edits}: refused: {of.gate.reason}"
-    median = f"{edits}: median {_changed(of, 'median_ns')}"
+        return f"{f'{edited(of.edits)}: r' if of.edits else 'R'}efused: {of.gate.reason}."
+    median = format_duration(of.baseline.median_ns)
+    if of.edits:
+        return (
+            f"With {edited(of.edits)} the median job would take {predicted(of.predicted['median_ns'])} instead of {median}"
+            f" ({change(of, 'median_ns')}), all together {change(of, 'makespan_ns')}."
+        )
     if not of.fixes:
-        return median
+        refused = (
+            f" {len(of.refused)} of them cannot be predicted: {', '.join(map(str, of.refused))}."
+            if of.refused
+            else ""
+        )
+        return f"No fix that suggests itself is known to gain anything.{refused}"
     best = of.fixes[0]
-    return (
-        f"{median}; worth most: {' '.join(str(edit) for edit in best.edits)} ({best.gain:.0%} of the median)"
-    )
+    then = predicted(best.predicted["median_ns"])
+    return f"Worth most: {edited(best.edits)}. The median job would take {then} instead of {median} ({signed(-best.gain)})."
+
+
+def edited(edits: Sequence[Edit]) -> str:
+    """The edits as on the command line."""
+    return " ".join(map(str, edits))
+
+
+def change(of: Whatif, key: str) -> str:
+    """By how much of itself a time would change."""
+    before = getattr(of.baseline, key)
+    return signed(of.predicted[key].value / max(1, before) - 1)
+
+
+def signed(part: float) -> str:
+    """A part in percent, with its sign.
+
+    >>> signed(-0.4871), signed(0.0), signed(-0.0001), signed(0.021)
+    ('−48.7 %', '0 %', '0 %', '+2.1 %')
+    """
+    text = f"{part * 100:+.1f} %".replace("-", "−")
+    return "0 %" if text[1:] == "0.0 %" else text
 
 
 def verified(of: Verification) -> str:
@@ -82,7 +117,7 @@ def verified(of: Verification) -> str:
 def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> None:
     """A line for each cell of a run; a text says why there is no answer."""
     console = _console()
-    console.print(one_line(" ".join(str(edit) for edit in edits) or "without edits", style="bold"))
+    console.print(one_line(edited(edits) or "without edits", style="bold"))
     table = titled_table("", "cell", "storms", "median", "makespan", "replay")
     reasons = []
     for cell, of in answers.items():
@@ -91,7 +126,7 @@ def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> N
             reasons.append(f"{cell}: {of}")
             continue
         row = [_changed(of, "median_ns"), _changed(of, "makespan_ns")]
-        table.add_row(one_line(cell), str(len(of.sources)), *row, _trust(of))
+        table.add_row(one_line(cell), str(len(of.sources)), *row, trust(of))
         if not of.gate.passed:
             reasons.append(f"{cell}: {of.gate.reason}")
     console.print(table)
@@ -104,8 +139,7 @@ def _changed(of: Whatif, key: str) -> str:
     before = getattr(of.baseline, key)
     if not of.gate.passed or not of.edits:
         return format_duration(before)
-    value = of.predicted[key].value
-    return f"{format_duration(before)} → {format_duration(value)} {value / max(1, before) - 1:+.1%}"
+    return f"{format_duration(before)} → {format_duration(of.predicted[key].value)} {change(of, key)}"
 
 
 def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
@@ -156,38 +190,42 @@ def print_verification(of: Verification) -> None:
     table = titled_table("", "", "predicted", "measured", "error", "inside")
     for one in of.compared:
         inside = {None: "–", True: "✓", False: "✗"}[one.inside]
-        value = _predicted(Predicted(one.predicted, one.low, one.high))
-        spread = f" [{format_duration(min(one.measured))}, {format_duration(max(one.measured))}]"
-        measured = format_duration(one.mean) + (spread if len(one.measured) > 1 else "")
-        table.add_row(NAMES[one.key], value, measured, f"{one.error:+.1%}", inside)
+        value = predicted(Predicted(one.predicted, one.low, one.high))
+        table.add_row(NAMES[one.key], value, measured(one), signed(one.error), inside)
     console.print(table)
 
 
-def _before_and_after(before: Mapping[str, int], after: Mapping[str, Predicted]) -> Table:
-    table = titled_table("", "", "recorded", "predicted", "change")
+def measured(of: Compared) -> str:
+    """The mean over the storms, and of several the shortest and the longest."""
+    spread = f" [{format_duration(min(of.measured))}, {format_duration(max(of.measured))}]"
+    return format_duration(of.mean) + (spread if len(of.measured) > 1 else "")
+
+
+def _before_and_after(of: Whatif) -> Table:
+    table, before = titled_table("", "", "recorded", "predicted", "change"), of.baseline.to_json()
     for key in KEYS:
-        change = f"{after[key].value / max(1, before[key]) - 1:+.1%}"
-        table.add_row(NAMES[key], format_duration(before[key]), _predicted(after[key]), change)
+        table.add_row(NAMES[key], format_duration(before[key]), predicted(of.predicted[key]), change(of, key))
     return table
 
 
 def _ranking(fixes: Sequence[Fix]) -> Table:
     table = titled_table("The fixes worth most", "", "edits", "median", "makespan", "gain", texts=("edits",))
     for number, fix in enumerate(fixes, 1):
-        edits = " ".join(str(edit) for edit in fix.edits)
+        edits = edited(fix.edits)
         text = f"{edits}\nif {fix.assumes}" if fix.assumes and len(fix.edits) == 1 else edits
         of = fix.predicted
         table.add_row(
             str(number) if len(fix.edits) == 1 else "all",
             _lines(text),
-            _predicted(of["median_ns"]),
-            _predicted(of["makespan_ns"]),
-            f"{fix.gain:.1%}",
+            predicted(of["median_ns"]),
+            predicted(of["makespan_ns"]),
+            f"{fix.gain * 100:.1f} %",
         )
     return table
 
 
-def _predicted(of: Predicted) -> str:
+def predicted(of: Predicted) -> str:
+    """A time, with its interval where it has one."""
     if of.low is None or of.high is None:
         return format_duration(of.value)
     return f"{format_duration(of.value)} [{format_duration(of.low)}, {format_duration(of.high)}]"

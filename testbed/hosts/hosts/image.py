@@ -52,6 +52,9 @@ mmdebstrap --quiet --mode=root --variant=apt --format=directory --include="$pack
     --dpkgopt=path-exclude=/usr/share/doc/* --dpkgopt=path-exclude=/usr/share/man/* \\
     --dpkgopt=path-exclude=/usr/share/locale/* "$suite" root "$line"
 cp -a "$payload"/. root/
+for each in contend tests; do # once, instead of at each start of somebody who may not write there
+    chroot root python3 -m compileall -qq -j 0 /opt/$each/lib || true
+done
 mkdir -p root/var/lib/systemd/linger
 chroot root useradd --create-home --shell /bin/bash alice
 touch root/var/lib/systemd/linger/alice

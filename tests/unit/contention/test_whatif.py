@@ -309,7 +309,7 @@ def test_one_storm_that_is_not_reproduced_may_be_left_out_of_six() -> None:
     assert all_good.gate.passed and all_good.predicted["median_ns"].value == 1500 * MS
     answer = _predicted([good] * 3 + [bad] + [good] * 2)
     assert answer.gate.passed and answer.predicted["median_ns"].value == 1500 * MS
-    assert "storm-3 is left out: its replay is 30% off, and no other's as much" in answer.notes
+    assert "storm-3 is left out: its replay is 30 % off, and no other's as much" in answer.notes
     assert not _predicted([good] * 4 + [bad]).gate.passed, "of five"
     assert not _predicted([good] * 5 + [bad] * 2).gate.passed, "of two one stays"
     # What was lost of it, or given up in it, is no reason to forget it.
@@ -321,7 +321,7 @@ def test_a_storm_in_which_small_things_decide_is_a_refusal() -> None:
     assert _predicted([_Shaky(2000, 2000, 1500, uneven=20)] * 4).gate.passed
     answer = _predicted([_Shaky(2000, 2000, 1500, uneven=60)] * 4)
     assert not answer.gate.passed
-    assert "would vary by 3.0% (standard deviation)" in str(answer.gate.reason)
+    assert "would vary by 3.0 % (standard deviation)" in str(answer.gate.reason)
     # Of so few there is no interval, and so no trusted answer.
     assert _predicted([_Shaky(2000, 2000, 1500, uneven=60)] * 3).gate.passed
 
@@ -329,7 +329,7 @@ def test_a_storm_in_which_small_things_decide_is_a_refusal() -> None:
 def test_a_storm_of_which_who_comes_first_decides_what_is_left_is_a_refusal() -> None:
     storms = [_Shaky(2000, 2000, 1500, reordered=90)] * 4
     answer = _predicted(storms)
-    assert "would be 6.0% more or less if jobs that come at once" in str(answer.gate.reason)
+    assert "would be 6.0 % more or less if jobs that come at once" in str(answer.gate.reason)
     assert _predicted([_Shaky(2000, 2000, 1500, reordered=60)] * 4).gate.passed
 
 
@@ -348,7 +348,7 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
     assert (
         found.reason is not None
         and "lock L" in found.reason
-        and "20% of the jobs' time longer" in found.reason
+        and "20 % of the jobs' time longer" in found.reason
     )
 
 
@@ -367,7 +367,7 @@ def test_the_gate_names_what_is_not_reproduced() -> None:
         ({"unseen_ns": (0, 16 * MS)}, "neither compute nor sleep nor wait for anything"),
         (
             {"unseen_ns": (36 * MS, 0), "regime": {"cpu": [("a", 20 * MS, 0)], "replayed": False}},
-            "in 27% of the jobs' time they neither",
+            "in 27 % of the jobs' time they neither",
         ),
         ({"doubts": [doubt("batched", count=1)]}, "workers of L do several items together"),
     ],
@@ -484,5 +484,5 @@ def test_waits_for_a_priority_queue_are_refused() -> None:
 
 def test_what_an_event_loop_ran_is_told() -> None:
     found = regime([seen()], loops=0.2)
-    assert found.kind == "blocked" and "20% of the storm" in found.why
+    assert found.kind == "blocked" and "20 % of the storm" in found.why
     assert regime([seen()], loops=0.8).kind == "mixed"

@@ -25,7 +25,7 @@ def test_what_only_the_first_jobs_do_makes_drawn_jobs_wrong() -> None:
 
     first = by_turn([storm(*[20] * 4, *[1] * 36)] * 2)
     assert first is not None and first.what == "load" and first.share == pytest.approx(0.076)
-    assert "load depends on which jobs come first, 8% of the storm's" in (doubts.drawn(first) or "")
+    assert "load depends on which jobs come first, 8 % of the storm's" in (doubts.drawn(first) or "")
     assert by_turn([storm(*[20, 1, 1, 1] * 10)] * 2) is None
     assert by_turn([storm(*[5] * 4, *[1] * 36)] * 2) is None, "too little to matter"
     assert by_turn([storm(20, 1)]) is None and doubts.drawn(None) is None
@@ -40,7 +40,7 @@ def test_jobs_that_a_busy_process_makes_may_come_sooner() -> None:
 
     busy, idle_then = [ran(800, 1000)], [ran(300, 1000)]
     reason = doubts.arrivals(come(0, 400), busy, idle_then)
-    assert reason is not None and "busy for 80% of the storm, and for 30%" in reason
+    assert reason is not None and "busy for 80 % of the storm, and for 30 %" in reason
     assert doubts.arrivals(come(0, 400), idle_then, busy) is not None
     assert doubts.arrivals(come(0, 100), busy, idle_then) is None, "all at once"
     assert doubts.arrivals(come(0), busy, idle_then) is None
@@ -56,7 +56,7 @@ def test_a_median_that_comes_to_lie_between_two_kinds_of_jobs_is_refused() -> No
 
     apart, together = storm(100, 160), storm(100, 120)
     reason = doubts.between_kinds([together] * 2, [apart] * 2)
-    assert reason is not None and "whose times are 29% of it apart" in reason
+    assert reason is not None and "whose times are 29 % of it apart" in reason
     assert doubts.between_kinds([together] * 2, [together] * 2) is None
     assert doubts.between_kinds([apart] * 2, [apart] * 2) is None, "and the replay had that right"
     uneven = outcome(*((0, ms) for ms in [*range(100, 128), *range(160, 172)]))
@@ -127,7 +127,7 @@ def test_an_interval_that_says_little_is_a_refusal() -> None:
 
     assert doubts.too_wide(predicted(None, None)) is doubts.too_wide(predicted(91, 109)) is None
     reason = doubts.too_wide(predicted(80, 120))
-    assert reason is not None and "what it leaves of the makespan is known to 20% only" in reason
+    assert reason is not None and "what it leaves of the makespan is known to 20 % only" in reason
 
 
 def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
@@ -137,7 +137,7 @@ def test_an_edit_that_makes_the_storm_cpu_bound_is_no_answer() -> None:
     assert doubts.computing_after(found, [before], [before]) == pytest.approx(0.4)
     share = doubts.computing_after(found, [before], [sooner])
     assert share == pytest.approx(0.4 / 0.7)
-    assert "57%" in str(doubts.computes_then(share)) and doubts.computes_then(0.4) is None
+    assert "57 %" in str(doubts.computes_then(share)) and doubts.computes_then(0.4) is None
     # What is not done any more does not compute either.
     less = {**sooner, "work_ns": 450 * MS}
     assert doubts.computing_after(found, [before], [less]) == pytest.approx(0.2 / 0.7)
@@ -184,7 +184,7 @@ def test_jobs_that_would_decide_otherwise_are_no_answer() -> None:
 
 def test_a_storm_that_is_its_waits_for_the_interpreter_is_no_answer() -> None:
     assert doubts.on_interpreter(0.049) is None
-    assert "would be 31% shorter" in str(doubts.on_interpreter(0.31))
+    assert "would be 31 % shorter" in str(doubts.on_interpreter(0.31))
 
 
 def test_waits_for_the_interpreter_that_only_an_edit_makes_are_a_refusal() -> None:
@@ -198,12 +198,12 @@ def test_waits_for_the_interpreter_that_only_an_edit_makes_are_a_refusal() -> No
 
 def test_what_is_left_of_a_storm_may_depend_on_ways_that_are_as_recorded() -> None:
     assert doubts.on_ways(0.024) is None
-    assert "what the edit leaves would be 3.4% more or less" in str(doubts.on_ways(0.034))
+    assert "what the edit leaves would be 3.4 % more or less" in str(doubts.on_ways(0.034))
 
 
 def test_what_is_left_of_a_storm_may_depend_on_who_comes_first() -> None:
     assert doubts.on_order(0.049) is None
-    assert "5.2% more or less if jobs that come at once did so in another order" in str(
+    assert "5.2 % more or less if jobs that come at once did so in another order" in str(
         doubts.on_order(0.052)
     )
 
@@ -214,8 +214,8 @@ def test_small_things_may_decide() -> None:
         return doubts.on_small_things(*of, looks_again=looks_again)
 
     assert doubt(0.029, 0.029, 0.0, True) is None
-    assert "the makespan would vary by 3.1%" in str(doubt(0.031, 0.0, 0.017))
-    assert "the recorded storms' varies by 1.7%" in str(doubt(0.031, 0.0, 0.017))
+    assert "the makespan would vary by 3.1 %" in str(doubt(0.031, 0.0, 0.017))
+    assert "the recorded storms' varies by 1.7 %" in str(doubt(0.031, 0.0, 0.017))
     assert doubt(0.031, 0.0, 0.018) is None, "recorded storms differ about as much"
     assert doubt(0.0, 0.2, 0.0) is None, "the storm as it is recorded does not turn on them"
     assert "jobs sleep and look again" in str(doubt(0.001, 0.031, 0.2, True))
@@ -251,7 +251,7 @@ def test_two_resources_that_are_busy_alike_are_named() -> None:
         return {**outcome((0, 100)), "held_ns": [ns * MS for ns in held], "busy_ns": [100 * MS]}
 
     note = doubts.alike(parts, after(95, 90, 500))
-    assert note is not None and note.startswith("lock L and lock M") and "95% and 90%" in note
+    assert note is not None and note.startswith("lock L and lock M") and "95 % and 90 %" in note
     assert doubts.alike(parts, after(95, 80, 500)) is None, "one is clearly busier"
     assert doubts.alike(parts, after(60, 60, 500)) is None, "nobody waits long for either"
 
@@ -272,8 +272,8 @@ def test_what_is_done_sooner_and_nobody_waits_less_is_a_refusal() -> None:
     before = [of(60, 50)]
     reason = doubts.unawaited(100.0 * MS, before, [of(0, 50)])
     assert reason == (
-        "what is done for the jobs would wait 60% of their time less, while they are in recv: whether they wait for it there"
-        " is not on record"
+        "what is done for the jobs would wait 60 % of their time less, while they are in recv: whether they wait for it"
+        " there is not on record"
     )
     assert "longer" in str(doubts.unawaited(100.0 * MS, [of(0, 50)], [of(60, 50)]))
     assert doubts.unawaited(100.0 * MS, before, [of(0, 30)]) is None, "they do wait for it"

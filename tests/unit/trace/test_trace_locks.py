@@ -206,7 +206,7 @@ def holds(told: Trace, lock: str) -> list[tuple[int, int, int]]:
 
 
 def who_may_hold(held: list[tuple[int, int, int]], ticks: int) -> set[int]:
-    """The track that holds it then; between two holds both, since a clock is read before the release and after the taking."""
+    """The track that holds it then; between two holds both: a clock is read before the release and after the taking."""
     begins = [a for _track, a, _b in held]
     at = bisect.bisect_right(begins, ticks)
     before, after = held[at - 1 : at], held[at : at + 1]

@@ -163,6 +163,6 @@ def _law(lines: Mapping[str, Line], jobs: int) -> str | None:
         if check is not None and not check.inside and abs(check.error) > STRAIGHT:
             return (
                 f"not a straight line: without n = {check.jobs} the {name} there is predicted"
-                f" {check.error:+.0%} off"
+                f" {check.error * 100:+.0f} % off"
             )
     return None

@@ -15,7 +15,7 @@ from contend.contention.whatif.independence import Dependence
 from contend.contention.whatif.regime import BUSY, Regime
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import Predicted, Times, median_gap
-from contend.units import format_duration
+from contend.units import format_duration, of_time
 
 CLOSE = 0.1  # of the time of the busier one, by which the next one is less busy
 IN_USE = 0.7  # of the time: below, a resource holds nobody up for long
@@ -102,7 +102,7 @@ def computes_then(share: float) -> str | None:
     if share < BUSY:
         return None
     return (
-        f"with the edit one process would compute for {share:.0%} of the storm, and what its threads do at a time would"
+        f"with the edit one process would compute for {of_time(share)} of the storm, and what its threads do at a time would"
         " take longer than recorded, by how much a replay does not know"
     )
 
@@ -114,8 +114,8 @@ def on_interpreter(waits: float) -> str | None:
     if waits < INTERPRETER:
         return None
     return (
-        f"without waits for the interpreter's lock the storm would be {waits:.0%} shorter: how long these are with an edit"
-        " depends on who computes then, which could not be replayed"
+        f"without waits for the interpreter's lock the storm would be {of_time(waits)} shorter: how long these are with"
+        " an edit depends on who computes then, which could not be replayed"
     )
 
 
@@ -224,8 +224,8 @@ def drawn(of: Dependence | None) -> str | None:
     if of is None:
         return None
     return (
-        f"the time in {of.what} depends on which jobs come first, {of.share:.0%} of the storm's: whether more or fewer jobs"
-        " would have as much of it is not on record"
+        f"the time in {of.what} depends on which jobs come first, {of_time(of.share)} of the storm's: whether more or"
+        " fewer jobs would have as much of it is not on record"
     )
 
 
@@ -275,8 +275,8 @@ def arrivals(
         busy, then = (_busy(of) for of in (was, now))
         if max(busy, then) >= BUSY and abs(then - busy) > CLOSE:
             return (
-                f"jobs come one after the other while a process, or its loop, is busy for {busy:.0%} of the storm, and for"
-                f" {then:.0%} with the edit: whether they would come as they did is not on record"
+                f"jobs come one after the other while a process, or its loop, is busy for {of_time(busy)} of the storm,"
+                f" and for {of_time(then)} with the edit: whether they would come as they did is not on record"
             )
     return None
 
@@ -331,8 +331,8 @@ def unawaited(
         return None
     less = "less" if moved > 0 else "longer"
     return (
-        f"what is done for the jobs would wait {abs(moved) / max(1.0, jobs_ns):.0%} of their time {less}, while they are in"
-        f" {name}: whether they wait for it there is not on record"
+        f"what is done for the jobs would wait {of_time(abs(moved) / max(1.0, jobs_ns))} of their time {less}, while"
+        f" they are in {name}: whether they wait for it there is not on record"
     )
 
 
@@ -355,8 +355,8 @@ def on_ways(change: float) -> str | None:
     if change < WAYS:
         return None
     return (
-        f"what the edit leaves would be {change:.1%} more or less if messages and workers came twice as fast: their ways are"
-        " replayed as recorded, and how long they are with the edit is not on record"
+        f"what the edit leaves would be {change * 100:.1f} % more or less if messages and workers came twice as fast:"
+        " their ways are replayed as recorded, and how long they are with the edit is not on record"
     )
 
 
@@ -373,7 +373,7 @@ def on_small_things(
     if looks_again and moved >= SMALL:
         return (
             f"jobs sleep and look again, and small things decide how often: if each step took up to 2 % more or less, by"
-            f" chance, the median or the makespan would vary by {moved:.1%} (standard deviation)"
+            f" chance, the median or the makespan would vary by {moved * 100:.1f} % (standard deviation)"
         )
     varies = before >= SMALL
     times = before / np.maximum(own, 1e-9)
@@ -381,9 +381,9 @@ def on_small_things(
         at = int(np.argmax(np.where(varies, times, 0.0)))
         word = tuple(_NAMES.values())[at]
         return (
-            f"if each step took up to 2 % more or less, by chance, the {word} would vary by {before[at]:.1%} (standard"
-            f" deviation), and the recorded storms' varies by {own[at]:.1%}: what keeps them alike is not on record, nor"
-            " whether it does with the edit"
+            f"if each step took up to 2 % more or less, by chance, the {word} would vary by {before[at] * 100:.1f} %"
+            f" (standard deviation), and the recorded storms' varies by {own[at] * 100:.1f} %: what keeps them alike is"
+            " not on record, nor whether it does with the edit"
         )
     return None
 
@@ -395,8 +395,8 @@ def on_order(change: float) -> str | None:
     if change < ORDER:
         return None
     return (
-        f"what the edit leaves would be {change:.1%} more or less if jobs that come at once did so in another order: whether"
-        " they may is not on record"
+        f"what the edit leaves would be {change * 100:.1f} % more or less if jobs that come at once did so in another"
+        " order: whether they may is not on record"
     )
 
 
@@ -410,8 +410,8 @@ def between_kinds(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[s
     if now < max(GAP, OPENED * was):
         return None
     return (
-        f"with the edit the median is between two kinds of jobs, whose times are {now:.0%} of it apart: of which kind it"
-        " is, a few jobs decide"
+        f"with the edit the median is between two kinds of jobs, whose times are {of_time(now)} of it apart: of which"
+        " kind it is, a few jobs decide"
     )
 
 
@@ -427,8 +427,8 @@ def too_wide(changes: Mapping[str, Predicted]) -> str | None:
         half = (of.high - of.low) / 2
         if half > WIDE * of.value:
             return (
-                f"what it leaves of the {word} is known to {half / of.value:.0%} only: storms differ, and small things weigh"
-                " more the less is left; more storms, or storms of more jobs, make that narrower"
+                f"what it leaves of the {word} is known to {of_time(half / of.value)} only: storms differ, and small"
+                " things weigh more the less is left; more storms, or storms of more jobs, make that narrower"
             )
     return None
 
@@ -484,6 +484,6 @@ def alike(parts: Mapping[str, Any], outcome: Mapping[str, Any]) -> str | None:
         return None
     (most, first), (next_, second) = busy[:2]
     return (
-        f"{first} and {second} are then nearly as busy as each other ({most:.0%} and {next_:.0%} of the time): which of them"
-        " holds the jobs up, and so the median, turns on small things"
+        f"{first} and {second} are then nearly as busy as each other ({of_time(most)} and {of_time(next_)} of the"
+        " time): which of them holds the jobs up, and so the median, turns on small things"
     )

@@ -10,6 +10,7 @@ from contend.contention.whatif.independence import capped, dependent_time, let_i
 from contend.contention.whatif.regime import Regime
 from contend.contention.whatif.times import Times
 from contend.text.shape import Limits, Shape
+from contend.units import of_time
 
 LIMIT = 0.03  # of the median and of the makespan, on average over the storms; twice that in any of them
 LATENCIES = 0.25  # of the jobs' time: handovers and ways of messages, which are replayed as recorded
@@ -91,7 +92,7 @@ def _self_replay(storms: Sequence[Replayed]) -> tuple[float, str | None]:
         worst = max(worst, mean)
         counts, most = (abs(sum(one for one, _ in off) / len(off)), 4) if takes_turns else (mean, 2)
         if reason is None and (counts > LIMIT or abs(error) > most * LIMIT):
-            reason = f"{storm.path}: the replay's {what} is {abs(error):.1%} off: {_worst(storm)}"
+            reason = f"{storm.path}: the replay's {what} is {abs(error) * 100:.1f} % off: {_worst(storm)}"
     return worst, reason
 
 
@@ -112,15 +113,18 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
     unseen = max(_unseen(storm.recorded) for storm in storms)
     if unseen > UNSEEN:
         return (
-            f"in {unseen:.0%} of the jobs' time they neither compute nor sleep nor wait for anything that is on record: a"
+            f"in {of_time(unseen)} of the jobs' time they neither compute nor sleep nor wait for anything that is on"
+            " record: a"
             ' trace.span(…, kind="remote") around it says that it is somebody else\'s'
         )
     if unexplained > UNEXPLAINED:
-        return f"{unexplained:.0%} of the jobs' time are waits of which it is not on record what ended them"
+        return (
+            f"{of_time(unexplained)} of the jobs' time are waits of which it is not on record what ended them"
+        )
     if latency > LATENCIES:
         return (
-            f"{latency:.0%} of the jobs' time is between a message and its receipt or a release and the next hold, where"
-            " nothing is on record that could be replayed"
+            f"{of_time(latency)} of the jobs' time is between a message and its receipt or a release and the next hold,"
+            " where nothing is on record that could be replayed"
         )
     for storm in storms:
         for row, ns in zip(storm.parts["pools"], storm.recorded["pool_ns"], strict=True):
@@ -131,12 +135,12 @@ def _doubt(storms: Sequence[Replayed], latency: float, unexplained: float, regim
         off = _interpreters(storm)
         if abs(off) > RESOURCE:
             return (
-                f"{storm.path}: the waits for the interpreter's lock come out {abs(off):.0%} of the jobs' time"
+                f"{storm.path}: the waits for the interpreter's lock come out {of_time(abs(off))} of the jobs' time"
                 f" {'longer' if off > 0 else 'shorter'}: not all that computes needs it, or threads do not take turns"
             )
         name, off = _resources(storm)
         if abs(off) > RESOURCE:
-            return f"{storm.path}: the waits for {name} come out {abs(off):.0%} of the jobs' time off"
+            return f"{storm.path}: the waits for {name} come out {of_time(abs(off))} of the jobs' time off"
     return _given([storm.recorded for storm in storms])
 
 
@@ -192,9 +196,7 @@ def _given(recorded: Sequence[Mapping[str, Any]]) -> str | None:
     """The reason why what is replayed as recorded is not given: it depends on others."""
     let_in = let_in_by_others(recorded)
     if let_in:
-        return (
-            f"{let_in:.0%} of the jobs begin when another one has ended: what lets them in is not on record"
-        )
+        return f"{of_time(let_in)} of the jobs begin when another one has ended: what lets them in is not on record"
     most = capped(recorded)
     if most:
         return (
@@ -204,8 +206,8 @@ def _given(recorded: Sequence[Mapping[str, Any]]) -> str | None:
     time = dependent_time(recorded)
     if time:
         return (
-            f"the time in {time.what} grows with the number of jobs that are in it, by {time.share:.0%} of the jobs' time:"
-            " what they share there is not on record"
+            f"the time in {time.what} grows with the number of jobs that are in it, by {of_time(time.share)} of the"
+            " jobs' time: what they share there is not on record"
         )
     return None
 
@@ -239,4 +241,4 @@ def _worst(storm: Replayed) -> str:
     name, off = _resources(storm)
     if abs(off) < 0.005:
         return "time outside of the waits that it knows"
-    return f"waits for {name} come out {abs(off):.0%} of the jobs' time {'longer' if off > 0 else 'shorter'}"
+    return f"waits for {name} come out {of_time(abs(off))} of the jobs' time {'longer' if off > 0 else 'shorter'}"

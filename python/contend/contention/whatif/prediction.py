@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from contend.contention.whatif import doubts
 from contend.contention.whatif.gate import Gate
 from contend.contention.whatif.independence import by_turn
-from contend.contention.whatif.ranking import UNLEARNT, Fix, cost_note, rank_fixes
+from contend.contention.whatif.ranking import UNLEARNT, Fix, Ranking, cost_note, rank_fixes
 from contend.contention.whatif.regime import TESTED, Regime
 from contend.contention.whatif.replays import RANKING_DRAWS, Replay
 from contend.contention.whatif.storms import Edit, Source, as_options, check, idle
 from contend.contention.whatif.times import LEAST_STORMS, LEVEL, Predicted, Times, predicted_times
 from contend.text.shape import OPTIONAL, Count, Limits, Shape, Through, computed
+from contend.units import of_time
 
 DRAWS = 32  # orders in which the jobs of one storm may come, and what else an edit draws
 
@@ -35,6 +36,9 @@ class Whatif(Shape):
     gate: Gate
     regime: Regime
     fixes: tuple[Fix, ...]
+    refused: Annotated[
+        tuple[Edit, ...], Through(as_options), "fixes that were tried and cannot be predicted"
+    ] = field(default=(), kw_only=True)
     notes: Annotated[tuple[str, ...], "what a reader must know, a sentence each"]
 
     @property
@@ -66,7 +70,7 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
     notes.extend(cost_note(cost) for cost in costs)
     if replay.left_out:
         notes.append(
-            f"{replay.left_out.path} is left out: its replay is {replay.left_out.error:.0%} off, and no other's as much"
+            f"{replay.left_out.path} is left out: its replay is {of_time(replay.left_out.error)} off, and no other's as much"
         )
     baseline = Times.mean([Times.of(row) for row in recorded])
     if edits:
@@ -91,10 +95,11 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         reason = next((reason for reason in reasons if reason), None)
         if passed.passed and reason:
             passed = replace(passed, passed=False, reason=reason)
-    fixes: tuple[Fix, ...] = ()
+    ranking = Ranking()
     if passed.passed and (rank if rank is not None else not edits):
-        fixes = rank_fixes(replay)
-        if why := doubts.on_interpreter(replay.waits):
+        ranking = rank_fixes(replay)
+        notes.extend(ranking.refusals())
+        if not ranking.refused and (why := doubts.on_interpreter(replay.waits)):
             notes.append(why)
     return Whatif(
         tuple(source.path for source in sources),
@@ -104,8 +109,9 @@ def whatif(sources: Sequence[Source], edits: Sequence[Edit] = (), *, rank: bool 
         predicted,
         passed,
         judged,
-        fixes,
+        ranking.best,
         tuple(dict.fromkeys(notes)),
+        refused=tuple(edit for edit, _ in ranking.refused),
     )
 
 

@@ -56,13 +56,32 @@ def cost_note(cost: Mapping[str, Any]) -> str:
     return learnt + how[cost["source"]]
 
 
-def rank_fixes(replay: Replay) -> tuple[Fix, ...]:
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Fixes that were tried: what the best would bring, and those of which nothing can be predicted, with why."""
+
+    best: tuple[Fix, ...] = ()
+    refused: tuple[tuple[Edit, str], ...] = ()
+
+    def refusals(self) -> Iterator[str]:
+        """A sentence for each reason: which fixes it forbids to predict."""
+        by_reason: dict[str, list[str]] = {}
+        for edit, reason in self.refused:
+            by_reason.setdefault(reason, []).append(str(edit))
+        for reason, edits in by_reason.items():
+            yield f"not predicted: {', '.join(edits)}: {reason}"
+
+
+def rank_fixes(replay: Replay) -> Ranking:
     """Rank the candidates that gain most, and the best three of them together; none of which the prediction is refused."""
     before, _, _ = replay.run((), RANKING_DRAWS)
+    refused: list[tuple[Edit, str]] = []
 
     def tried(edits: tuple[Edit, ...], assumes: str) -> Fix | None:
         predicted, costs, outcomes = replay.run(edits, RANKING_DRAWS)
-        if replay.refusal(edits, outcomes):
+        if reason := replay.refusal(edits, outcomes):
+            if len(edits) == 1:
+                refused.append((edits[0], reason))
             return None
         unknown = dict.fromkeys(cost_note(cost) for cost in costs if cost["source"] in UNLEARNT)
         gain = 1 - predicted["median_ns"].value / max(1.0, before["median_ns"].value)
@@ -78,7 +97,7 @@ def rank_fixes(replay: Replay) -> tuple[Fix, ...]:
         assumes = "; ".join(filter(None, dict.fromkeys(fix.assumes for fix in best)))
         together = tried(tuple(edit for fix in best for edit in fix.edits), assumes)
         best.extend([together] if together else [])
-    return tuple(best)
+    return Ranking(tuple(best), tuple(refused))
 
 
 def needless(path: str) -> set[str]:

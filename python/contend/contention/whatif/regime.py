@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from contend.text.shape import Shape
+from contend.units import of_time
 
 # Beyond these a storm counts as CPU-bound. Storms of threads of one process that computed for 44 % of the time were
 # predicted up to 6 % too fast, at 54 % up to 13 %, at 67 % up to 22 %, though their gates all passed.
@@ -91,7 +92,7 @@ def regime(
     kind, why = _with_loops(kind, why, loops)
     full = max((_full(alibi) for alibi in alibis), default=None)
     if full is not None and kind != "CPU-bound":
-        reason = f"the host's processors were at their limit for {full:.0%} of the storm"
+        reason = f"the host's processors were at their limit for {of_time(full)} of the storm"
         if full >= FULL:
             kind, why = "CPU-bound", reason
         elif full >= LITTLE:
@@ -119,7 +120,7 @@ def _full(alibi: Alibi) -> float:
 def _with_loops(kind: Kind, why: str, loops: float) -> tuple[Kind, str]:
     if not loops or kind == "CPU-bound":
         return kind, why
-    reason = f"the busiest event loop or hub ran something for {loops:.0%} of the storm, one at a time as in the replay"
+    reason = f"the busiest event loop or hub ran something for {of_time(loops)} of the storm, one at a time as in the replay"
     if kind == "not known":
         return ("blocked" if loops < IDLE else "mixed"), reason
     return kind, f"{reason}; {why}"
@@ -130,25 +131,23 @@ def _judge(
 ) -> tuple[Kind, str]:
     if waiting is not None and waiting >= WAITING:
         return "CPU-bound", (
-            f"jobs and workers waited {waiting:.0%} of their time for the interpreter's lock or for a processor"
+            f"jobs and workers waited {of_time(waiting)} of their time for the interpreter's lock or for a processor"
         )
     if busiest is not None and busiest >= BUSY:
         return "CPU-bound", (
-            f"one process computed for {busiest:.0%} of the storm, and its threads share an interpreter"
+            f"one process computed for {of_time(busiest)} of the storm, and its threads share an interpreter"
         )
     if cores is not None and processors and cores >= FULL_USE * processors:
         return "CPU-bound", f"{cores:.1f} of {processors} processors were used by the traced processes alone"
-    if busiest is None and waiting is None:
-        return "not known", (
-            "neither CPU time nor waits for the interpreter's lock are on record: if what jobs do is computing, more"
-            " of them at a time would be slower than predicted (contend trace --cpu-times --run-delay records it)"
-        )
     if busiest is None:
-        reason = f"jobs and workers waited {waiting:.1%} of their time for the interpreter's lock"
-        return ("blocked" if waiting is not None and waiting < LITTLE else "mixed"), (
-            f"{reason}; CPU time is not on record"
-        )
-    reason = f"the busiest process computed for {busiest:.0%} of the storm"
+        if waiting is None:
+            return "not known", (
+                "neither CPU time nor waits for the interpreter's lock are on record: if what jobs do is computing, more"
+                " of them at a time would be slower than predicted (contend trace --cpu-times --run-delay records it)"
+            )
+        reason = f"jobs and workers waited {waiting * 100:.1f} % of their time for the interpreter's lock"
+        return ("blocked" if waiting < LITTLE else "mixed"), f"{reason}; CPU time is not on record"
+    reason = f"the busiest process computed for {of_time(busiest)} of the storm"
     if busiest < IDLE and (waiting is None or waiting < LITTLE):
         return "blocked", reason
     return "mixed", f"{reason}: what runs at the same time may be slower than predicted"
