@@ -47,7 +47,7 @@ def show_answer(of: Whatif) -> None:
 
 
 def checked(of: Whatif) -> str:
-    """By what the prediction was tested on what is on record."""
+    """Say how a prediction of what is on record came out."""
     by = (
         "Replay of the unedited storm"
         if of.method == "replay"
@@ -57,7 +57,7 @@ def checked(of: Whatif) -> str:
 
 
 def trust(of: Whatif) -> str:
-    """Whether to believe it, in a word or two."""
+    """Say in a word or two whether to believe it."""
     if not of.gate.passed:
         return "refused"
     known = of.method != "replay" or of.predicted["median_ns"].low is not None
@@ -92,7 +92,7 @@ def edited(edits: Sequence[Edit]) -> str:
 
 
 def change(of: Whatif, key: str) -> str:
-    """By how much of itself a time would change."""
+    """Say by how much of itself a time would change."""
     before = getattr(of.baseline, key)
     return signed(of.predicted[key].value / max(1, before) - 1)
 
