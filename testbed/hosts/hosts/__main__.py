@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -99,7 +100,20 @@ def tried(kind: Kind, wheels: Path, only: list[str]) -> dict[str, Any]:
         except Ended as ended:
             outcomes.append(Outcome("guest", Came.BROKEN, str(ended), round(time.monotonic() - began, 1)))
             print(f"   {kind.name}: broken: {ended}", flush=True)
-    return {"host": kind.name, "what": kind.what, "up_s": up_s, "steps": [asdict(each) for each in outcomes]}
+    return {
+        "host": kind.name,
+        "what": kind.what,
+        "commit": commit(),
+        "up_s": up_s,
+        "steps": [asdict(each) for each in outcomes],
+    }
+
+
+def commit() -> str:
+    """The commit of this checkout, of which the wheels are to be."""
+    return subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], check=True, cwd=image.ROOT, capture_output=True, text=True
+    ).stdout.strip()
 
 
 if __name__ == "__main__":

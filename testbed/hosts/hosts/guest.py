@@ -19,7 +19,9 @@ from support import chroots
 
 EMULATOR = ("qemu-system-x86", "qemu-utils")
 # Emulated, a kernel that guards against a processor's faults is slower still, and a walk of five levels of pages, too.
-LINE = "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off systemd.show_status=false root=/dev/vda rw"
+LINE = (
+    "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off systemd.show_status=false root=/dev/vda rw"
+)
 
 
 class Ended(Exception):

@@ -38,7 +38,8 @@ TRIXIE, SID = (Image(suite, (*SYSTEM, "docker-cli")) for suite in ("trixie", "si
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of host. `words`: of its kernel's command line; `first`: a command of root's before anything is tried."""
+    """A kind of host. `words`: of its kernel's command line; `first`: a command of root's before anything is tried; `more`:
+    steps besides those that are tried on each."""
 
     name: str
     what: str
@@ -49,19 +50,33 @@ class Kind:
     memory_mib: int = 2048
     user: str = "root"
     first: str = ""
+    more: tuple[str, ...] = ()
 
 
-DEFAULT = Kind("debian-13", "Debian 13: systemd, cgroup v2, Docker by its systemd driver, AppArmor")
+LIMITS = ("Docker", "podman", "limits")
+CPUS = ("own cores", "limits")
+DEFAULT = Kind(
+    "debian-13",
+    "Debian 13: systemd, cgroup v2, Docker by its systemd driver, AppArmor",
+    more=(*LIMITS, "runs over NFS"),
+)
 KINDS = (
     DEFAULT,
-    replace(DEFAULT, name="debian-12", what="Debian 12: the same", image=BOOKWORM),
-    replace(DEFAULT, name="sid", what="Debian sid and its Python", image=SID),
-    replace(DEFAULT, name="hybrid", what="cgroup v1 controllers, v2 beside them", image=BOOKWORM, words=f"{LEGACY} {OWN}=0"),
-    replace(DEFAULT, name="v1", what="cgroup v1 only", image=BOOKWORM, words=f"{LEGACY} {OWN}=1"),
-    replace(DEFAULT, name="one-cpu", what="one CPU", smp="1"),
-    replace(DEFAULT, name="four-cpus", what="four CPUs", smp="4"),
-    replace(DEFAULT, name="sixteen-cpus", what="sixteen CPUs", smp="16", memory_mib=3072),
-    replace(DEFAULT, name="smt", what="two cores of two hardware threads", smp="4,cores=2,threads=2"),
+    replace(DEFAULT, name="debian-12", what="Debian 12: the same", image=BOOKWORM, more=LIMITS),
+    replace(DEFAULT, name="sid", what="Debian sid and its Python", image=SID, more=LIMITS),
+    replace(
+        DEFAULT,
+        name="hybrid",
+        what="cgroup v1 controllers, v2 beside them",
+        image=BOOKWORM,
+        words=f"{LEGACY} {OWN}=0",
+        more=LIMITS,
+    ),
+    replace(DEFAULT, name="v1", what="cgroup v1 only", image=BOOKWORM, words=f"{LEGACY} {OWN}=1", more=LIMITS),
+    replace(DEFAULT, name="one-cpu", what="one CPU", smp="1", more=CPUS),
+    replace(DEFAULT, name="four-cpus", what="four CPUs", smp="4", more=CPUS),
+    replace(DEFAULT, name="sixteen-cpus", what="sixteen CPUs", smp="16", memory_mib=3072, more=CPUS),
+    replace(DEFAULT, name="smt", what="two cores of two hardware threads", smp="4,cores=2,threads=2", more=CPUS),
     replace(
         DEFAULT,
         name="numa",
@@ -71,6 +86,7 @@ KINDS = (
             *("-object", "memory-backend-ram,id=m0,size=1024M", "-object", "memory-backend-ram,id=m1,size=1024M"),
             *("-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1"),
         ),
+        more=CPUS,
     ),
     replace(
         DEFAULT,
@@ -78,8 +94,15 @@ KINDS = (
         what="four CPUs, of which the second is offline",
         smp="4",
         first="echo 0 >/sys/devices/system/cpu/cpu1/online",
+        more=CPUS,
     ),
-    replace(DEFAULT, name="user", what="a user without rights, in a session of systemd", user="alice"),
+    replace(
+        DEFAULT,
+        name="user",
+        what="a user without rights, in a session of systemd",
+        user="alice",
+        more=("Docker", "podman"),
+    ),
     replace(
         DEFAULT,
         name="delegated",
@@ -88,8 +111,9 @@ KINDS = (
         first="mkdir -p /etc/systemd/system/user@.service.d && "
         "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' >/etc/systemd/system/user@.service.d/delegate.conf && "
         "systemctl daemon-reload && systemctl restart user@1000.service",
+        more=("podman",),
     ),
-    replace(DEFAULT, name="no-bpf", what="a kernel that is locked down: no BPF", words="lockdown=confidentiality"),
-    replace(DEFAULT, name="read-only", what="a root that nobody can write to", first="mount -o remount,ro /"),
+    replace(DEFAULT, name="no-bpf", what="a kernel that is locked down: no BPF", words="lockdown=confidentiality", more=()),
+    replace(DEFAULT, name="read-only", what="a root that nobody can write to", first="mount -o remount,ro /", more=()),
 )  # fmt: skip
 BY_NAME = {kind.name: kind for kind in KINDS}

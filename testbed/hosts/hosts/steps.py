@@ -27,6 +27,7 @@ apps: [tiny]
 platforms: [container]
 engine: {engine}
 provisioning: [vanilla]
+sizes: [1]
 measure: {{target: null, blocks: 2, pilot: 1, seed: 7}}
 """
 PROGRAM = """\
@@ -108,24 +109,30 @@ STEPS = (
         "trace --pid",
         "python3 serves.py & sleep 3; contend trace --pid $! --for 3s -o attached; code=$?; kill $!; exit $code",
     ),
+)
+"""Tried on each host."""
+MORE = (
+    Step("own cores", "contend run short.yaml --set placement=own-cores"),
     Step("Docker", "contend run docker.yaml", 300),
     Step("podman", "contend run podman.yaml", 300),
+    Step(
+        "runs over NFS",
+        "modprobe nfsd && mkdir -p /run/shared /run/nfs && systemctl start nfs-server && "
+        "exportfs -o rw,no_root_squash,insecure,fsid=1 127.0.0.1:/run/shared && "
+        "mount -t nfs -o vers=4.2 127.0.0.1:/run/shared /run/nfs || { echo 'no NFS here' >&2; exit 97; }; "
+        "contend run short.yaml --runs /run/nfs/runs; code=$?; umount -l /run/nfs; exit $code",
+        300,
+    ),
+    Step(
+        "limits",
+        "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
+        "/opt/contend/bin/python3 -m pytest -q -p no:cacheprovider -n 0 --override-ini testpaths=tests "
+        "-k 'bare and (limit or cpus or memory or reads_back or placed)' tests/contract/platforms",
+        900,
+    ),
 )
-OVER_NFS = Step(
-    "runs over NFS",
-    "modprobe nfsd && mkdir -p /run/shared /run/nfs && systemctl start nfs-server && "
-    "exportfs -o rw,no_root_squash,insecure,fsid=1 127.0.0.1:/run/shared && "
-    "mount -t nfs -o vers=4.2 127.0.0.1:/run/shared /run/nfs || { echo 'no NFS here' >&2; exit 97; }; "
-    "contend run short.yaml --runs /run/nfs/runs; code=$?; umount -l /run/nfs; exit $code",
-    300,
-)
-CONTRACT = Step(
-    "limits",
-    "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
-    "/opt/contend/bin/python3 -m pytest -q -p no:cacheprovider -n 0 --override-ini testpaths=tests "
-    "-k 'bare and (limit or cpus or memory or reads_back or placed)' tests/contract/platforms",
-    600,
-)
+"""Tried where a kind of host names them."""
+BY_NAME = {step.name: step for step in (*STEPS, *MORE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +150,7 @@ def plan(kind: Kind) -> list[dict[str, Any]]:
     first = [{"name": "first", "run": kind.first, "user": "root", "within_s": 120}] if kind.first else []
     setup = {"name": "setup", "run": SETUP, "user": kind.user, "within_s": 60}
     path = "export PATH=/opt/contend/bin:$PATH; cd ~/w;"
-    tried = [*STEPS, *([OVER_NFS, CONTRACT] if kind.user == "root" else [])]
+    tried = [*STEPS, *(BY_NAME[name] for name in kind.more)]
     python = "PY=$(ls /opt/contend/lib); export PY;"
     return [
         *first,
@@ -162,19 +169,19 @@ def plan(kind: Kind) -> list[dict[str, Any]]:
 
 def judged(said: Mapping[str, Any]) -> Outcome:
     """One answer of a guest."""
-    step = next((each for each in (*STEPS, OVER_NFS, CONTRACT) if each.name == said["step"]), None)
+    step = BY_NAME.get(said["step"])
     text = f"{said['out']}\n{said['err']}"
     error = re.search(r"^error: (.*)(?:\n  hint: (.*))?", text, re.MULTILINE)
     if said["code"] is None:
         came, words = Came.BROKEN, f"not through within {said['took_s']:g} s: {last(text)}"
     elif "Traceback (most recent" in text:
         came, words = Came.BROKEN, last(text)
-    elif step is CONTRACT and said["code"] == 0:
+    elif said["step"] == "limits" and said["code"] == 0:
         # Where every test is skipped pytest ends well, too.
         came, words = (Came.WORKS if " passed" in last(text) else Came.BROKEN), last(text)
     elif said["code"] in (step.codes if step else (0,)):
         less = notes(text)
-        came, words = (Came.DEGRADES, "; ".join(less)) if less else (Came.WORKS, "")
+        came, words = (Came.DEGRADES, "; ".join(less)) if less else (Came.WORKS, placed(text))
     elif error and error[2] and "left behind" not in text:
         came, words = Came.REFUSED, f"{error[1]} ({error[2]})"
     else:
@@ -185,6 +192,12 @@ def judged(said: Mapping[str, Any]) -> Outcome:
 def notes(text: str) -> list[str]:
     """What it did without, by its own notes."""
     return list(dict.fromkeys(re.findall(r"^\s*note: (.*)", text, re.MULTILINE)))
+
+
+def placed(text: str) -> str:
+    """Where each party stood, where they were kept apart."""
+    found = re.search(r"own-cores: ([^·\n]*)", text)
+    return found[1].strip() if found else ""
 
 
 def last(text: str) -> str:
