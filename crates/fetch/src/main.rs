@@ -102,7 +102,13 @@ fn tell(order: &Order, done: &Done, life: &Life) {
         return;
     }
     let verified = order.checksum.as_ref().map_or_else(
-        || "not verified: no checksum was given".to_owned(),
+        || {
+            let cut = match done.length_known {
+                true => "",
+                false => ", and the server says no length: it may have been cut",
+            };
+            format!("not verified: no checksum was given{cut}")
+        },
         |checksum| format!("{} verified", checksum.algorithm),
     );
     let seconds = wall_ns as f64 / 1e9;
@@ -137,6 +143,7 @@ fn tell(order: &Order, done: &Done, life: &Life) {
             "attempts": done.attempts,
             "checksum": order.checksum,
             "verified": order.checksum.is_some(),
+            "length_known": done.length_known,
             "wall_ns": wall_ns,
             "cpu_ns": cpu_ns,
         },

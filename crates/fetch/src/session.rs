@@ -24,6 +24,8 @@ pub struct Done {
     pub attempts: u32,
     /// The checksum of the content, where one was asked for.
     pub checksum: Option<String>,
+    /// Something besides the end of a connection says that all of it came.
+    pub length_known: bool,
 }
 
 /// A part that is left.
@@ -74,7 +76,10 @@ impl<'a> Session<'a> {
             resumable: false,
             pieced: false,
             wrong: false,
-            done: Done::default(),
+            done: Done {
+                length_known: true,
+                ..Done::default()
+            },
         })
     }
 

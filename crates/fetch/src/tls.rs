@@ -6,14 +6,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::UnbufferedClientConnection;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::client::{UnbufferedClientConnection, WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{
-    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore,
+    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore,
     SignatureScheme,
 };
 
@@ -40,7 +41,7 @@ pub fn config(order: &Order) -> Result<Arc<ClientConfig>> {
         .sort_by_key(|suite| !AES_128.contains(&suite.suite()));
     let provider = Arc::new(provider);
     let algorithms = provider.signature_verification_algorithms;
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| {
             Problem::fatal(
@@ -48,12 +49,14 @@ pub fn config(order: &Order) -> Result<Arc<ClientConfig>> {
                 "this is a mistake in contend: please report it",
             )
         })?;
-    let builder = if order.verify {
-        builder.with_root_certificates(authorities(order.cacert.as_deref())?)
-    } else {
-        builder
+    let builder = match (order.verify, &order.cacert) {
+        (true, None) => builder.with_root_certificates(authorities(None)?),
+        (true, Some(file)) => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody { algorithms }))
+            .with_custom_certificate_verifier(Arc::new(Given::new(file, provider)?)),
+        (false, _) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody { algorithms })),
     };
     let config = match &order.certificate {
         None => builder.with_no_client_auth(),
@@ -141,6 +144,83 @@ fn unreadable(file: &Path, why: &str) -> Problem {
         format!("{} cannot be read: {why}", file.display()),
         "a PEM file",
     )
+}
+
+/// The certificates of a file: of authorities, or of the server itself. What `openssl req -x509` signs by itself says that
+/// it is an authority, which webpki takes for no server's; who names the very certificate trusts it, as for curl.
+#[derive(Debug)]
+struct Given {
+    trusted: Vec<CertificateDer<'static>>,
+    usual: Arc<WebPkiServerVerifier>,
+}
+
+impl Given {
+    fn new(file: &Path, provider: Arc<CryptoProvider>) -> Result<Self> {
+        let roots = Arc::new(authorities(Some(file))?);
+        let usual = WebPkiServerVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|error| unreadable(file, &error.to_string()))?;
+        Ok(Self {
+            trusted: certificates(file)?,
+            usual,
+        })
+    }
+}
+
+/// Its time is right then: webpki looks at that first.
+fn is_an_authority(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error else {
+        return false;
+    };
+    why.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
+}
+
+impl ServerCertVerifier for Given {
+    fn verify_server_cert(
+        &self,
+        server: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        match self
+            .usual
+            .verify_server_cert(server, between, name, ocsp, now)
+        {
+            Err(error)
+                if is_an_authority(&error) && self.trusted.iter().any(|one| one == server) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(server)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
 }
 
 /// The user's own wish: `verify: false` in clouds.yaml, or --insecure.

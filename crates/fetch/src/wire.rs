@@ -55,6 +55,11 @@ pub struct Way<'a> {
 }
 
 impl Wire {
+    /// Whether nobody on the way can end it unseen.
+    pub fn is_private(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Connect to `target`, as far as the request can be sent.
     pub fn connect(target: &Target, way: &Way<'_>) -> Result<Self> {
         let first = way.proxy.unwrap_or(target);

@@ -41,6 +41,7 @@ class Fetched(Shape):
     attempts: Count
     checksum: Annotated[Checksum | None, "that it was verified by"]
     verified: bool
+    length_known: Annotated[bool, "false: only the end of the connection said that all of it came"]
     wall_ns: Count
     cpu_ns: Annotated[Count, "of the whole process"]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from support.command_line import Said
 from support.image_answers import CONTENT, NOTHING_LEFT, SUM, TAGGED, UNTAGGED, first_byte, part
 from support.image_servers import Fetch, Images
 from support.wire_servers import Authority, serving
@@ -142,6 +143,58 @@ def test_the_cheapest_cipher_is_liked_best(fetch: Fetch, tmp_path: Path, version
     with serving(tls=context, handle=look) as server:
         fetch(f"https://localhost:{server.port}/x", "--cacert", str(authority.file), *ONCE).fine()
     assert "AES128" in ciphers[0].replace("_", "")
+
+
+def test_a_certificate_that_signs_itself_is_trusted_where_it_is_named(fetch: Fetch, tmp_path: Path) -> None:
+    """As `openssl req -x509` makes it, an authority by its own word: curl takes it, too. Another certificate, another name
+    or another day does not pass."""
+
+    def made(file: str, name: str = "localhost", days: str = "2") -> tuple[Path, ssl.SSLContext]:
+        own, key = tmp_path / f"{file}.pem", tmp_path / f"{file}.key"
+        new = [
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            str(key),
+        ]
+        new += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
+        for words in (new, ["x509", "-in", str(own), "-signkey", str(key), "-days", days]):
+            subprocess.run(["openssl", *words, "-out", own], check=True, capture_output=True)
+        shown = subprocess.run(["openssl", "x509", "-in", own, "-text"], check=True, capture_output=True)
+        assert b"CA:TRUE" in shown.stdout
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own, key)
+        return own, context
+
+    def hand_out(spoken: socket.socket, request: bytes) -> None:
+        spoken.sendall(TAGGED + CONTENT)
+
+    def asked(file: Path, context: ssl.SSLContext) -> Said:
+        with serving(tls=context, handle=hand_out) as server:
+            return fetch(f"https://localhost:{server.port}/x", "--cacert", str(file), *ONCE)
+
+    file, context = made("one")
+    asked(file, context).fine()
+    asked(made("other")[0], context).error(1, "TLS")
+    asked(*made("elsewhere", name="elsewhere")).error(1, "TLS")
+    asked(*made("late", days="-1")).error(1, "TLS")
+
+
+def test_a_body_that_only_the_connection_ends_may_have_been_cut(fetch: Fetch) -> None:
+    def cut(spoken: socket.socket, request: bytes) -> None:
+        spoken.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + CONTENT[:1000])
+
+    with serving(handle=cut) as server:
+        url = f"http://127.0.0.1:{server.port}/x"
+        said = fetch(url, "--json", *ONCE).fine()
+        assert said.json()["length_known"] is False
+        assert "it may have been cut" in fetch(url, *ONCE).fine().err
+        fetch(url, *ONCE, "--checksum", SUM).error(1, "checksum")
 
 
 @pytest.mark.parametrize("farewell", [True, False])

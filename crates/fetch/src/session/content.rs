@@ -26,6 +26,7 @@ impl Session<'_> {
             let there = self.output.written();
             let known = self.digest.is_some() || self.size == Some(there);
             return if answer.body.may_end() && (came == Came::Over || known) {
+                self.done.length_known = known || answer.wire.is_private();
                 Ok(())
             } else {
                 Err(truncated(there, self.size))
