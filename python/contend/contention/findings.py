@@ -83,9 +83,14 @@ def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
                 f" systemctl set-property {unit} CPUWeight=20"
             )
         return f"give {victim} CPUs of its own (cpuset.cpus), or lower {culprit}'s cpu.weight or cpu.max"
-    return (
-        f"give {victim} CPUs of its own (taskset, cpuset), or hold {culprit} back (nice, cpu.weight, cpu.max)"
-    )
+    theirs, own = (watched.namer.niced.get(name, 0) for name in (culprit, victim))
+    if own > max(theirs, 0):
+        return (
+            f"{victim} gives way by its own nice value of {own}: if it should not, renice -n 0 -p"
+            f" {victim.rpartition(':')[2]}; or give it CPUs of its own (taskset, cpuset)"
+        )
+    means = f"at nice {theirs} it gives way already: cpu.max" if theirs > 0 else "nice, cpu.weight, cpu.max"
+    return f"give {victim} CPUs of its own (taskset, cpuset), or hold {culprit} back ({means})"
 
 
 def _verify(watched: Watched, victim: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+MOST_SEEN = 65_536  # processes: a watch of days sees millions
 By = Literal["auto", "cgroup", "process", "vm"]
 _QEMU = re.compile(r"^(qemu-system-|qemu-kvm|kvm:|qemu:)")
 _MACHINE = re.compile(r"machine-qemu\\x2d\d+\\x2d(?P<name>[^/]+)\.scope")
@@ -69,14 +71,23 @@ class Namer:
     """Names as the probe gives them (`name:pid`), a machine's instead of its QEMU's.
 
     One pid keeps one name: a process that changed it by exec is shown by its latest, as the same group. `asks` False:
-    of a host of another day, whose machines are all known.
+    of a host of another day, whose machines are all known. `niced`: processes that give way by their own wish, or take
+    more, with their nice value when they were first seen.
     """
 
     by_pid: dict[str, str] = field(default_factory=dict)
     machines: set[str] = field(default_factory=set)
+    niced: dict[str, int] = field(default_factory=dict)
     asks: bool = True
+    _seen: set[str] = field(default_factory=set)
 
     def __call__(self, label: str) -> str:
+        if self.asks and label not in self._seen:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            self._seen.add(label)
+            if (nice := _nice(label.rpartition(":")[2])) and len(self.niced) < MOST_SEEN:
+                self.niced[label] = nice
         if not _QEMU.match(label):
             return label
         pid = label.rpartition(":")[2]
@@ -95,6 +106,21 @@ class Namer:
         except OSError:  # ended: its process's name has to do
             return None
         return machine_name(command, cgroup)
+
+
+def _nice(pid: str) -> int:
+    """The nice value of a process by the kernel; 0 where it has ended, or is none.
+
+    >>> import os
+    >>> _nice(str(os.getpid())) == os.getpriority(os.PRIO_PROCESS, 0), _nice("4711x"), _nice("/system.slice")
+    (True, 0, 0)
+    """
+    if not pid.isdecimal():
+        return 0
+    try:
+        return os.getpriority(os.PRIO_PROCESS, int(pid))
+    except OSError:
+        return 0
 
 
 def program_of(name: str) -> str:

@@ -73,6 +73,7 @@ class WatchRecord:
             "loading_ns": watched.loading_ns,
             "names": watched.namer.by_pid,
             "machines": sorted(watched.namer.machines),
+            "niced": watched.namer.niced,
         }
         try:
             self._run.write_json(WATCH_FILE, self._document)
@@ -93,7 +94,12 @@ def _read_watched(run: RunDirectory) -> Watched:
     record = run.watch()
     watched = Watched(record["kind"], record["by"], record["interval_ns"], record["source"], record["note"])
     watched.last_ns = record["began_ns"]
-    watched.namer = Namer(dict(record.get("names", {})), set(record.get("machines", ())), asks=False)
+    watched.namer = Namer(
+        dict(record.get("names", {})),
+        set(record.get("machines", ())),
+        dict(record.get("niced", {})),
+        asks=False,
+    )
     watched.cost = Cost(**record.get("cost", {"cpu_ns": 0, "samples": 0}))
     watched.loading_ns = record.get("loading_ns", 0)
     with duckdb.connect() as connection:

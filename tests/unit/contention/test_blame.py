@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import time
 
 import pytest
 
@@ -10,6 +13,7 @@ from contend.contention import blame as b
 from contend.contention.alert import judge
 from contend.contention.correlation import correlated
 from contend.contention.findings import findings
+from contend.contention.groups import Namer
 from support import blame_rows as made
 from support.blame_rows import S
 
@@ -151,6 +155,34 @@ def test_findings_name_the_culprit_and_say_how_to_check() -> None:
     assert first.verify == "contend watch /web.service --by cgroup --for 30s"
     assert {f.resource for f in found} == {"run queue", "disk queue"}
     assert "dirt" in next(f for f in found if f.resource == "disk queue").advice
+
+
+def test_who_is_nice_already_is_not_told_to_be() -> None:
+    rows = [(n * S, "cpu", "web:11", "batch:12", S // 2) for n in range(1, 9)]
+    watched = made.watched(rows)
+    watched.by = "process"
+    assert "(nice, cpu.weight, cpu.max)" in findings(watched)[0].advice
+    watched.namer.niced = {"batch:12": 10}
+    assert findings(watched)[0].advice == (
+        "give web:11 CPUs of its own (taskset, cpuset), or hold batch:12 back (at nice 10 it gives way already: cpu.max)"
+    )
+    watched.namer.niced = {"batch:12": 10, "web:11": 15}
+    assert findings(watched)[0].advice == (
+        "web:11 gives way by its own nice value of 15: if it should not, renice -n 0 -p 11; or give it CPUs of its own"
+        " (taskset, cpuset)"
+    )
+
+
+def test_a_namer_finds_out_who_is_nice() -> None:
+    with subprocess.Popen(["nice", "-n", "7", "sleep", "60"]) as process:
+        namer = Namer()
+        deadline = time.monotonic() + 10
+        while os.getpriority(os.PRIO_PROCESS, process.pid) != 7 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert namer(f"sleep:{process.pid}") == f"sleep:{process.pid}"
+        assert namer.niced == {f"sleep:{process.pid}": 7}
+        process.kill()
+    assert Namer(asks=False)(f"sleep:{process.pid}") and namer(f"gone:{process.pid}")
 
 
 def test_a_victim_of_its_own_limit_accuses_nobody() -> None:
