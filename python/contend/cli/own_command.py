@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.errors import BadInput
+from contend.errors import BadInput, suggest
 from contend.text.command import command_name
 
 if TYPE_CHECKING:
@@ -130,9 +130,12 @@ def parse_metric(text: str) -> tuple[str, Metric]:
         return text, Metric(builtin=text, unit=BUILTIN[text], better="lower", scale=scale)
     match = _METRIC.match(text)
     if match is None:
+        near = suggest(text, BUILTIN)
         raise BadInput(
             f"--metric '{text}' is none of {', '.join(BUILTIN)}, nor NAME[:UNIT[:higher|lower]]=SOURCE",
-            hint="like 'rps:1/s:higher=Requests/sec: +([0-9.]+)' or 'p99:s=$.latency.p99'",
+            hint=near
+            if near.startswith("did")
+            else "like 'rps:1/s:higher=Requests/sec: +([0-9.]+)' or 'p99:s=$.latency.p99'",
         )
     source = match["source"]
     reader = {"path": source} if source.startswith("$") else {"pattern": source}
