@@ -20,9 +20,11 @@ COMMON = {
 # Our own pages load style and script from here and nothing else; charts set style attributes, and are drawn by an
 # interpreter, so that no text is run as code.
 OWN = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:;"
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:;"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+# A picture is looked at, and does nothing, also where somebody opens it by itself.
+PICTURE = "sandbox; default-src 'none'; frame-ancestors 'none'"
 # A report holds all that it needs, and is code of whoever made it. It is run as its own policy has it, and in a sandbox:
 # of no origin, it has no cookie of ours, reads no other run, and sends nothing to any host, this one included.
 REPORT = (

@@ -28,6 +28,7 @@ from contend.store.directory import RunDirectory
 from contend.store.rows import latest
 
 PAGE = 50
+RECENT = 20  # runs in a sparkline
 MANY, SAVE_S = (
     50,
     60.0,
@@ -40,6 +41,7 @@ RUNS = {
 LEVELS = {
     "run": "VARCHAR", "cell": "VARCHAR", "metric": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "n": "BIGINT",
     "value": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "level": "DOUBLE", "verdict": "VARCHAR", "flagged": "BIGINT",
+    "headline": "BOOLEAN",
 }  # fmt: skip
 ORDERS = {
     "when": "began desc, name desc",
@@ -102,6 +104,16 @@ class Sessions:
 
     levels: tuple[SessionLevel, ...]
     unread: tuple[tuple[Entry, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The values of one figure in the last runs of a question on a host, oldest first."""
+
+    cell: str
+    metric: str
+    unit: str
+    values: tuple[float, ...]
 
 
 @dataclass
@@ -241,6 +253,38 @@ class Index:
                 if name not in by_run
             )
             return Sessions(levels, unread)
+
+    def recent(self, entry: Entry) -> tuple[Recent, ...]:
+        """Each figure of a run over the last runs up to it, where there are two or more; its headline figure first."""
+        with self._lock:
+            if not (entry.whole and entry.question and entry.name in self._known):
+                return ()
+            rows = self._db.execute(
+                "select name from runs where whole and question = ? and host = ? and (began, name) <= (?, ?)"
+                f" order by began desc, name desc limit {RECENT}",
+                [entry.question, entry.host, entry.began, entry.name],
+            ).fetchall()
+            names = [name for (name,) in reversed(rows)]
+            if len(names) < 2:
+                return ()
+            self._level(names)
+            wanted = self._db.execute(
+                "select run, cell, metric, unit, headline, value from levels where list_contains(?, run) order by rowid",
+                [names],
+            ).fetchall()
+        series: dict[tuple[str, str], dict[str, float]] = {}
+        own: dict[tuple[str, str], tuple[str, bool]] = {}
+        for run, cell, metric, unit, headline, value in wanted:
+            series.setdefault((cell, metric), {})[run] = value
+            if run == entry.name:
+                own[cell, metric] = unit, headline
+        controls = {cell.id for cell in entry.cells if cell.control}
+        ranked = sorted(own, key=lambda key: (key[0] in controls, not own[key][1]))
+        found = (
+            Recent(*key, own[key][0], tuple(series[key][name] for name in names if name in series[key]))
+            for key in ranked
+        )
+        return tuple(one for one in found if len(one.values) > 1)
 
     def figures(self, entry: Entry) -> list[tuple[str, str]]:
         """Cell and metric of everything that a run has values of."""
@@ -386,7 +430,7 @@ def _levels(run: Path) -> list[dict[str, Any]]:
                     "run": run.name, "cell": _clean(cell), "metric": _clean(metric), "unit": _clean(e.unit),
                     "better": _clean(series.info.better), "n": e.n, "value": e.value, "low": e.low if known else None,
                     "high": e.high if known else None, "level": e.level, "verdict": e.verdict,
-                    "flagged": len(series.flagged),
+                    "flagged": len(series.flagged), "headline": series.info.primary,
                 }
             )  # fmt: skip
     return levels

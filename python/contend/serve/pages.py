@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
+
 from contend.analysis.two_runs import UNREADABLE, compare_runs
 from contend.analysis.two_runs_words import changed_cells, headline, notes
 from contend.errors import BadInput, ContendError
@@ -18,16 +20,20 @@ from contend.report.theme import stylesheet
 from contend.report.trend_plots import trend_plot
 from contend.report.vega import embedded, vega_runtime
 from contend.report.words import percent
-from contend.serve.answers import HTML, REPORT, Answer, redirect
+from contend.serve.answers import HTML, PICTURE, REPORT, Answer, redirect
 from contend.serve.files import open_file, opened
-from contend.serve.index import FILTERS, ORDERS, Filter, Index
+from contend.serve.index import FILTERS, ORDERS, Filter, Index, Recent
 from contend.serve.reading import REPORT as REPORT_FILE
 from contend.serve.reading import RUN, Entry
+from contend.serve.sparks import spark
 from contend.serve.trend import Trend, make_trend
 from contend.store.directory import RunDirectory
+from contend.text.masking import mask
+from contend.text.safe import safe
 from contend.units import format_ratio, format_value
 
 Query = Mapping[str, Sequence[str]]
+SVG = "http://www.w3.org/2000/svg"
 LONGEST = 1000  # characters of one value of a query
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 ASSETS = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
@@ -53,6 +59,8 @@ class Pages:
                 return Answer(self._asset(name).encode(), 200, ASSETS[name])
             case ["run", name]:
                 return self._run(name)
+            case ["run", name, "spark.svg"]:
+                return self._spark(name)
             case ["run", name, "report.html"]:
                 return self._report(name)
             case ["compare"]:
@@ -90,7 +98,17 @@ class Pages:
             runs=len(alike),
             others=[other for other in reversed(alike) if other.name != entry.name],
             cells=[(cell, figures[cell.id]) for cell in cells if cell.id in figures],
+            sparks={(of.cell, of.metric): _spark(entry, of) for of in self._index.recent(entry)},
         )
+
+    def _spark(self, name: str) -> Answer:
+        """The headline figure of a run and of those before it; nothing to see where it is the first."""
+        entry = self._index.entry(name)
+        if entry is None:
+            return self._no_run(name)
+        recent = self._index.recent(entry)
+        drawn = _spark(entry, recent[0]) if recent else f'<svg xmlns="{SVG}" width="1" height="1"/>'
+        return Answer(drawn.encode(), content_type="image/svg+xml", policy=PICTURE)
 
     def _report(self, name: str) -> Answer:
         """The report as it is, of a plain file in a plain directory of the place; nothing else is ever opened."""
@@ -234,6 +252,13 @@ def _templates() -> Any:
         percent=percent,
     )
     return made
+
+
+def _spark(entry: Entry, of: Recent) -> Markup:
+    labels = {cell.id: cell.label for cell in entry.cells}
+    low, high = (format_value(value, of.unit) for value in (min(of.values), max(of.values)))
+    says = f"{of.metric} of {labels.get(of.cell, of.cell)}: the last {len(of.values)} runs, {low} to {high}"
+    return Markup(spark(of.values, mask(safe(says))))
 
 
 def trend_path(entry: Entry, cell: str, metric: str) -> str:

@@ -3,8 +3,8 @@
     testbed/hosts/run                    the kinds there are
     testbed/hosts/run -o   DIR NAME…     boots each, and tries everything in it; `all` names all
 
-Wheels are those in dist/ (make dist). A host whose file is in DIR is not tried again. It needs root, for the images, and the
-network until these are made. Exit status 1 where something is broken.
+Wheels are those in dist/ (make dist). A host whose file is in DIR is not tried again, but for the steps of --only. It
+needs root, for the images, and the network until these are made. Exit status 1 where something is broken.
 """
 
 from __future__ import annotations
@@ -57,10 +57,15 @@ def main() -> int:
 
     def one(name: str) -> dict[str, Any]:
         kept = given.output / f"{name}.json" if given.output else None
+        before: dict[str, Any] | None = None
         if kept is not None and kept.exists():
-            known: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-            return known
+            before = json.loads(kept.read_text(encoding="utf-8"))
+            if not only:
+                return before
         found = tried(BY_NAME[name], given.wheels, only)
+        if before is not None:
+            anew = {row["step"]: row for row in found["steps"]}
+            found["steps"] = [anew.pop(row["step"], row) for row in before["steps"]] + [*anew.values()]
         if kept is not None:
             kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return found

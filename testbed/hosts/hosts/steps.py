@@ -127,7 +127,7 @@ MORE = (
         "limits",
         "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
         "/opt/contend/bin/python3 -m pytest -q -p no:cacheprovider -n 0 --override-ini testpaths=tests "
-        "-k 'bare and (limit or cpus or memory or reads_back or placed)' tests/contract/platforms",
+        "-k 'bare and (cpus or not_there or throttles or baseline or kill_9)' tests/contract/platforms",
         900,
     ),
 )

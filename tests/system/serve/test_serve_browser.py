@@ -162,7 +162,7 @@ def test_all_but_charts_works_without_javascript(browser: Browser, server: Serve
         page = opened.page
         page.fill("[name=text]", "step-0001")
         page.click("text=Show")
-        page.locator("tbody tr").locator(".line a").click()
+        page.locator("tbody tr").locator("a.line").click()
         page.locator("#trends ~ .scroll tbody tr").first.get_by_role("link", name="wall").click()
         assert page.locator("#each ~ table tbody tr").count() == 24
         assert page.locator("noscript").is_visible()

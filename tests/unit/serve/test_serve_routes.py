@@ -130,6 +130,27 @@ def test_pages_of_the_list(place: Path, tmp_path: Path) -> None:
         assert ">Newer<" in second and ">Previous<" in ask(server, "/?page=2&order=title").text
 
 
+def test_sparklines(server: Server) -> None:
+    """Of the last runs up to each: the step at the seventh run is in the eighth's and in no earlier one's."""
+
+    def heights(run: str) -> list[float]:
+        got = ask(server, f"/run/{run}/spark.svg")
+        assert (got.status, got.headers["content-type"]) == (200, "image/svg+xml")
+        assert got.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+        found = re.search(r'points="([^"]*)"', got.text)
+        return [float(point.split(",")[1]) for point in found[1].split()] if found else []
+
+    assert heights("run-0000") == [], "one run is no line"
+    assert len(heights("run-0003")) == 4
+    eighth = heights("run-0007")
+    assert len(eighth) == 8 and max(eighth[6:]) < min(eighth[:6]) - 8, "higher is up"
+    page = ask(server, "/run/run-0007").text
+    assert page.count("<polyline") == 6 and "wall of ffmpeg alone: the last 8 runs, " in page
+    assert ask(server, "/").text.count("/spark.svg") == 12
+    assert "/run/run-0011/spark.svg" in ask(server, "/trend").text
+    assert ask(server, "/run/nobody/spark.svg").status == 404
+
+
 def test_a_report_is_sent_as_it_is_in_a_sandbox(server: Server, place: Path) -> None:
     got = ask(server, "/run/run-0000/report.html")
     assert got.body == (place / "run-0000/report.html").read_bytes()
