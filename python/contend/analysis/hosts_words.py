@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contend.document.hosts import Fleets, HostResult
 from contend.report import words
+from contend.report.plots import Ratio
 from contend.units import format_value
 
 TITLE = "Each host by itself"
@@ -23,6 +25,21 @@ def headers(fleet: Fleets) -> list[str]:
 def keys(fleet: Fleets) -> list[tuple[str, str]]:
     """The comparisons that any host has, as cell and metric."""
     return list(dict.fromkeys((r.cell, r.metric) for h in fleet.hosts for r in h.ratios))
+
+
+def by_host(fleet: Fleets, key: tuple[str, str]) -> tuple[str, list[Ratio]]:
+    """What a comparison is called, and its ratio on each host that has one."""
+    label, ratios = "", []
+    for host in fleet.hosts:
+        for ratio in host.ratios:
+            if (ratio.cell, ratio.metric) == key and 0 < ratio.estimate.value < math.inf:
+                label = ratio.label
+                effect = _EFFECTS.get(ratio.estimate.verdict, ratio.estimate.verdict)
+                ratios.append(Ratio(host.host, ratio.estimate, effect, host_notes(host) or effect))
+    return label, ratios
+
+
+_EFFECTS = {"higher": "worse", "lower": "better"}
 
 
 def rows(fleet: Fleets) -> list[list[str]]:

@@ -158,8 +158,20 @@ class Ratio:
     verdict: str
 
 
-def ratio_plot(rows: Sequence[Ratio], what: str, title: str, caption: str) -> Plot:
-    """Ratios above 0 with their intervals on a log scale around 1, the largest effect first. what: they are called."""
+def ratio_plot(
+    rows: Sequence[Ratio],
+    what: str,
+    title: str,
+    caption: str,
+    *,
+    role: str = "answer",
+    number: int = 0,
+    each: str = "comparison",
+) -> Plot:
+    """Ratios above 0 with their intervals on a log scale around 1, the largest effect first.
+
+    what: they are called; each: a row is; number: of several plots of one role.
+    """
     ordered = sorted(rows, key=lambda row: -abs(math.log(row.estimate.value)))
     shown = ordered[:FOREST_ROWS]
     values = [
@@ -194,8 +206,9 @@ def ratio_plot(rows: Sequence[Ratio], what: str, title: str, caption: str) -> Pl
         caption += f" The {len(shown)} largest of {len(ordered)}; all are in the table below."
     table = tuple((row.label, words.ratio(row.estimate), row.verdict) for row in ordered)
     of = f"{len(shown)} of {len(ordered)}" if rest > 0 else str(len(ordered))
-    whole = f"{title} ({of} comparison{'s' if len(ordered) > 1 else ''})"
-    return Plot("answer", "answer", whole, caption, spec, {}, ("comparison", what, "verdict"), table)
+    whole = f"{title} ({of} {each}{'s' if len(ordered) > 1 else ''})"
+    id_ = f"{role}-{number}" if number else role
+    return Plot(id_, role, whole, caption, spec, {}, (each, what, "verdict"), table)
 
 
 def ratio_axis(low: float, high: float) -> tuple[list[float], list[float]]:

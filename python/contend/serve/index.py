@@ -280,11 +280,11 @@ class Index:
                 own[cell, metric] = unit, headline
         controls = {cell.id for cell in entry.cells if cell.control}
         ranked = sorted(own, key=lambda key: (key[0] in controls, not own[key][1]))
-        found = (
+        figures = (
             Recent(*key, own[key][0], tuple(series[key][name] for name in names if name in series[key]))
             for key in ranked
         )
-        return tuple(one for one in found if len(one.values) > 1)
+        return tuple(one for one in figures if len(one.values) > 1)
 
     def figures(self, entry: Entry) -> list[tuple[str, str]]:
         """Cell and metric of everything that a run has values of."""

@@ -17,6 +17,8 @@ from contend.analysis.schema import analysis_schema
 from contend.fleet.following import Following, Settings
 from contend.fleet.ssh import Way
 from contend.fleet.up import Fleet
+from contend.report.html import render_html
+from contend.report.model import ReportInput
 from contend.report.progress import NoProgress
 from contend.store.directory import RunDirectory
 from contend.store.ledger import Ledger
@@ -98,3 +100,18 @@ def test_who_is_far_behind_is_not_waited_for(tmp_path: Path, spent_s: float, giv
     state = asyncio.run(judged()).states["h3"]
     assert (state.state == "given up") == given_up
     assert ("behind" in state.why) == given_up
+
+
+def test_each_host_has_its_dot(tmp_path: Path) -> None:
+    run = made_run(tmp_path, {"h1": 1.5, "h2": 1.2, "h3": 1.0})
+    analysis = of(run)
+    report = ReportInput(analysis, run.environment(), {}, run.rows(), None, "contend run", str(run.path))
+    [plot] = analysis.own.plots(report)
+    assert (plot.id, plot.role) == ("hosts-1", "hosts")
+    assert [row[0] for row in plot.table] == ["h1", "h2", "h3"], "the largest effect first"
+    assert [row["colour"] for row in plot.spec["data"]["values"]] == [
+        "var(--bad)",
+        "var(--bad)",
+        "var(--warn)",
+    ], "undecided on h3"
+    assert 'id="figure-hosts-1"' in render_html(report)
