@@ -28,7 +28,7 @@ def keys(fleet: Fleets) -> list[tuple[str, str]]:
 
 
 def by_host(fleet: Fleets, key: tuple[str, str]) -> tuple[str, list[Ratio]]:
-    """What a comparison is called, and its ratio on each host that has one."""
+    """Find the name of a comparison, and its ratio on each host that has one."""
     label, ratios = "", []
     for host in fleet.hosts:
         for ratio in host.ratios:
