@@ -124,7 +124,7 @@ def page(template: str, drawn: Sequence[Plot], /, *styles: str, **values: Any) -
             style=stylesheet() + "".join(resource(f"{name}.css") for name in ("report", *styles)),
             script=resource("report.js") + (resource("sample.js") if template == "sample" else ""),
             vega=vega_runtime() if drawn else "",
-            charts=script_json({plot.id: embedded(plot.spec) for plot in drawn}),
+            charts=script_json(embedded({plot.id: plot.spec for plot in drawn})),
         )
     )
 

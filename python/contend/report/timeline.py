@@ -7,7 +7,8 @@ or from its list of ranges.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contend.report.plotkit import Plot, Spec, chart, marks, quantity
@@ -129,8 +130,11 @@ def timeline(
         if peaks:
             pale: Spec = {"type": "line", "clip": True, "strokeWidth": 1, "opacity": 0.45}
             layers.insert(0, {"mark": pale, "encoding": {"x": x, "y": {**y, "field": "m"}, "color": colour}})
-    # As CSV the thousands of points take a third of the room that objects would.
-    rows = "\n".join(f"{s.t},{s.mean},{order[s.line]}" + (f",{s.most}" if peaks else "") for s in steps)
+    # As CSV the thousands of points take a third of the room that objects would, and none needs more digits than pixels.
+    short = shortened([s.most if peaks else s.mean for s in steps])
+    rows = "\n".join(
+        f"{s.t:.10g},{short(s.mean)},{order[s.line]}" + (f",{short(s.most)}" if peaks else "") for s in steps
+    )
     lines: Spec = {
         "data": {"values": f"t,v,o{',m' if peaks else ''}\n{rows}", "format": {"type": "csv"}},
         "transform": [{"calculate": f"{json.dumps(names)}[datum.o]", "as": "k"}],
@@ -142,6 +146,25 @@ def timeline(
     }
     table = tuple((n, *figures([s.mean for s in steps if s.line == n], unit)) for n in names)
     return Plot(f"timeline-{name}", "timeline", title, caption, spec, legend, HEADERS, table)
+
+
+def shortened(values: Iterable[float]) -> Callable[[float], str]:
+    """A way to write numbers of one axis: to a thousandth of the largest, and no digit more.
+
+    >>> of = shortened([0.5, 87.25])
+    >>> of(87.25), of(0.5), of(0.0), of(0.00213)
+    ('87.25', '0.5', '0', '0')
+    >>> shortened([12345.6])(12345.6), shortened([])(3.0), shortened([0.00123])(0.00123456)
+    ('12346', '3', '0.001235')
+    """
+    most = max((abs(value) for value in values), default=0.0)
+    digits = max(0, 3 - math.floor(math.log10(most))) if most else 3
+
+    def short(value: float) -> str:
+        text = f"{value:.{digits}f}"
+        return (text.rstrip("0").rstrip(".") or "0") if digits else text
+
+    return short
 
 
 def line_names(colours: Mapping[str, str], steps: Sequence[Step]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from contend.errors import HostFailed
@@ -45,24 +46,31 @@ def _printable(value: Any) -> Any:
     return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def embedded(spec: dict[str, Any]) -> dict[str, Any]:
-    """A chart as its page carries it: Vega-Lite, in which rows that several of its layers show stand once.
+def embedded(specs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Charts by id as their page carries them: Vega-Lite, in which rows that several layers or charts show stand once.
 
-    >>> rows = [{"x": 1}]
-    >>> layers = [{"mark": "point", "data": {"values": rows}}, {"mark": "rule", "data": {"values": [{"x": 1}]}}]
-    >>> chart = embedded({"layer": layers})
-    >>> [layer["data"] for layer in chart["layer"]], chart["datasets"]
+    A chart's `datasets` are names of `rows`; report.js puts these in their place.
+
+    >>> layers = [{"mark": "point", "data": {"values": [{"x": 1}]}}, {"mark": "rule", "data": {"values": [{"x": 1}]}}]
+    >>> page = embedded({"a": {"layer": layers}, "b": {"mark": "bar", "data": {"values": [{"x": 1}]}}})
+    >>> [layer["data"] for layer in page["charts"]["a"]["layer"]], page["rows"]
     ([{'name': 'rows-0'}, {'name': 'rows-0'}], {'rows-0': [{'x': 1}]})
+    >>> page["charts"]["b"]
+    {'mark': 'bar', 'data': {'name': 'rows-0'}, 'datasets': ['rows-0']}
     """
     tables: dict[str, list[Any]] = {}
-    bare = _without_rows(spec, tables)
-    return drawable({**bare, "datasets": tables})
+    charts = {}
+    for id_, spec in specs.items():
+        names: dict[str, None] = {}
+        bare = _without_rows(spec, tables, names)
+        charts[id_] = {**bare, "datasets": list(names)}
+    return drawable({"charts": charts, "rows": tables})
 
 
-def _without_rows(spec: Any, tables: dict[str, list[Any]]) -> Any:
-    """The spec with its rows as `tables`, by name; the same rows under the same name."""
+def _without_rows(spec: Any, tables: dict[str, list[Any]], names: dict[str, None]) -> Any:
+    """The spec with its rows in `tables`, by name, the same ones under the same; `names`: those of this spec."""
     if isinstance(spec, list):
-        return [_without_rows(each, tables) for each in spec]
+        return [_without_rows(each, tables, names) for each in spec]
     if not isinstance(spec, dict):
         return spec
     made = {}
@@ -71,7 +79,8 @@ def _without_rows(spec: Any, tables: dict[str, list[Any]]) -> Any:
             rest = {of: each for of, each in value.items() if of not in ("values", "name")}
             name = next((n for n, rows in tables.items() if rows == value["values"]), f"rows-{len(tables)}")
             tables[name] = value["values"]
+            names[name] = None
             made[key] = {**rest, "name": name}
         else:
-            made[key] = _without_rows(value, tables)
+            made[key] = _without_rows(value, tables, names)
     return made

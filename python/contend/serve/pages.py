@@ -203,7 +203,7 @@ class Pages:
         trend = make_trend(sessions)
         what = f"{metric} of {label}"
         plot = trend_plot(trend, what)
-        charts = script_json({plot.id: embedded(plot.spec)})
+        charts = script_json(embedded({plot.id: plot.spec}))
         return self._page(
             "serve-trend.html.j2",
             title=what,

@@ -41,15 +41,22 @@ def test_pages_need_no_extra_and_plots_as_files_say_which(
     assert not (tmp_path / "plots").exists()
 
 
-def test_rows_that_several_layers_show_stand_once() -> None:
+def test_rows_that_several_layers_or_charts_show_stand_once() -> None:
     rows = [{"x": 1}, {"x": 2}]
     spec = {
         "data": {"values": rows},
         "layer": [{"data": {"values": list(rows)}}, {"data": {"values": [{"y": 1}]}}],
     }
-    assert embedded(spec) == {
-        "data": {"name": "rows-0"},
-        "layer": [{"data": {"name": "rows-0"}}, {"data": {"name": "rows-1"}}],
-        "datasets": {"rows-0": rows, "rows-1": [{"y": 1}]},
+    other = {"data": {"values": list(rows)}}
+    assert embedded({"a": spec, "b": other}) == {
+        "charts": {
+            "a": {
+                "data": {"name": "rows-0"},
+                "layer": [{"data": {"name": "rows-0"}}, {"data": {"name": "rows-1"}}],
+                "datasets": ["rows-0", "rows-1"],
+            },
+            "b": {"data": {"name": "rows-0"}, "datasets": ["rows-0"]},
+        },
+        "rows": {"rows-0": rows, "rows-1": [{"y": 1}]},
     }
     assert spec["data"]["values"] is rows, "the spec itself is as it was"

@@ -130,7 +130,9 @@ def test_the_figures_are_vega_lite() -> None:
     )
     markup = render_prediction(prediction((EDIT,)), "a", "b")
     found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', markup, re.DOTALL)
-    [spec] = json.loads(found[1] if found else "{}").values()
+    carried = json.loads(found[1] if found else "{}")
+    [spec] = carried["charts"].values()
+    spec["datasets"] = {name: carried["rows"][name] for name in spec["datasets"]}
     jsonschema.Draft7Validator({**schema, "$ref": "#/definitions/TopLevelLayerSpec"}).validate(
         json.loads(resolve(json.dumps(spec)))
     )

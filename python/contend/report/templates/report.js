@@ -66,10 +66,14 @@
   }
 
   // Charts.
-  const specs = JSON.parse(document.getElementById("charts").textContent);
+  const { charts, rows } = JSON.parse(document.getElementById("charts").textContent);
+  const spec = (id) => {  // with rows of its own: Vega writes into them
+    const datasets = Object.fromEntries(charts[id].datasets.map((name) => [name, structuredClone(rows[name])]));
+    return { ...charts[id], datasets };
+  };
   const views = new Map();
   const draw = async (node) => {
-    const { view } = await vegaEmbed(node, specs[node.dataset.chart], {
+    const { view } = await vegaEmbed(node, spec(node.dataset.chart), {
       mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, hover: true,
       tooltip: { disableDefaultStyle: true },
       ast: root.dataset.policy === "strict",  // drawn by an interpreter where the page's policy lets no text be run
