@@ -51,6 +51,8 @@ class Kind:
     user: str = "root"
     first: str = ""
     more: tuple[str, ...] = ()
+    slower: float = 1.0
+    """So much more time each step has: many CPUs emulated on few wait for each other."""
 
 
 LIMITS = ("Docker", "podman", "limits")
@@ -75,7 +77,7 @@ KINDS = (
     replace(DEFAULT, name="v1", what="cgroup v1 only", image=BOOKWORM, words=f"{LEGACY} {OWN}=1", more=LIMITS),
     replace(DEFAULT, name="one-cpu", what="one CPU", smp="1", more=CPUS),
     replace(DEFAULT, name="four-cpus", what="four CPUs", smp="4", more=CPUS),
-    replace(DEFAULT, name="sixteen-cpus", what="sixteen CPUs", smp="16", memory_mib=3072, more=CPUS),
+    replace(DEFAULT, name="sixteen-cpus", what="sixteen CPUs", smp="16", memory_mib=3072, more=CPUS, slower=4),
     replace(DEFAULT, name="smt", what="two cores of two hardware threads", smp="4,cores=2,threads=2", more=CPUS),
     replace(
         DEFAULT,

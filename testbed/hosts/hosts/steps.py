@@ -160,7 +160,7 @@ def plan(kind: Kind) -> list[dict[str, Any]]:
                 "name": step.name,
                 "run": f"{path} {python} {step.run}",
                 "user": kind.user,
-                "within_s": step.within_s,
+                "within_s": round(step.within_s * kind.slower),
             }
             for step in tried
         ),
@@ -190,8 +190,11 @@ def judged(said: Mapping[str, Any]) -> Outcome:
 
 
 def notes(text: str) -> list[str]:
-    """What it did without, by its own notes."""
-    return list(dict.fromkeys(re.findall(r"^\s*note: (.*)", text, re.MULTILINE)))
+    """What it did without, by its own notes, which go on in lines that stand further in."""
+    told = re.findall(r"^( *)note: (.*(?:\n\1 {2}.*)*)", text, re.MULTILINE)
+    # A watch without BPF says so in a line of its own.
+    alone = re.findall(r"^no blame without BPF .*(?:\n\S.*)*", text, re.MULTILINE)
+    return list(dict.fromkeys(" ".join(note.split()) for note in (*(note for _, note in told), *alone)))
 
 
 def placed(text: str) -> str:
