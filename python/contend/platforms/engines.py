@@ -28,6 +28,7 @@ from contend.platforms.packages import install_command
 NAMES = ("docker", "podman", "runc", "crun")
 LABEL_RUN = "contend.run"
 LABEL_MEMBER = "contend.party"
+JOIN_DOCKER = "sudo usermod -aG docker $USER, then log in again"
 _TIMEOUT_S = 60.0
 _FEW_PROCESSES = 4096
 
@@ -53,9 +54,10 @@ class Engine:
         except OSError as error:
             raise HostFailed(f"{self.name} {arguments[0]}: {error}", hint="contend doctor") from error
         if done.late or (check and done.code != 0):
-            raise HostFailed(
-                f"{self.name} {arguments[0]}: {done.why}", hint=f"try it by hand: {self.name} {arguments[0]}"
-            )
+            hint = f"try it by hand: {self.name} {arguments[0]}"
+            if self.name == "docker" and "permission denied" in done.why.lower():
+                hint = f"{JOIN_DOCKER}; podman needs no group (`engine: podman`)"
+            raise HostFailed(f"{self.name} {arguments[0]}: {done.why}", hint=hint)
         return done.out
 
     def delete_words(self, container: str) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ def detect(name: str = "") -> Engine:
         raise _refused(name, reasons)
     raise CannotHonour(
         f"no container engine works here ({'; '.join(reasons)})",
-        hint=f"{install_command('podman')}, or start the docker service and join the group docker",
+        hint=f"{install_command('podman')}; or systemctl start docker, and {JOIN_DOCKER}",
     )
 
 
@@ -139,7 +141,7 @@ def _refused(name: str, reasons: Sequence[str]) -> CannotHonour:
     if name == "docker":
         return CannotHonour(
             f"docker has no daemon that answers: {'; '.join(reasons)}",
-            hint="systemctl start docker, and join the group docker; or leave `engine:` out for one that works here",
+            hint=f"systemctl start docker; {JOIN_DOCKER}; or leave `engine:` out for one that works here",
         )
     return CannotHonour(
         f"{name} starts no container here: {'; '.join(reasons)}",
@@ -149,7 +151,7 @@ def _refused(name: str, reasons: Sequence[str]) -> CannotHonour:
 
 def _prove(engine: Engine) -> None:
     if engine.name == "docker":
-        engine.call("info", "--format", "{{.ServerVersion}}")
+        engine.call("version", "--format", "{{.Server.Version}}")  # `info` ends well without a daemon
         return
     with tempfile.TemporaryDirectory(prefix=f"{names.PREFIX}-probe-") as folder:
         bundle = bundles.Bundle(Path(folder))
