@@ -137,7 +137,7 @@ def summary(report: WatchReport, console: Console) -> None:
     _say(console, "")
     _say(console, words.answer(report), style="bold")
     if watched.note:
-        _say(console, watched.note, style="yellow")
+        _say(console, f"note: {watched.note}", style="yellow")
     for resource in RESOURCES:
         _matrix(report, resource, console)
     _say(console, "")
