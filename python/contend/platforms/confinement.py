@@ -58,7 +58,7 @@ def stranger(what: str, kind: str) -> HostFailed:
 
 def group(name: str, of: OfRun) -> Path:
     """The directory of one of the run's groups, in a hierarchy that is mounted."""
-    path = _in_hierarchy(name)
+    path = in_hierarchy(name)
     wanted = names.run_group(of.run_id)
     own = (wanted, f"{wanted}.limits", f"{wanted}.containers") if of.run_id else ()
     if path is None or not any(
@@ -80,13 +80,13 @@ def monitor(name: str, of: OfRun) -> Path:
 def controller(name: str) -> tuple[Path, str]:
     """(group, controller) of `GROUP:CONTROLLER`."""
     parent, _, word = name.rpartition(":")
-    path = _in_hierarchy(parent)
+    path = in_hierarchy(parent)
     if path is None or not _CONTROLLER.fullmatch(word):
         raise stranger(name, "controllers")
     return path, word
 
 
-def _in_hierarchy(name: str) -> Path | None:
+def in_hierarchy(name: str) -> Path | None:
     path = Path(name)
     if not path.is_absolute() or ".." in path.parts:
         return None

@@ -28,6 +28,7 @@ from contend.platforms import (
     procfs,
     resctrl,
     scope,
+    treatments,
 )
 from contend.platforms.confinement import OfRun
 from contend.platforms.guests import image
@@ -250,6 +251,10 @@ def _cpus(name: str, row: Row, of: OfRun) -> bool:
     return hotplug.remove(name, row, of.kept)
 
 
+def _changed(name: str, row: Row, of: OfRun) -> bool:
+    return treatments.restore(str(row["kind"]), name, row)
+
+
 HOST = Removers(
     {
         "cgroup": _cgroup,
@@ -267,6 +272,8 @@ HOST = Removers(
         "file": _file,
         "scope": _scope,
         hotplug.KIND: _cpus,
+        treatments.GROUP: _changed,
+        treatments.NICE: _changed,
     }
 )
 """Of what contend itself makes on this host."""

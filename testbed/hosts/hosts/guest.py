@@ -41,7 +41,7 @@ def carried_out(
     )
     ours, theirs = socket.socketpair()
     command: list[str | Path] = [
-        *("qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off"),
+        *("qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", f"max,la57=off{kind.cpu}"),
         *("-smp", kind.smp, "-m", f"{kind.memory_mib}M", *kind.qemu, "-rtc", "base=utc"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-kernel", made.kernel, "-initrd", made.initramfs, "-append", f"{LINE} {kind.words}"),

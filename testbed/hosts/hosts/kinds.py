@@ -46,6 +46,8 @@ class Kind:
     image: Image = TRIXIE
     words: str = ""
     smp: str = "2"
+    cpu: str = ""
+    """Further features of its CPUs."""
     qemu: tuple[str, ...] = ()
     memory_mib: int = 2048
     user: str = "root"
@@ -78,7 +80,14 @@ KINDS = (
     replace(DEFAULT, name="one-cpu", what="one CPU", smp="1", more=CPUS),
     replace(DEFAULT, name="four-cpus", what="four CPUs", smp="4", more=CPUS),
     replace(DEFAULT, name="sixteen-cpus", what="sixteen CPUs", smp="16", memory_mib=3072, more=CPUS, slower=4),
-    replace(DEFAULT, name="smt", what="two cores of two hardware threads", smp="4,cores=2,threads=2", more=CPUS),
+    replace(
+        DEFAULT,
+        name="smt",
+        what="two cores of two hardware threads",
+        smp="4,cores=2,threads=2",
+        cpu=",+topoext",
+        more=CPUS,
+    ),
     replace(
         DEFAULT,
         name="numa",

@@ -1,0 +1,133 @@
+"""Settings of others, changed for moments: announced in a ledger, put back and read back, whatever happens.
+
+Before anything is written the ledger has each setting with both of its values, and a watchdog runs
+(`contend.platforms.restorer`): it puts back what this process does not, when this one dies, and when a moment lasts longer
+than was said, as while this one is stopped. `contend destroy` does the same from the ledger. One experiment at a time on a
+host. What somebody else changes meanwhile is theirs: it is noticed, and left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import procfs, restorer
+from contend.platforms.treatments import Switch, put
+from contend.store.ledger import Ledger
+
+HOST = Path("/sys/fs/cgroup")
+"""Locked meanwhile: a directory that every host has, and nobody else locks."""
+SPARE_S = 0.5
+"""How much longer than it was to last a moment may last, before the watchdog ends it."""
+
+
+class Rewritten(HostFailed):
+    """Somebody else has given a setting another value: the experiment is about something else by now."""
+
+
+class Interventions:
+    """The switches of one experiment. Raises CannotHonour where another experiment runs, or one of them is not as it was."""
+
+    def __init__(
+        self, run_id: str, switches: Sequence[Switch], ledger: Ledger, directory: Path, host: Path = HOST
+    ) -> None:
+        """directory: of the run, which the state directory must know."""
+        self._switches, self._ledger = tuple(switches), ledger
+        self._on = False
+        self._watchdog: restorer.Watchdog | None = None
+        self._announced: list[Switch] = []
+        self._lock = os.open(host, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise CannotHonour(
+                "another experiment runs on this host", hint="wait for its end; contend destroy --all"
+            ) from error
+        try:
+            for switch in self._switches:
+                self._check(switch)
+                ledger.intend(
+                    switch.setting.kind, switch.setting.name, run=run_id, boot_id=procfs.boot_id(),
+                    before=switch.before, during=switch.during,
+                )  # fmt: skip
+                self._announced.append(switch)
+            self._watchdog = restorer.Watchdog(directory)
+        except BaseException:
+            self.close()
+            raise
+
+    def on(self, lasting_s: float) -> None:
+        """Put all under treatment, for at most so long. Raises Rewritten, HostFailed: all are as before then."""
+        assert self._watchdog is not None
+        for switch in self._switches:
+            self._check(switch)
+        self._watchdog.until(time.monotonic() + lasting_s + SPARE_S)
+        self._on = True
+        try:
+            for switch in self._switches:
+                put(switch.setting, switch.during)
+        except HostFailed:
+            self.off()
+            raise
+
+    def off(self) -> None:
+        """Put all back. Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed."""
+        self._on = False
+        self._back()
+        if self._watchdog is not None:
+            self._watchdog.until(None)
+
+    def sham(self, lasting_s: float) -> None:
+        """Write what is there already: all that `on` does but the treatment. Raises as `on`."""
+        assert self._watchdog is not None
+        for switch in self._switches:
+            self._check(switch)
+        self._watchdog.until(time.monotonic() + lasting_s + SPARE_S)
+        for switch in self._switches:
+            put(switch.setting, switch.before)
+
+    def close(self) -> None:
+        """Put all back, and forget them. Idempotent. Raises as `off`; what could not be put back stays in the ledger."""
+        try:
+            if self._on:
+                self.off()
+            for switch in reversed(self._announced):
+                if switch.setting.read() != switch.during or switch.during == switch.before:
+                    self._ledger.removed(switch.setting.kind, switch.setting.name)
+            self._announced = []
+        finally:
+            if self._watchdog is not None:
+                self._watchdog.close()
+                self._watchdog = None
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
+
+    def _check(self, switch: Switch) -> None:
+        now = switch.setting.read()
+        if now != switch.before:
+            raise Rewritten(
+                f"{switch.setting.name} was {switch.before} and is {'gone' if now is None else now}: somebody else"
+                " changed it",
+                hint="run it again while nobody changes limits (systemctl daemon-reload, docker update, a kubelet)",
+            )
+
+    def _back(self) -> None:
+        """All are tried; the first error is raised then."""
+        errors: list[HostFailed] = []
+        for switch in reversed(self._switches):
+            try:
+                now = switch.setting.read()
+                if now == switch.during:
+                    put(switch.setting, switch.before)
+                elif now is not None:
+                    self._check(switch)
+            except HostFailed as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]

@@ -1,0 +1,111 @@
+"""Puts back what an experiment changed when the experiment cannot: `python -m contend.platforms.restorer RUN`.
+
+It reads from its standard input until when a change may last: a line `until NS` of the monotonic clock, or `never`. Past
+that moment it puts back what the ledger of the run in the directory RUN says was changed. So it does when the input ends:
+the kernel closes that whatever the experiment dies of. Signals do not end it, and it goes before others where it may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from contend.errors import ContendError, HostFailed
+from contend.platforms import obedience, treatments
+
+READY_S = 20.0
+_READY = b"ready\n"
+
+
+class Watchdog:
+    """One that runs, in a session of its own. Raises HostFailed where it does not start."""
+
+    def __init__(self, directory: Path) -> None:
+        self._process = subprocess.Popen(
+            (sys.executable, "-P", "-m", __name__, str(directory)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        heard = b""
+        if select.select([self._process.stdout], [], [], READY_S)[0]:
+            heard = os.read(self._process.stdout.fileno(), len(_READY))
+        if heard != _READY:
+            self._process.kill()
+            self._process.communicate()
+            raise HostFailed("the watchdog that puts limits back does not start", hint="contend doctor")
+
+    def until(self, moment_s: float | None) -> None:
+        """Until when changes may last, on the monotonic clock; None: there are none. Raises HostFailed where it is dead."""
+        line = "never\n" if moment_s is None else f"until {round(moment_s * 1e9)}\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+        except OSError as error:
+            raise HostFailed(
+                "the watchdog that puts limits back was ended", hint="nothing is changed without it"
+            ) from error
+
+    def close(self) -> None:
+        """End it; it puts back what is left. Idempotent."""
+        with contextlib.suppress(OSError, ValueError):
+            self._process.communicate()
+
+
+def main(directory: Path) -> None:
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    _first()
+    # Read before there is need: later the disk may be what an experiment is about.
+    rows = _rows(directory)
+    os.write(1, _READY)
+    kept, until = b"", None
+    while True:
+        left = None if until is None else max(0.0, until - time.monotonic())
+        if not select.select([0], [], [], left)[0]:
+            _restore(rows)
+            until = None
+            continue
+        piece = os.read(0, 4096)
+        if not piece:
+            break
+        *lines, kept = (kept + piece).split(b"\n")
+        for line in lines:
+            word, _, moment = line.partition(b" ")
+            until = int(moment) / 1e9 if word == b"until" else None
+    _restore(rows)
+
+
+def _first() -> None:
+    """It does next to nothing, and must not wait for whom the experiment is about."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, -20)
+
+
+def _rows(directory: Path) -> list[dict[str, object]]:
+    standing = obedience.judge(directory)
+    rows = standing.left() if isinstance(standing, obedience.Obeyed) else []
+    return [row for row in rows if row.get("kind") in (treatments.GROUP, treatments.NICE)]
+
+
+def _restore(rows: list[dict[str, object]]) -> None:
+    for row in rows:
+        with contextlib.suppress(ContendError, OSError, ValueError, KeyError):
+            treatments.restore(str(row["kind"]), str(row["name"]), row)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

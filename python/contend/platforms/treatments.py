@@ -1,0 +1,320 @@
+"""Settings of control groups and processes that are not contend's: as they stand, as they are for a moment, and back.
+
+A change is reversible or it is refused: both values are known before anything is written, and how they read. When to write
+is for `contend.platforms.interventions` to say, which keeps a ledger and a watchdog.
+
+Kernel: Documentation/admin-guide/cgroup-v2.rst; scheduler/sched-bwc.rst, cgroup-v1/ for the older hierarchies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import confinement, procfs
+from contend.platforms.bandwidth import MIN_QUOTA_US
+from contend.platforms.topology import format_cpu_list
+
+GROUP, NICE = "changed-limit", "changed-nice"
+"""Kinds of a ledger: a limit of a group, and the nice value of a process, that are changed for moments."""
+
+_ABSENT = {
+    "io.max": "rbps=max wbps=max riops=max wiops=max",
+    **{f"blkio.throttle.{way}_{what}_device": "0" for way in ("read", "write") for what in ("iops", "bps")},
+}
+"""What it means that a device has no line in such a file."""
+_FILES = frozenset(
+    (
+        *("cpu.weight", "cpu.max", "io.weight", "io.bfq.weight", "cpuset.cpus", "cgroup.freeze"),
+        *("cpu.shares", "cpu.cfs_quota_us", "blkio.weight", "blkio.bfq.weight", "freezer.state"),
+        *_ABSENT,
+    )
+)
+_KEYED = re.compile(r"(?P<file>/.+) (?P<key>default|\d+:\d+)")
+_SETTLES_S = 0.1  # a freezer of version 1 reads FREEZING for a moment
+
+
+class Setting(Protocol):
+    """Something that has a value, as text."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind in a ledger."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a ledger, by which `setting` finds it again."""
+
+    def read(self) -> str | None:
+        """Its value now; None where there is none any more."""
+
+    def write(self, value: str) -> None:
+        """Raises HostFailed where the kernel refuses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimit:
+    """A file of a control group, or the line of one with that key: a device, or `default`.
+
+    >>> GroupLimit(Path("/sys/fs/cgroup/a.slice/io.max"), "8:0").name
+    '/sys/fs/cgroup/a.slice/io.max 8:0'
+    """
+
+    file: Path
+    key: str = ""
+    kind = GROUP
+
+    @property
+    def name(self) -> str:
+        return f"{self.file} {self.key}".rstrip()
+
+    def read(self) -> str | None:
+        try:
+            text = self.file.read_text(encoding="ascii").strip()
+        except OSError:  # the group is gone
+            return None
+        if not self.key:
+            return text
+        lines = (line.partition(" ") for line in text.splitlines())
+        return next((value for key, _, value in lines if key == self.key), _ABSENT.get(self.file.name, ""))
+
+    def write(self, value: str) -> None:
+        # An empty write is none: of an empty set of CPUs the line end tells.
+        text = f"{self.key} {value}" if self.key else value or "\n"
+        try:
+            self.file.write_text(text, encoding="ascii")
+        except OSError as error:
+            raise HostFailed(
+                f"cannot write '{text.strip()}' to {self.file}: {error.strerror}", hint="contend doctor"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNice:
+    """The nice value that all threads of a process share. start_ticks: another process of that number is not meant."""
+
+    pid: int
+    start_ticks: int
+    kind = NICE
+
+    @property
+    def name(self) -> str:
+        return f"{self.pid}:{self.start_ticks}"
+
+    def values(self) -> set[int]:
+        """The nice values of its threads; none where it has ended."""
+        values = set()
+        for thread in self._threads():
+            try:
+                values.add(os.getpriority(os.PRIO_PROCESS, thread))
+            except OSError:
+                continue
+        return values
+
+    def read(self) -> str | None:
+        values = self.values()
+        return ",".join(map(str, sorted(values))) if values else None
+
+    def write(self, value: str) -> None:
+        # A thread that begins meanwhile has the value of the one that began it: looked for until all have the new one.
+        for _ in range(100):
+            others = [thread for thread in self._threads() if _nice(thread) not in (int(value), None)]
+            if not others:
+                return
+            for thread in others:
+                try:
+                    os.setpriority(os.PRIO_PROCESS, thread, int(value))
+                except ProcessLookupError:
+                    continue
+                except OSError as error:
+                    raise HostFailed(
+                        f"cannot make process {self.pid} nice {value}: {error.strerror}",
+                        hint="only root may lower a nice value",
+                    ) from error
+
+    def _threads(self) -> list[int]:
+        status = procfs.stat(self.pid)
+        if status is None or status.start_ticks != self.start_ticks:
+            return []
+        try:
+            return [int(entry.name) for entry in (procfs.PROC / str(self.pid) / "task").iterdir()]
+        except OSError:
+            return []
+
+
+def _nice(thread: int) -> int | None:
+    try:
+        return os.getpriority(os.PRIO_PROCESS, thread)
+    except OSError:
+        return None
+
+
+def setting(kind: str, name: str) -> Setting:
+    """The setting that a row of a ledger names. Raises HostFailed for what is none.
+
+    >>> setting(NICE, "7:345")
+    ProcessNice(pid=7, start_ticks=345)
+    """
+    if kind == NICE and re.fullmatch(r"\d{1,10}:\d{1,20}", name):
+        pid, _, start = name.partition(":")
+        return ProcessNice(int(pid), int(start))
+    keyed = _KEYED.fullmatch(name)
+    file = Path(keyed["file"] if keyed else name)
+    if kind != GROUP or file.name not in _FILES or confinement.in_hierarchy(str(file)) is None:
+        raise confinement.stranger(name, "settings")
+    return GroupLimit(file, keyed["key"] if keyed else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A setting with its value as it stands and the one under treatment."""
+
+    setting: Setting
+    before: str
+    during: str
+
+
+def put(of: Setting, value: str) -> bool:
+    """Write a value and see that it is there; False where there is nothing any more. Raises HostFailed."""
+    of.write(value)
+    until = time.monotonic() + _SETTLES_S
+    while (now := of.read()) not in (value, None):
+        if time.monotonic() > until:
+            raise HostFailed(
+                f"{of.name} reads '{now}' after '{value}' was written",
+                hint="another manager owns it, or a group above it is limited",
+            )
+        time.sleep(0.002)
+    return now is not None
+
+
+def restore(kind: str, name: str, row: Mapping[str, Any]) -> bool:
+    """Put back what a ledger says was changed. False where that is not to be: it is as it was, is gone, or is by now what
+    somebody else has made it, which is theirs. Raises HostFailed."""
+    if row.get("boot_id") != procfs.boot_id():
+        return False
+    of = setting(kind, name)
+    if of.read() != str(row["during"]):
+        return False
+    return put(of, str(row["before"]))
+
+
+def cpu_weight(groups: Sequence[Path], part: float = 0.1) -> Switch:
+    """A part of the group's weight for the CPU. Raises CannotHonour."""
+    return _lighter(groups, (("cpu.weight", "", 1), ("cpu.shares", "", 2)), part, "cpu")
+
+
+def io_weight(groups: Sequence[Path], part: float = 0.1) -> Switch:
+    """A part of the group's weight for disks. Raises CannotHonour."""
+    files = (
+        *(("io.weight", "default", 1), ("io.bfq.weight", "default", 1)),
+        *(("blkio.bfq.weight", "", 1), ("blkio.weight", "", 10)),
+    )
+    return _lighter(groups, files, part, "io")
+
+
+def _lighter(groups: Sequence[Path], files: Iterable[tuple[str, str, int]], part: float, what: str) -> Switch:
+    for name, key, least in files:
+        if (of := _of(groups, name, key)) is None:
+            continue
+        before = of.read() or ""
+        if not before.isdigit():
+            continue
+        during = max(least, round(int(before) * part))
+        if during >= int(before):
+            raise CannotHonour(f"{of.name} is at its least already: {before}", hint="treat it by a quota")
+        return Switch(of, before, str(during))
+    raise _none(groups, what)
+
+
+def cpu_quota(groups: Sequence[Path], cpus: float) -> Switch:
+    """So many CPUs' time. Raises CannotHonour where there is no quota to set, or the group has less already."""
+    if (of := _of(groups, "cpu.max")) is not None:
+        before = of.read() or ""
+        had, _, period = before.partition(" ")
+        quota = max(MIN_QUOTA_US, round(cpus * int(period)))
+        switch = Switch(of, before, f"{quota} {period}")
+        less = had != "max" and int(had) <= quota
+    elif (of := _of(groups, "cpu.cfs_quota_us")) is not None:
+        before = of.read() or ""
+        period = procfs.text_or_empty(of.file.with_name("cpu.cfs_period_us"))
+        quota = max(MIN_QUOTA_US, round(cpus * int(period)))
+        switch = Switch(of, before, str(quota))
+        less = 0 <= int(before) <= quota
+    else:
+        raise _none(groups, "cpu")
+    if less:
+        raise CannotHonour(f"{of.name} allows no more than that already: {before}", hint="a smaller quota")
+    return switch
+
+
+def cpu_set(groups: Sequence[Path], cpus: Iterable[int]) -> Switch:
+    """Those CPUs alone. Raises CannotHonour."""
+    if (of := _of(groups, "cpuset.cpus")) is None:
+        raise _none(groups, "cpuset")
+    before, during = of.read() or "", format_cpu_list(cpus)
+    if before == during:
+        raise CannotHonour(f"{of.name} is CPU {before} already", hint="other CPUs")
+    return Switch(of, before, during)
+
+
+def freeze(groups: Sequence[Path]) -> Switch:
+    """Nothing in the group runs. Raises CannotHonour."""
+    for name, before, during in (("cgroup.freeze", "0", "1"), ("freezer.state", "THAWED", "FROZEN")):
+        if (of := _of(groups, name)) is not None:
+            if of.read() != before:
+                raise CannotHonour(f"{of.name} is '{of.read()}' already", hint="thaw it first")
+            return Switch(of, before, during)
+    raise _none(groups, "freezer")
+
+
+def nice(pids: Iterable[int], value: int = 19) -> list[Switch]:
+    """A nice value for processes. Raises CannotHonour where it could not be taken back."""
+    switches = []
+    for pid in pids:
+        status = procfs.stat(pid)
+        if status is None or status.state in "ZX":
+            continue
+        of = ProcessNice(pid, status.start_ticks)
+        values = of.values()
+        if len(values) > 1:
+            raise CannotHonour(f"threads of process {pid} differ in nice value", hint="treat its cgroup")
+        if not values or (before := values.pop()) >= value:
+            continue
+        if not _may_lower(before):
+            raise CannotHonour(
+                f"process {pid} could be made nicer, but not be put back to {before}",
+                hint="run as root, or with CAP_SYS_NICE",
+            )
+        switches.append(Switch(of, str(before), str(value)))
+    if not switches:
+        raise CannotHonour("no process is there that is not as nice already", hint="treat a cgroup")
+    return switches
+
+
+def _may_lower(to: int) -> bool:
+    """Root may lower a nice value, and others as far as RLIMIT_NICE lets them: setrlimit(2)."""
+    return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - to
+
+
+def _of(groups: Sequence[Path], name: str, key: str = "") -> GroupLimit | None:
+    """That file of whichever hierarchy has it, where this user may write it."""
+    for group in groups:
+        if os.access(group / name, os.R_OK | os.W_OK):
+            return GroupLimit(group / name, key)
+    return None
+
+
+def _none(groups: Sequence[Path], what: str) -> CannotHonour:
+    names = ", ".join(map(str, groups)) or "no cgroup"
+    return CannotHonour(
+        f"there is no {what} setting that this user may change in {names}",
+        hint="run as root, and have systemd delegate the controller: Delegate=cpu cpuset io",
+    )

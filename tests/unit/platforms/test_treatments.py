@@ -1,0 +1,98 @@
+"""What is written for each treatment, in either version's files, and what is refused since it could not be taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contend.errors import CannotHonour, HostFailed
+from contend.platforms import treatments
+from contend.platforms.treatments import GroupLimit, Switch, put
+
+
+def group(tmp_path: Path, **files: str) -> list[Path]:
+    for name, text in files.items():
+        (tmp_path / name.replace("_", ".", 1)).write_text(f"{text}\n")
+    return [tmp_path / "elsewhere", tmp_path]
+
+
+def values(switch: Switch) -> tuple[str, str, str]:
+    assert isinstance(switch.setting, GroupLimit)
+    return switch.setting.file.name, switch.before, switch.during
+
+
+def test_weights_and_quotas_of_either_version(tmp_path: Path) -> None:
+    assert values(treatments.cpu_weight(group(tmp_path, cpu_weight="100"))) == ("cpu.weight", "100", "10")
+    assert values(treatments.cpu_quota(group(tmp_path, cpu_max="max 100000"), 0.25)) == (
+        *("cpu.max", "max 100000", "25000 100000"),
+    )
+    v1 = tmp_path / "v1"
+    v1.mkdir()
+    paths = group(v1, cpu_shares="1024", cpu_cfs_quota_us="-1", cpu_cfs_period_us="50000")
+    assert values(treatments.cpu_weight(paths)) == ("cpu.shares", "1024", "102")
+    assert values(treatments.cpu_quota(paths, 0.5)) == ("cpu.cfs_quota_us", "-1", "25000")
+
+
+def test_files_with_a_line_for_each_device(tmp_path: Path) -> None:
+    (tmp_path / "io.weight").write_text("default 100\n8:0 50\n")
+    switch = treatments.io_weight([tmp_path])
+    assert (switch.setting.name, switch.before, switch.during) == (
+        f"{tmp_path}/io.weight default",
+        "100",
+        "10",
+    )
+    (tmp_path / "io.max").write_text("8:16 rbps=max wbps=7 riops=max wiops=max\n")
+    assert GroupLimit(tmp_path / "io.max", "8:16").read() == "rbps=max wbps=7 riops=max wiops=max"
+    assert GroupLimit(tmp_path / "io.max", "8:0").read() == "rbps=max wbps=max riops=max wiops=max"
+    assert GroupLimit(tmp_path / "gone/io.max", "8:0").read() is None
+
+
+def test_cpus_apart_and_back_to_none_of_its_own(tmp_path: Path) -> None:
+    switch = treatments.cpu_set(group(tmp_path, cpuset_cpus=""), (2, 3))
+    assert (switch.before, switch.during) == ("", "2-3")
+    assert put(switch.setting, "2-3") and put(switch.setting, "")
+    with pytest.raises(CannotHonour, match="is CPU 2-3 already"):
+        treatments.cpu_set(group(tmp_path, cpuset_cpus="2-3"), (2, 3))
+
+
+def test_freezing(tmp_path: Path) -> None:
+    assert values(treatments.freeze(group(tmp_path, cgroup_freeze="0"))) == ("cgroup.freeze", "0", "1")
+    with pytest.raises(CannotHonour, match="already"):
+        treatments.freeze(group(tmp_path, cgroup_freeze="1"))
+
+
+@pytest.mark.parametrize(
+    ("files", "treat", "words"),
+    [
+        ({"cpu_weight": "1"}, treatments.cpu_weight, "at its least already"),
+        (
+            {"cpu_max": "10000 100000"},
+            lambda paths: treatments.cpu_quota(paths, 0.5),
+            "no more than that already",
+        ),
+        ({"cpu_weight": "100"}, treatments.io_weight, "no io setting"),
+        ({}, treatments.cpu_weight, "no cpu setting"),
+    ],
+)
+def test_what_would_be_no_treatment_is_refused(
+    tmp_path: Path, files: dict[str, str], treat: object, words: str
+) -> None:
+    with pytest.raises(CannotHonour, match=words):
+        treat(group(tmp_path, **files))  # type: ignore[operator]
+
+
+def test_a_kernel_that_keeps_another_value_is_an_error(tmp_path: Path) -> None:
+    class Stubborn:
+        kind, name = treatments.GROUP, "/x"
+
+        def read(self) -> str:
+            return "1"
+
+        def write(self, value: str) -> None:
+            pass
+
+    with pytest.raises(HostFailed, match="reads '1' after '2' was written"):
+        put(Stubborn(), "2")
+    with pytest.raises(HostFailed, match="cannot write '2'"):
+        put(GroupLimit(tmp_path), "2")
