@@ -65,6 +65,7 @@ def main() -> int:
         found = tried(BY_NAME[name], given.wheels, only)
         if before is not None:
             anew = {row["step"]: row for row in found["steps"]}
+            found["commit"] = ", ".join(dict.fromkeys([before["commit"], found["commit"]]))
             found["steps"] = [anew.pop(row["step"], row) for row in before["steps"]] + [*anew.values()]
         if kept is not None:
             kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
