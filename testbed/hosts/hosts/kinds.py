@@ -85,7 +85,7 @@ KINDS = (
         name="smt",
         what="two cores of two hardware threads",
         smp="4,cores=2,threads=2",
-        cpu=",+topoext",
+        cpu=",vendor=GenuineIntel",
         more=CPUS,
     ),
     replace(
