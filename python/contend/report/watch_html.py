@@ -14,7 +14,7 @@ from contend.report.theme import series_colours, var
 from contend.report.watch_document import WatchReport
 from contend.units import NS_PER_S, format_duration
 
-ROWS, COLUMNS = 12, 8  # of a matrix
+ROWS, COLUMNS = 12, 4  # of a matrix: with the rest, itself and other reasons they fit on a page
 LEAST = 0.001  # of the time: who lost or cost less has no row or column
 LINES = 8  # of a timeline: as many colours as there are
 HEIGHT = 260
