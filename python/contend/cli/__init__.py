@@ -28,6 +28,7 @@ from contend.text.safe import guard_streams
 # verb: what it is for. The order is the one of the help text.
 VERBS = {
     "watch": "Show live who delays whom. Adds no load.",
+    "prove": "Prove what a neighbour costs a service, on the live host.",
     "ab": "Compare two commands, interleaved in one run.",
     "run": "Run a scenario, or measure a command beside neighbours.",
     "sample": "Record the host and its processes while a command runs.",

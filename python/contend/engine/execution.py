@@ -258,6 +258,7 @@ class Execution:
                 keep_output=self._keep,
                 traces=TrialTraces(scenario.trace, self._run.path),
                 devices=laid.devices if laid else None,
+                treating=study.treating(scenario, self._run.path, self._run.id, ledger, stack.callback),
             )
             recorder, failed = start_recorder(
                 SeriesWriter(self._run.series, clock=self._clock),

@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from contend.probes.evidence import FOLLOWED, Observed, followed, put
 from contend.probes.peak import PeakMemory
 from contend.probes.snapshot import device_of
 from contend.store.directory import Row
+from contend.studies.base import Treating
 from contend.studies.cell import Cell
 from contend.studies.guard import Guard
 from contend.studies.plan import Trial
@@ -43,6 +45,10 @@ BEFORE_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 60.0  # also after Ctrl-C, when nobody wants to wait for long
 DIRTY_LIMIT_BYTES = 32 * 2**20
 QUOTAS = 8  # of a trial are kept, those that held longest
+
+
+def _nothing_done(_: Cell) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class TrialRunner:
@@ -60,8 +66,10 @@ class TrialRunner:
         keep_output: bool = False,
         traces: TrialTraces,
         devices: Mapping[str, str | None] | None = None,
+        treating: Treating | None = None,
     ) -> None:
         """devices: by group of participants, the disk that their data is on, where that is not the run's directory."""
+        self._treating = treating or _nothing_done
         self._devices = devices or {}
         self._seating, self._directory, self._clock = seating, directory, clock
         self._timeout_s, self._keep, self._traces = timeout_s, keep_output, traces
@@ -134,7 +142,8 @@ class TrialRunner:
                 burning.append(ignite(seat, out, number, trial.seed))
             for neighbour in burning:
                 prove(neighbour)
-            window_ns = self._run_victim(trial, victim, burning, out, row)
+            with self._treating(cell):
+                window_ns = self._run_victim(trial, victim, burning, out, row)
         except BaseException as error:
             try:
                 self._stop(victim, out, trial.seed)

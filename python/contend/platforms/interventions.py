@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
@@ -30,14 +30,22 @@ class Rewritten(HostFailed):
 
 
 class Interventions:
-    """The switches of one experiment. Raises CannotHonour where another experiment runs, or one of them is not as it was."""
+    """The treatments of one experiment, by name: the switches of each.
+
+    Raises CannotHonour where another experiment runs, Rewritten where a setting is not as it was.
+    """
 
     def __init__(
-        self, run_id: str, switches: Sequence[Switch], ledger: Ledger, directory: Path, host: Path = HOST
+        self,
+        run_id: str,
+        treatments: Mapping[str, Sequence[Switch]],
+        ledger: Ledger,
+        directory: Path,
+        host: Path = HOST,
     ) -> None:
         """directory: of the run, which the state directory must know."""
-        self._switches, self._ledger = tuple(switches), ledger
-        self._on = False
+        self._treatments, self._ledger = treatments, ledger
+        self._on: list[Switch] = []
         self._watchdog: restorer.Watchdog | None = None
         self._announced: list[Switch] = []
         self._lock = os.open(host, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -49,7 +57,7 @@ class Interventions:
                 "another experiment runs on this host", hint="wait for its end; contend destroy --all"
             ) from error
         try:
-            for switch in self._switches:
+            for switch in self._all():
                 self._check(switch)
                 ledger.intend(
                     switch.setting.kind, switch.setting.name, run=run_id, boot_id=procfs.boot_id(),
@@ -61,15 +69,12 @@ class Interventions:
             self.close()
             raise
 
-    def on(self, lasting_s: float) -> None:
-        """Put all under treatment, for at most so long. Raises Rewritten, HostFailed: all are as before then."""
-        assert self._watchdog is not None
-        for switch in self._switches:
-            self._check(switch)
-        self._watchdog.until(time.monotonic() + lasting_s + SPARE_S)
-        self._on = True
+    def on(self, name: str, lasting_s: float) -> None:
+        """Put a treatment on, for at most so long. Raises Rewritten, HostFailed: all is as before then."""
+        self._lasts(lasting_s)
         try:
-            for switch in self._switches:
+            for switch in self._treatments[name]:
+                self._on.append(switch)
                 put(switch.setting, switch.during)
         except HostFailed:
             self.off()
@@ -77,18 +82,14 @@ class Interventions:
 
     def off(self) -> None:
         """Put all back. Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed."""
-        self._on = False
         self._back()
         if self._watchdog is not None:
             self._watchdog.until(None)
 
     def sham(self, lasting_s: float) -> None:
-        """Write what is there already: all that `on` does but the treatment. Raises as `on`."""
-        assert self._watchdog is not None
-        for switch in self._switches:
-            self._check(switch)
-        self._watchdog.until(time.monotonic() + lasting_s + SPARE_S)
-        for switch in self._switches:
+        """Write what is there already, of all treatments: all that `on` does, and nothing is treated. Raises as `on`."""
+        self._lasts(lasting_s)
+        for switch in self._all():
             put(switch.setting, switch.before)
 
     def close(self) -> None:
@@ -108,6 +109,17 @@ class Interventions:
                 os.close(self._lock)
                 self._lock = -1
 
+    def _all(self) -> Iterator[Switch]:
+        for switches in self._treatments.values():
+            yield from switches
+
+    def _lasts(self, seconds: float) -> None:
+        """Nobody has changed anything, and the watchdog knows until when something may be."""
+        assert self._watchdog is not None
+        for switch in self._all():
+            self._check(switch)
+        self._watchdog.until(time.monotonic() + seconds + SPARE_S)
+
     def _check(self, switch: Switch) -> None:
         now = switch.setting.read()
         if now != switch.before:
@@ -120,7 +132,8 @@ class Interventions:
     def _back(self) -> None:
         """All are tried; the first error is raised then."""
         errors: list[HostFailed] = []
-        for switch in reversed(self._switches):
+        on, self._on = self._on, []
+        for switch in reversed(on):
             try:
                 now = switch.setting.read()
                 if now == switch.during:

@@ -153,7 +153,9 @@ class _Printer(Printer):
         table, most = self.table(), _most(matrix)
         for title in (matrix.beside, "slowdown", "", "why"):
             table.add_column(self.text(title), overflow="fold", max_width=ROW_LABEL)
-        table.add_row(self.text("(alone)", "dim"), self.text(words.level(matrix.level(row)), "dim"), "", "")
+        table.add_row(
+            self.text(f"({matrix.baseline})", "dim"), self.text(words.level(matrix.level(row)), "dim"), "", ""
+        )
         for column, cell in cells:
             style = _STYLES[words.effect(cell, self.analysis)]
             table.add_row(

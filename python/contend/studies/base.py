@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from contend.studies.plan import Plan
 
 S = TypeVar("S", bound=Scenario)
+Treating = Callable[[Cell], AbstractContextManager[None]]
 Placing = Literal["same-cpu", "own-cores", "same-host"]
 
 
@@ -230,6 +232,21 @@ class Study(Shown, ABC, Generic[S]):
     ) -> Laid | None:
         """Put the data that all trials need on this host; each item is in the ledger before it is made. later: registers
         what removes it."""
+        return None
+
+    def treating(
+        self,
+        scenario: S,
+        run: Path,
+        run_id: str,
+        ledger: Ledger,
+        later: Callable[[Callable[[], None]], object],
+    ) -> Treating | None:
+        """Make what changes others on this host for the length of a trial, by cell; None where nothing does.
+
+        It is entered before a trial and left after it; each change is in the ledger before it is made. later: registers
+        what takes all back. Raises CannotHonour, HostFailed.
+        """
         return None
 
     def prepared(self, scenario: S, work: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -39,6 +39,7 @@ _OWN: Mapping[str, str] = {
     "imported": "contend.studies.imported.study",
     "sensitivity": "contend.studies.sensitivity.study",
     "storage": "contend.studies.storage.study",
+    "prove": "contend.studies.prove.study",
 }
 
 

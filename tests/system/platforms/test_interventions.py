@@ -32,9 +32,10 @@ def group() -> Iterator[Path]:
     """A control group with a weight for the CPU, of somebody else's."""
     need(os.geteuid() == 0, "run as root: groups of others are changed")
     layout = cgroups.read_layout()
-    found = [each for each in layout.hierarchies() if each.version == 2 or "cpu" in each.controllers]
     made = []
-    for hierarchy in found:
+    for hierarchy in layout.hierarchies():
+        if hierarchy.version != 2 and "cpu" not in hierarchy.controllers:
+            continue
         path = hierarchy.root / f"somebody-{os.getpid()}"
         path.mkdir()
         made.append(path)
@@ -63,40 +64,40 @@ def weight(switch: Switch) -> str | None:
 def test_it_is_announced_changed_and_put_back(group: Path, run: Path) -> None:
     switch = treatments.cpu_weight([group])
     with Ledger(run / "ledger.ndjson") as ledger:
-        of = Interventions("run", [switch], ledger, run)
+        of = Interventions("run", {"it": [switch]}, ledger, run)
         [row] = leftovers(ledger.path)
         assert (row["kind"], row["before"], row["during"]) == (treatments.GROUP, switch.before, switch.during)
         for _ in range(3):
-            of.on(1.0)
+            of.on("it", 1.0)
             assert weight(switch) == switch.during != switch.before
             of.off()
             assert weight(switch) == switch.before
             of.sham(1.0)
             assert weight(switch) == switch.before
         with pytest.raises(CannotHonour, match="another experiment"):
-            Interventions("other", [switch], ledger, run)
-        of.on(1.0)
+            Interventions("other", {"it": [switch]}, ledger, run)
+        of.on("it", 1.0)
         of.close()
         of.close()
         assert weight(switch) == switch.before and leftovers(ledger.path) == []
-        Interventions("other", [switch], ledger, run).close()
+        Interventions("other", {"it": [switch]}, ledger, run).close()
 
 
 def test_what_somebody_else_changes_is_noticed_and_theirs(group: Path, run: Path) -> None:
     switch = treatments.cpu_weight([group])
     theirs = str(int(switch.before) // 2)
     with Ledger(run / "ledger.ndjson") as ledger:
-        of = Interventions("run", [switch], ledger, run)
-        of.on(1.0)
+        of = Interventions("run", {"it": [switch]}, ledger, run)
+        of.on("it", 1.0)
         switch.setting.write(theirs)
         with pytest.raises(Rewritten, match=f"was {switch.before} and is {theirs}"):
             of.off()
         with pytest.raises(Rewritten):
-            of.on(1.0)
+            of.on("it", 1.0)
         of.close()
         assert weight(switch) == theirs and leftovers(ledger.path) == []
         with pytest.raises(Rewritten):
-            Interventions("run", [switch], ledger, run)
+            Interventions("run", {"it": [switch]}, ledger, run)
         assert leftovers(ledger.path) == []
 
 
@@ -109,10 +110,10 @@ from contend.store.ledger import Ledger
 group, run = map(Path, sys.argv[1:3])
 draw = random.Random(int(sys.argv[3]))
 with Ledger(run / "ledger.ndjson") as ledger:
-    of = Interventions("run", [treatments.cpu_weight([group])], ledger, run)
+    of = Interventions("run", {"it": [treatments.cpu_weight([group])]}, ledger, run)
     print("ready", flush=True)
     while True:
-        of.on(float(sys.argv[4]))
+        of.on("it", float(sys.argv[4]))
         time.sleep(draw.random() * 0.02)
         if sys.argv[5] == "stays": time.sleep(60)
         of.off()
@@ -141,7 +142,7 @@ def back_within(switch: Switch, seconds: float) -> bool:
 
 @pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_nothing_changed(group: Path, run: Path) -> None:
-    """By the watchdog alone; the ledger then knows of nothing that is to be put back. tests/accept has sixty."""
+    """The watchdog puts it back; the ledger then knows of nothing that is still to be."""
     switch, draw = treatments.cpu_weight([group]), random.Random()
     for number in range(6):
         process = experiment(group, run, number)
@@ -198,12 +199,12 @@ def test_a_process_is_nicer_for_a_moment(run: Path) -> None:
         own = str(os.getpriority(os.PRIO_PROCESS, process.pid))
         assert (switch.before, switch.during) == (own, "19")
         with Ledger(run / "ledger.ndjson") as ledger:
-            of = Interventions("run", [switch], ledger, run)
-            of.on(1.0)
+            of = Interventions("run", {"it": [switch]}, ledger, run)
+            of.on("it", 1.0)
             assert switch.setting.read() == "19", "all of its threads"
             of.off()
             assert switch.setting.read() == own
-            of.on(1.0)
+            of.on("it", 1.0)
             process.kill()
             process.wait()
             of.close()
