@@ -53,7 +53,7 @@ class Kind:
     user: str = "root"
     first: str = ""
     more: tuple[str, ...] = ()
-    slower: float = 1.0
+    slower: float = 2.0
     """So much more time each step has: many CPUs emulated on few wait for each other."""
 
 
