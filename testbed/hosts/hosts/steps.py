@@ -127,7 +127,7 @@ MORE = (
         "limits",
         "cd /opt/checkout && PYTHONPATH=/opt/contend/lib/$PY/site-packages:/opt/tests/lib/$PY/site-packages:tests "
         "/opt/contend/bin/python3 -m pytest -q -p no:cacheprovider -n 0 --override-ini testpaths=tests "
-        "-k 'bare and (cpus or not_there or throttles or baseline or kill_9)' tests/contract/platforms",
+        "-k 'bare and (cpus or not_there or kill_9)' tests/contract/platforms",
         900,
     ),
 )
@@ -185,7 +185,8 @@ def judged(said: Mapping[str, Any]) -> Outcome:
     elif error and error[2] and "left behind" not in text:
         came, words = Came.REFUSED, f"{error[1]} ({error[2]})"
     else:
-        came, words = Came.BROKEN, f"exit {said['code']}: {last(text)}"
+        failed = re.search(r"^FAILED (.*)", text, re.MULTILINE)
+        came, words = Came.BROKEN, f"exit {said['code']}: {failed[1][:300] if failed else last(text)}"
     return Outcome(said["step"], came, words, float(said["took_s"]))
 
 
