@@ -60,6 +60,12 @@ class Instance:
         return " ".join(words) + (f"[{','.join(changed)}]" if changed else "")
 
     @property
+    def spelt_out(self) -> str:
+        """The label without words for values, as runs of earlier contends have it: `fio[read=0,depth=1]`."""
+        changed = ",".join(f"{name}={_text(value)}" for name, value in self.changed.items())
+        return self.workload.name + (f"[{changed}]" if changed else "")
+
+    @property
     def changed(self) -> dict[str, Scalar]:
         """Parameters that differ from the defaults, in the order of the file, secrets masked."""
         return {

@@ -208,7 +208,11 @@ def settings(scenario: Sensitivity) -> dict[str, str]:
             if isinstance(given, dict)
             else given
         )
-        texts[cell_workload(ref).label] = text
+        workload = cell_workload(ref)
+        texts[workload.label] = text
+        texts.setdefault(
+            workload.label.replace(workload.instance.label, workload.instance.spelt_out, 1), text
+        )
     return texts
 
 
