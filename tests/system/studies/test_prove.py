@@ -83,7 +83,7 @@ measure: {{target: null, blocks: 10, pilot: 0, trial: 500ms, seed: 3}}
     out, err = capsys.readouterr()
     assert code == 0, err
     answer = data_in(out)
-    costs = {cost["suspect"]: cost for cost in answer["costs"]}
+    costs = {cost["suspect"]: cost for cost in answer["suspects"]}
     guilty, innocent = costs[planted.guilty.name], costs[planted.innocent.name]
     assert guilty["verdict"] == "costs" and guilty["low"] > 0
     assert innocent["verdict"] != "costs"

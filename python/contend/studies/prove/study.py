@@ -48,7 +48,7 @@ class Cost(Shape):
 
 class ProveStudy(Study[Prove]):
     scenario = Prove
-    key = "costs"
+    key = "suspects"
 
     def cells(self, scenario: Prove) -> tuple[Cell, ...]:
         victim = cell_workload(scenario.victim[0])
