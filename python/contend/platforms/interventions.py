@@ -80,11 +80,15 @@ class Interventions:
             self.off()
             raise
 
-    def off(self) -> None:
-        """Put all back. Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed."""
-        self._back()
+    def off(self) -> bool:
+        """Put all back; False where some was back already: the watchdog's moment was over, and what was measured is mixed.
+
+        Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed.
+        """
+        lasted = self._back()
         if self._watchdog is not None:
             self._watchdog.until(None)
+        return lasted
 
     def sham(self, lasting_s: float) -> None:
         """Write what is there already, of all treatments: all that `on` does, and nothing is treated. Raises as `on`."""
@@ -129,8 +133,9 @@ class Interventions:
                 hint="run it again while nobody changes limits (systemctl daemon-reload, docker update, a kubelet)",
             )
 
-    def _back(self) -> None:
-        """All are tried; the first error is raised then."""
+    def _back(self) -> bool:
+        """All are tried; the first error is raised then. True if all were as under treatment."""
+        lasted = True
         errors: list[HostFailed] = []
         on, self._on = self._on, []
         for switch in reversed(on):
@@ -138,9 +143,12 @@ class Interventions:
                 now = switch.setting.read()
                 if now == switch.during:
                     put(switch.setting, switch.before)
-                elif now is not None:
-                    self._check(switch)
+                else:
+                    lasted = False
+                    if now is not None:
+                        self._check(switch)
             except HostFailed as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+        return lasted

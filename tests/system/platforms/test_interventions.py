@@ -70,7 +70,7 @@ def test_it_is_announced_changed_and_put_back(group: Path, run: Path) -> None:
         for _ in range(3):
             of.on("it", 1.0)
             assert weight(switch) == switch.during != switch.before
-            of.off()
+            assert of.off()
             assert weight(switch) == switch.before
             of.sham(1.0)
             assert weight(switch) == switch.before
@@ -81,6 +81,16 @@ def test_it_is_announced_changed_and_put_back(group: Path, run: Path) -> None:
         of.close()
         assert weight(switch) == switch.before and leftovers(ledger.path) == []
         Interventions("other", {"it": [switch]}, ledger, run).close()
+
+
+def test_a_treatment_that_was_over_before_its_trial_is_noticed(group: Path, run: Path) -> None:
+    switch = treatments.cpu_weight([group])
+    with Ledger(run / "ledger.ndjson") as ledger:
+        of = Interventions("run", {"it": [switch]}, ledger, run)
+        of.on("it", 0.1)
+        wait_for(lambda: weight(switch) == switch.before, "watchdog", 5)
+        assert not of.off()
+        of.close()
 
 
 def test_what_somebody_else_changes_is_noticed_and_theirs(group: Path, run: Path) -> None:

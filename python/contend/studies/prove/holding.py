@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.contention.tenants import Tenant, tenant
-from contend.errors import BadInput, CannotHonour
+from contend.errors import BadInput, CannotHonour, TrialFailed
 from contend.platforms import procfs, treatments
 from contend.platforms.interventions import Interventions
 from contend.platforms.treatments import Switch
@@ -87,15 +87,21 @@ def treating(
     @contextmanager
     def treated(cell: Cell) -> Iterator[None]:
         level = cell.factors[HELD]
-        if level == SHAM:
-            of.sham(lasting_s)
-        elif level != NOBODY:
-            of.on(level, lasting_s)
+        lasted = True
         try:
+            if level == SHAM:
+                of.sham(lasting_s)
+            elif level != NOBODY:
+                of.on(level, lasting_s)
             time.sleep(settle_s)
             yield
         finally:
-            of.off()
+            lasted = of.off()
+        if not lasted:
+            raise TrialFailed(
+                f"{level} was not held back to the end of the trial",
+                hint="a trial took much longer than --trial, or it ended",
+            )
 
     return treated
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from contend.studies.guard import Guarded
 from contend.studies.model import Names, Scenario, Workloads
 from contend.workloads.spec import Duration
 
@@ -28,7 +27,6 @@ class Prove(Scenario):
     by: By = "auto"
     cpus: float = Field(0.1, gt=0, le=1024)
     settle: Duration = Field(200 * 10**6, ge=0, le=10 * 10**9)
-    guard: Guarded = None
 
     @model_validator(mode="after")
     def _one_victim(self) -> Prove:
