@@ -13,8 +13,8 @@ def spark(values: Sequence[float], says: str, *, line: str = "#7d8694", dot: str
 
     As a picture of its own it takes no colours from a page: those it has can be seen on light and on dark.
 
-    >>> spark([1, 3, 2], "wall")[:59]
-    '<svg xmlns="http://www.w3.org/2000/svg" width="96" height="2'
+    >>> spark([1, 3, 2], "wall")[:61]
+    '<svg xmlns="http://www.w3.org/2000/svg" width="96" height="20'
     """
     low, high = min(values), max(values)
     across, up = (WIDTH - 2 * EDGE) / max(1, len(values) - 1), HEIGHT - 2 * EDGE

@@ -19,6 +19,7 @@ from support.command_line import Home
 # One line for each verb, of which the answer is the same whenever it is asked. {run}: a finished run.
 LINES = {
     "watch": "watch --for never",
+    "prove": "prove self --against absent --for never",
     "ab": "ab --blocks 0 -- true --vs true",
     "run": "run absent.yaml --dry-run",
     "sample": "sample -- frobnicate",

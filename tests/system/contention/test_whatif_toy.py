@@ -192,6 +192,6 @@ def test_the_tables_say_what_matters(recorded: Recorded, run: Run) -> None:
     if code == 5:
         assert not recorded.quiet, text
     else:
-        assert code == 0 and "replay of the unedited storm" in text and "trusted" in text
+        assert code == 0 and "Replay of the unedited storm" in text and "trusted" in text
     code, text, _ = run(recorded.shortest, "--list")
     assert code == 0 and "hypervisor" in text and "call update" in text
