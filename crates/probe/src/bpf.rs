@@ -4,10 +4,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
-use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, OpenObject, PrintLevel};
 
 use crate::processes::Bpf;
 
@@ -19,9 +20,28 @@ pub fn check() -> Result<(), String> {
     if any { Ok(()) } else { Err("the task iterator yields nothing".to_owned()) }
 }
 
+/// What libbpf has warned of since the last skeleton was opened: which program, and what of the kernel's it lacks.
+static WARNINGS: Mutex<String> = Mutex::new(String::new());
+const MOST_WARNINGS: usize = 64 << 10;
+
+/// The first thing that libbpf found wrong, for an error of which the kernel says a number only; empty for nothing.
+fn warned(lines: &str) -> String {
+    let told = lines.lines().map(|line| line.trim().trim_start_matches("libbpf: "));
+    told.filter(|line| !line.is_empty() && !line.contains("BEGIN PROG LOAD LOG"))
+        .take(2)
+        .map(|line| format!("; {line}"))
+        .collect()
+}
+
 /// Where a skeleton keeps its object. It lives as long as the probe, which loads each skeleton once.
 pub fn room() -> &'static mut MaybeUninit<OpenObject> {
-    libbpf_rs::set_print(None); // its own words go to stderr; the error says enough
+    WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        let mut kept = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST_WARNINGS {
+            kept.push_str(&line);
+        }
+    })));
     Box::leak(Box::new(MaybeUninit::uninit()))
 }
 
@@ -65,7 +85,8 @@ pub fn why(error: &libbpf_rs::Error) -> String {
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
         return "BPF is not permitted: it needs root, or CAP_BPF and CAP_PERFMON".to_owned();
     }
-    format!("BPF cannot be loaded: {error:#}")
+    let lines = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    format!("BPF cannot be loaded: {error:#}{}", warned(&lines))
 }
 
 /// What CLOCK_BOOTTIME and /proc show beyond the kernel's own stamps, which BPF programs read: not 0 in a time namespace
@@ -125,6 +146,14 @@ pub fn run_ns(program: BorrowedFd<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_libbpf_warned_of_first() {
+        let lines =
+            "libbpf: prog 'switched': failed to find kernel BTF type ID of 'x': -3\n\nlibbpf: a\nlibbpf: b\n";
+        assert_eq!(warned(lines), "; prog 'switched': failed to find kernel BTF type ID of 'x': -3; a");
+        assert_eq!(warned(""), "");
+    }
 
     #[test]
     fn offsets_of_a_time_namespace() {

@@ -29,6 +29,15 @@ class CauseShare(Shape):
 
 
 @dataclass(frozen=True, slots=True)
+class Treatment(Shape):
+    """A neighbour to hold back for a victim, as `contend try` does it for moments: names as `contend prove` has them."""
+
+    victim: str
+    suspect: str
+    by: Annotated[str, "how: auto, weight, quota …"]
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Shape):
     """A cause that slowed a victim."""
 
@@ -44,6 +53,7 @@ class Finding(Shape):
     verify: Annotated[str, "a command line, or empty where nothing can verify it"]
     causes: Annotated[tuple[CauseShare, ...], OPTIONAL, "the largest first; `share` is of all of them"] = ()
     edit: Annotated[str, OPTIONAL, "of a hunt: the change, as `contend whatif` takes it"] = ""
+    treatment: Annotated[Treatment | None, OPTIONAL, "what `contend try` does about it"] = None
 
 
 def set_once(command: str) -> str:

@@ -29,6 +29,7 @@ from contend.text.safe import guard_streams
 VERBS = {
     "watch": "Show live who delays whom. Adds no load.",
     "prove": "Prove what a neighbour costs a service, on the live host.",
+    "try": "Try a finding's advice in turns, with and without.",
     "ab": "Compare two commands, interleaved in one run.",
     "run": "Run a scenario, or measure a command beside neighbours.",
     "sample": "Record the host and its processes while a command runs.",

@@ -9,20 +9,34 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from contend.cli.common import began_ns, finish, make_progress, runs_option
+from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
 from contend.errors import BadInput, ScenarioError
 from contend.text.printable import printable
 
 if TYPE_CHECKING:
+    from contend.platforms.treatments import Switch
     from contend.studies.prove.model import Prove
 
 MOST_BLOCKS = 1000
+MOST_WATCHED = 3
+"""Suspects that a watch names: all of their combinations are tried."""
 
 
 @click.command("prove", short_help="Prove what a neighbour costs a live service, by holding it back.")
 @click.argument("victim", required=False, default="")
 @click.option(
-    "--against", multiple=True, metavar="SUSPECT", help="Whom to hold back for moments; repeatable."
+    "--against",
+    multiple=True,
+    metavar="SUSPECT",
+    help="Whom to hold back for moments; repeatable. Without it: who had what the victim waited for, by a watch.",
+)
+@click.option(
+    "--watch",
+    "watched",
+    default="10s",
+    metavar="TIME",
+    show_default=True,
+    help="Without --against: watch the victim for so long.",
 )
 @click.option(
     "--url", metavar="URL", help="Ask the victim here, at a fixed rate: its p99 latency is the figure."
@@ -38,15 +52,24 @@ MOST_BLOCKS = 1000
 )
 @click.option(
     "--by",
-    type=click.Choice(["auto", "weight", "quota", "io-weight", "nice"]),
+    type=click.Choice(["auto", "weight", "quota", "io-weight", "cpuset", "nice", "freeze"]),
     default="auto",
     show_default=True,
     help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19.",
 )
 @click.option("--cpus", type=float, metavar="N", help="With --by quota: of so many CPUs (default: 0.1).")
+@click.option("--apart", metavar="CPUS", help="With --by cpuset: the CPUs it may use then, as 6-7.")
+@click.option("--allow-freeze", is_flag=True, help="With --by freeze: stop it, and all who wait for it.")
 @click.option("--trial", default="2s", metavar="TIME", show_default=True, help="For how long at a time.")
 @click.option(
     "--consent", is_flag=True, help="Go on without asking: what is written is what --dry-run prints."
+)
+@click.option(
+    "--policy",
+    "policy_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Who may be held back without asking (default: /etc/contend/prove.yaml).",
 )
 @click.option("--dry-run", is_flag=True, help="Print every write; make nothing.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the order (default: random, recorded).")
@@ -56,7 +79,9 @@ MOST_BLOCKS = 1000
 def command(
     victim: str,
     against: tuple[str, ...],
+    watched: str,
     consent: bool,
+    policy_file: Path | None,
     dry_run: bool,
     verbose: bool,
     as_json: bool,
@@ -66,17 +91,18 @@ def command(
     """Hold a suspect back for moments at random, and compare the victim with and without.
 
     A controlled experiment on what runs here: nothing is started or ended, and no load is added but the requests of --url.
-    In a third of the time or less the suspect has a tenth of its weight (--by). A control makes the same writes without
-    changing anything. Each change is announced in the run's ledger. It is put back and read back after each trial; by a
-    watchdog where contend is killed or stopped; and by `contend destroy`. What somebody else changes meanwhile ends the
-    experiment, and stays. It needs root, or a right to the suspect's settings.
+    In less than half of the time a suspect has a tenth of its weight (--by); several are held back one by one, and together.
+    A control makes the same writes without changing anything. Each change is announced in the run's ledger. It is put back
+    and read back after each trial; by a watchdog where contend is killed or stopped; and by `contend destroy`. What somebody
+    else changes meanwhile ends the experiment, and stays. It needs root, or a right to the suspect's settings.
 
     VICTIM and SUSPECT are units, cgroups, containers, libvirt machines, pids or programs. With --url the victim may be left
     out, or be any name. Without it, VICTIM is followed: its figure is the time that it worked or waited to go on, by its CPU
-    time.
+    time. Where nobody can be asked, --consent or a policy of the host allows the writes.
 
     \b
     Examples:
+      contend prove shop.service                                         a watch names the suspects
       contend prove shop.service --against backup.service --dry-run      every write, before any
       contend prove checkout --url http://127.0.0.1:8080/cart --against backup.service --for 4m
       contend prove 4711 --against rsync --against updatedb --by nice
@@ -86,14 +112,20 @@ def command(
     from contend.engine.checking import checking
     from contend.studies.prove.holding import lines, switches
 
+    if not against:
+        against = _watched(victim, options["url"], watched)
     scenario = scenario_of(victim, against, **options)
-    repeated = commandline(victim, against, **options)
+    repeated = commandline(victim, against, policy_file, **options)
     with checking(scenario.measure.budget, began_ns()):
+        plan = switches(scenario)
+        if dry_run and as_json:
+            return _as_document(plan)
         if dry_run:
             return _dry_run(scenario, (), as_json)
-        writes = list(lines(switches(scenario)))
+        writes = list(lines(plan))
     if not consent:
-        _ask(writes)
+        allow(scenario, policy_file, writes)
+    scenario = scenario.model_copy(update={"consent": True})
     outcome = orchestrator.execute(
         scenario,
         name="prove",
@@ -113,11 +145,6 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.scenarios import parse
 
-    if not against:
-        raise BadInput(
-            "nobody is suspected",
-            hint="--against backup.service; contend watch shows who runs while others wait",
-        )
     what = _victim(victim, options["url"], options["rate"])
     called = f"{procfs.name(int(victim))} ({victim})" if victim.isdecimal() else victim
     document = {
@@ -129,8 +156,9 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
         "by": options["by"],
         "measure": {"budget": options["length"], "trial": options["trial"], "most": MOST_BLOCKS, "pilot": 1},
     }
-    if options["cpus"] is not None:
-        document["cpus"] = options["cpus"]
+    document |= {key: options[key] for key in ("cpus", "apart") if options.get(key) is not None}
+    if options.get("allow_freeze"):
+        document["allow_freeze"] = True
     if options["seed"] is not None:
         document["measure"]["seed"] = options["seed"]
     return cast("Prove", parse(read_yaml(yaml.safe_dump(document), "contend prove", ScenarioError)))
@@ -156,26 +184,96 @@ def _victim(victim: str, url: str | None, rate: float | None) -> dict[str, Any]:
     return {"process": {"pid": min(roots, key=lambda status: status.start_ticks).pid}}
 
 
-def commandline(victim: str, against: tuple[str, ...], **options: Any) -> str:
+def commandline(victim: str, against: tuple[str, ...], policy: Path | None = None, **options: Any) -> str:
     """The command that repeats the experiment."""
-    defaults = {"length": "4m", "by": "auto", "trial": "2s"}
+    defaults = {"length": "4m", "by": "auto", "trial": "2s", "allow_freeze": False}
     words = ["contend", "prove", *([victim] if victim else [])]
     for name in against:
         words += ["--against", name]
     for key, value in options.items():
-        if value is not None and value != defaults.get(key):
-            words += [
-                f"--{ {'length': 'for'}.get(key, key) }",
-                f"{value:g}" if isinstance(value, float) else str(value),
-            ]
+        if value is None or value == defaults.get(key):
+            continue
+        words.append(f"--{ {'length': 'for', 'allow_freeze': 'allow-freeze'}.get(key, key) }")
+        if value is not True:
+            words.append(f"{value:g}" if isinstance(value, float) else str(value))
+    if policy is not None:
+        words += ["--policy", str(policy)]
     return shlex.join(words)
 
 
-def _ask(writes: list[str]) -> None:
-    """Raises BadInput where nobody can be asked, or says no."""
+def _watched(victim: str, url: str | None, length: str) -> tuple[str, ...]:
+    """Those who had what the victim waited for, by a watch. Raises BadInput where nobody did."""
+    from contend.contention.groups import choose
+    from contend.contention.suspects import suspects
+    from contend.contention.tenants import Tenant, tenant
+    from contend.contention.watch import Watch
+    from contend.interrupts import Interrupts
+    from contend.platforms import procfs
+    from contend.units import NS_PER_S, parse_duration_ns
+    from contend.workloads.generators.listeners import servers
+
+    length_ns = parse_duration_ns(length)
+    if length_ns < NS_PER_S:
+        raise BadInput(f"--watch {length} is too short", hint="--watch 10s")
+    if url is not None:
+        roots = servers(url)
+        pids = {pid for root in roots for pid in (root, *procfs.descendants(root))}
+        who = Tenant(victim or url, (), frozenset(pids))
+    elif victim:
+        who = tenant(victim)
+    else:
+        raise BadInput(
+            "no victim is named", hint="contend prove shop.service, or --url http://127.0.0.1:8080/"
+        )
+    if not who.pids:
+        raise BadInput(
+            f"nobody here serves {who.name}, whom to watch", hint="--against names whom to hold back"
+        )
+    with Interrupts() as interrupts:
+        watch = Watch(choose("auto"), NS_PER_S)
+        print(f"who is it that {who.name} waits for? A watch of {length}", file=sys.stderr)
+        try:
+            for _ in watch.periods(interrupts, length_ns / NS_PER_S):
+                pass
+        finally:
+            watch.stop()
+    seen = watch.watched
+    if seen.note:
+        print(f"note: {printable(seen.note)}", file=sys.stderr)
+    chosen, left = suspects(seen.blame, who, seen.by, MOST_WATCHED)
+    for why in left:
+        print(f"  {printable(why)}", file=sys.stderr)
+    if not chosen:
+        raise BadInput(
+            f"in {length} {who.name} waited for nobody who could be held back",
+            hint="a longer --watch, at a time when it is slow; or --against SUSPECT",
+        )
+    for one in chosen:
+        print(f"  {printable(one.name)} had {100 * one.share:.0f} % of what it waited for", file=sys.stderr)
+    return tuple(one.name for one in chosen)
+
+
+def _as_document(plan: dict[str, list[Switch]]) -> int:
+    from contend.studies.prove.holding import event
+
+    writes = [event(suspect, switch) for suspect, each in plan.items() for switch in each]
+    print_answer(f"would make {len(writes)} writes and take them back; nothing was made", {"writes": writes})
+    return 0
+
+
+def allow(scenario: Prove, policy_file: Path | None, writes: list[str]) -> None:
+    """Raises BadInput where no policy allows it, and nobody can be asked, or says no."""
+    from contend.studies.prove import policy
+
+    why = policy.allowed(scenario, policy_file or policy.FILE)
+    if not why:
+        return
+    if policy_file is not None:
+        raise BadInput(f"{policy_file} does not allow that: {why}", hint="--dry-run shows every write")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise BadInput(
-            "others' limits are changed only with consent", hint="--dry-run shows every write; then --consent"
+            f"others' limits are changed only with consent, and {why}",
+            hint="--dry-run shows every write; then --consent",
         )
     for line in writes:
         print(f"  {printable(line)}", file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from contend.advice.finding import Evidence, Finding
+from contend.advice.finding import Evidence, Finding, Treatment
 from contend.contention.blame import OWN_QUOTA, RESOURCES, WRITEBACK, is_neighbour, row_sum
 from contend.contention.groups import program_of
 from contend.contention.watch import Watched
@@ -63,7 +63,17 @@ def _lost(watched: Watched, number: int, resource: str, victim: str, share: Esti
         evidence=tuple(evidence),
         advice=_advice(resource, victim, culprit, watched),
         verify=_verify(watched, victim),
+        treatment=_treatment(victim, culprit, watched),
     )
+
+
+def _treatment(victim: str, culprit: str, watched: Watched) -> Treatment | None:
+    """The treatment that `contend try` would make; None where the culprit is nobody who could be held back."""
+    if watched.by == "process":
+        ids = [name.rpartition(":")[2] for name in (victim, culprit)]
+        return Treatment(ids[0], ids[1], "auto") if all(pid.isdecimal() for pid in ids) else None
+    groups = all(name.startswith("/") and len(name) > 1 for name in (victim, culprit))
+    return Treatment(victim, culprit, "auto") if groups else None
 
 
 def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:

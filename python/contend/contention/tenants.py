@@ -13,12 +13,13 @@ from pathlib import Path
 
 from contend.contention.groups import machine_name
 from contend.errors import BadInput
-from contend.platforms import calls, cgroups, procfs
+from contend.platforms import accounting, calls, cgroups, procfs
 
 UNITS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
 _ENGINES = ("docker", "podman")
 _ENGINE_S = 20.0
 _KTHREADD = 2
+_CONTAINERS: dict[str, tuple[procfs.ProcStat, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,15 @@ class Tenant:
     name: str
     groups: tuple[Path, ...]
     pids: frozenset[int]
+
+    def used_cpu_ns(self) -> int:
+        """The CPU time of it so far, ns, by the kernel's account of its group, or else of its processes as they are now."""
+        for group in self.groups:
+            two = accounting.flat(procfs.text_or_empty(group / "cpu.stat")).get("usage_usec")
+            one = procfs.text_or_empty(group / "cpuacct.usage")
+            if two is not None or one:
+                return int(one) if two is None else two * 1000
+        return sum(sum(procfs.cpu_times_ns(pid)) for pid in self.pids)
 
     def why_not(self, victim: Tenant | None = None) -> str:
         """Why its limits are not to be changed; "" where nothing speaks against it."""
@@ -146,19 +156,34 @@ def _directories(root: Path) -> Iterator[Path]:
             yield Path(folder) / name
 
 
-def _containers(name: str) -> Iterator[int]:
-    """The first process of a running container of that name or id, by the engines that are here."""
-    for engine in _ENGINES:
-        if shutil.which(engine) is None:
-            continue
-        try:
-            done = calls.call(
-                [engine, "inspect", "--type", "container", "--format", "{{.State.Pid}}", name], _ENGINE_S
-            )
-        except OSError:
-            continue
-        if not done.late and done.code == 0 and done.out.strip().isdecimal():
-            yield int(done.out)
+def _containers(name: str) -> list[int]:
+    """The first process of each running container of that name or id, by the engines that are here.
+
+    An engine takes seconds to answer on a slow host: they are asked again only where a process has ended.
+    """
+    known = _CONTAINERS.get(name, ())
+    if not known or any(not _is_there(status) for status in known):
+        pids = filter(None, (_first_process(engine, name) for engine in _ENGINES))
+        known = tuple(status for pid in pids if (status := procfs.stat(pid)) is not None)
+        _CONTAINERS[name] = known
+    return [status.pid for status in known]
+
+
+def _is_there(of: procfs.ProcStat) -> bool:
+    now = procfs.stat(of.pid)
+    return now is not None and now.start_ticks == of.start_ticks
+
+
+def _first_process(engine: str, name: str) -> int:
+    """The first process of a container as an engine has it; 0 where it knows of none."""
+    if shutil.which(engine) is None:
+        return 0
+    command = [engine, "inspect", "--type", "container", "--format", "{{.State.Pid}}", name]
+    try:
+        done = calls.call(command, _ENGINE_S)
+    except OSError:
+        return 0
+    return int(done.out) if not done.late and done.code == 0 and done.out.strip().isdecimal() else 0
 
 
 def _machines(name: str) -> Iterator[int]:

@@ -47,7 +47,7 @@ DIRTY_LIMIT_BYTES = 32 * 2**20
 QUOTAS = 8  # of a trial are kept, those that held longest
 
 
-def _nothing_done(_: Cell) -> AbstractContextManager[None]:
+def _nothing_done(_: Trial, __: Cell, ___: Row) -> AbstractContextManager[None]:
     return nullcontext()
 
 
@@ -142,7 +142,7 @@ class TrialRunner:
                 burning.append(ignite(seat, out, number, trial.seed))
             for neighbour in burning:
                 prove(neighbour)
-            with self._treating(cell):
+            with self._treating(trial, cell, row):
                 window_ns = self._run_victim(trial, victim, burning, out, row)
         except BaseException as error:
             try:

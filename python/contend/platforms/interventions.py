@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
@@ -48,6 +49,7 @@ class Interventions:
         self._on: list[Switch] = []
         self._watchdog: restorer.Watchdog | None = None
         self._announced: list[Switch] = []
+        self._putting = threading.RLock()  # who sees that harm is done lets go from a thread of its own
         self._lock = os.open(host, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,26 +71,28 @@ class Interventions:
             self.close()
             raise
 
-    def on(self, name: str, lasting_s: float) -> None:
-        """Put a treatment on, for at most so long. Raises Rewritten, HostFailed: all is as before then."""
+    def on(self, names: Iterable[str], lasting_s: float) -> None:
+        """Put treatments on, for at most so long. Raises Rewritten, HostFailed: all is as before then."""
         self._lasts(lasting_s)
-        try:
-            for switch in self._treatments[name]:
-                self._on.append(switch)
-                put(switch.setting, switch.during)
-        except HostFailed:
-            self.off()
-            raise
+        with self._putting:
+            try:
+                for switch in (switch for name in names for switch in self._treatments[name]):
+                    self._on.append(switch)
+                    put(switch.setting, switch.during)
+            except HostFailed:
+                self.off()
+                raise
 
     def off(self) -> bool:
         """Put all back; False where some was back already: the watchdog's moment was over, and what was measured is mixed.
 
-        Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed.
+        From any thread. Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed.
         """
-        lasted = self._back()
-        if self._watchdog is not None:
-            self._watchdog.until(None)
-        return lasted
+        with self._putting:
+            lasted = self._back()
+            if self._watchdog is not None:
+                self._watchdog.until(None)
+            return lasted
 
     def sham(self, lasting_s: float) -> None:
         """Write what is there already, of all treatments: all that `on` does, and nothing is treated. Raises as `on`."""

@@ -114,14 +114,15 @@ def until_asleep(pids: Iterable[int], within_s: float) -> bool:
     True
     """
     watched, until = tuple(pids), time.monotonic() + within_s
-    while any(_wants_cpu(pid) for pid in watched):
+    while any(wants_cpu(pid) for pid in watched):
         if time.monotonic() >= until:
             return False
         time.sleep(0.001)
     return True
 
 
-def _wants_cpu(pid: int) -> bool:
+def wants_cpu(pid: int) -> bool:
+    """True while a thread of the process runs, or waits for a CPU."""
     try:
         threads = list((PROC / str(pid) / "task").iterdir())
     except (FileNotFoundError, ProcessLookupError):
@@ -209,10 +210,19 @@ def ancestors(pid: int) -> set[int]:
 def ready_ns(pid: int) -> int:
     """Time that a process's threads have been ready for a CPU that another had, ns; 0 when it is gone (sched-stats.rst of
     Linux: the second number of schedstat). Threads that have ended are not in it."""
+    return _of_schedstat(pid, 1)
+
+
+def ran_ns(pid: int) -> int:
+    """Time that a process's threads have run, ns, as `ready_ns` has its."""
+    return _of_schedstat(pid, 0)
+
+
+def _of_schedstat(pid: int, number: int) -> int:
     total = 0
     for task in (PROC / str(pid) / "task").glob("[0-9]*"):
         try:
-            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+            total += int((task / "schedstat").read_text(encoding="ascii").split()[number])
         except (OSError, IndexError, ValueError):
             continue
     return total

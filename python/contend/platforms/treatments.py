@@ -181,6 +181,42 @@ class Switch:
     during: str
 
 
+def unit_property(of: Switch) -> str:
+    """The property of a unit of systemd's that keeps what is written under treatment (systemd.resource-control(5)); "" for
+    what has none.
+
+    >>> unit_property(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "max 100000", "20000 100000"))
+    'CPUQuota=20%'
+    >>> unit_property(Switch(GroupLimit(Path("/sys/fs/cgroup/cpu/a.service/cpu.shares")), "1024", "102"))
+    'CPUWeight=10'
+    >>> unit_property(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "20000 100000", "max 100000"))
+    'CPUQuota='
+    """
+    if not isinstance(of.setting, GroupLimit):
+        return ""
+    during, file = of.during, of.setting.file
+    if file.name in ("cpu.weight", "cpu.shares"):
+        whole = 1024 if file.name == "cpu.shares" else 100
+        return f"CPUWeight={max(1, round(int(during) * 100 / whole))}"
+    if file.name in ("io.weight", "io.bfq.weight"):
+        return f"IOWeight={during}"
+    if file.name in ("blkio.weight", "blkio.bfq.weight"):
+        return f"IOWeight={max(1, round(int(during) * 100 / 500))}"
+    if file.name == "cpuset.cpus":
+        return f"AllowedCPUs={during}"
+    if file.name == "cpu.max":
+        quota, _, period = during.partition(" ")
+        return _quota(-1 if quota == "max" else int(quota), int(period))
+    if file.name == "cpu.cfs_quota_us":
+        period = procfs.text_or_empty(file.with_name("cpu.cfs_period_us")) or "100000"
+        return _quota(int(during), int(period))
+    return ""
+
+
+def _quota(us: int, period_us: int) -> str:
+    return "CPUQuota=" if us < 0 else f"CPUQuota={100 * us / period_us:.3g}%"
+
+
 def put(of: Setting, value: str) -> bool:
     """Write a value and see that it is there; False where there is nothing any more. Raises HostFailed."""
     of.write(value)

@@ -92,6 +92,15 @@ class Changed(TypedDict):
     after: Name
 
 
+class Treated(TypedDict):
+    """Who on this host was held back while a trial ran, and the CPU time that each suspect had meanwhile."""
+
+    held: list[Name]
+    from_ns: Nanoseconds
+    to_ns: Nanoseconds
+    cpu_s: dict[Name, Finite]
+
+
 class Overhead(TypedDict):
     """The time of a trial outside its window."""
 
@@ -124,6 +133,7 @@ class TrialRow(TypedDict):
     quotas: NotRequired[list[HeldBack]]
     quotas_unknown: NotRequired[Text]
     limits_changed: NotRequired[list[Changed]]
+    treated: NotRequired[Treated]
     overhead: NotRequired[Overhead]
     trace: NotRequired[Inside]
     host: NotRequired[Host]

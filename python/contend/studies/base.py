@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from contend.store.directory import Row
     from contend.store.ledger import Ledger
     from contend.studies.needs import Needs
-    from contend.studies.plan import Plan
+    from contend.studies.plan import Plan, Trial
 
 S = TypeVar("S", bound=Scenario)
-Treating = Callable[[Cell], AbstractContextManager[None]]
+Treating = Callable[["Trial", Cell, "Row"], AbstractContextManager[None]]
+"""What changes others for the length of a trial of a cell, and notes in the trial's row what it did."""
 Placing = Literal["same-cpu", "own-cores", "same-host"]
 
 
@@ -242,7 +243,7 @@ class Study(Shown, ABC, Generic[S]):
         ledger: Ledger,
         later: Callable[[Callable[[], None]], object],
     ) -> Treating | None:
-        """Make what changes others on this host for the length of a trial, by cell; None where nothing does.
+        """Make what changes others on this host for the length of a trial; None where nothing does.
 
         It is entered before a trial and left after it; each change is in the ledger before it is made. later: registers
         what takes all back. Raises CannotHonour, HostFailed.

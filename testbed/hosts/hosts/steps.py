@@ -61,10 +61,27 @@ cat >docker.yaml <<'END'
 {OVERHEAD.format(engine="docker")}END
 cat >podman.yaml <<'END'
 {OVERHEAD.format(engine="podman")}END
+cat >works.sh <<'END'
+while :; do i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.1; done
+END
 cat >mine.py <<'END'
 {PROGRAM.format(seconds=1)}END
 cat >serves.py <<'END'
 {PROGRAM.format(seconds=600)}END
+"""
+
+
+# Two units and a container that work half of the time; what they had before must be there afterwards.
+PROVE = f"""
+for unit in shop backup; do systemd-run --quiet --unit=$unit sh $PWD/works.sh; done
+tar -C / -ch bin/busybox | docker import - idle >/dev/null &&
+    docker run -d --rm --name noisy -v $PWD:/w idle /bin/busybox sh /w/works.sh >/dev/null
+prove() {{ contend prove shop.service --against backup.service --against noisy --trial 1s "$@"; }}
+prove --dry-run | grep ' → ' >before
+prove --for 5m --consent; code=$?
+prove --dry-run | grep ' → ' >after; cat before; docker kill noisy >/dev/null; systemctl stop shop backup
+diff before after >&2 || {{ echo 'not put back' >&2; exit 99; }}
+{LEFT} exit $code
 """
 
 
@@ -115,6 +132,7 @@ MORE = (
     Step("own cores", "contend run short.yaml --set placement=own-cores"),
     Step("Docker", "contend run docker.yaml", 300),
     Step("podman", "contend run podman.yaml", 300),
+    Step("prove", PROVE, 400, (0, 5)),
     Step(
         "runs over NFS",
         "modprobe nfsd && mkdir -p /run/shared /run/nfs && systemctl start nfs-server && "
@@ -186,7 +204,10 @@ def judged(said: Mapping[str, Any]) -> Outcome:
         came, words = Came.REFUSED, f"{error[1]} ({error[2]})"
     else:
         failed = re.search(r"^FAILED (.*)", text, re.MULTILINE)
+        why = re.search(r"^E +(.*)", text, re.MULTILINE)
         came, words = Came.BROKEN, f"exit {said['code']}: {failed[1][:300] if failed else last(text)}"
+        if failed and why:
+            words += f" ({why[1][:200]})"
     return Outcome(said["step"], came, words, float(said["took_s"]))
 
 

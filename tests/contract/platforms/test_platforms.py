@@ -22,6 +22,7 @@ from contend.store import state
 from contend.store.ledger import Ledger, leftovers
 from support import platform_cases as cases
 from support.platform_cases import STUBBORN, nothing_left, shell, spec, until
+from support.prerequisites import need
 
 # What a killed tool leaves, `contend destroy --all` of another test would remove.
 pytestmark = [pytest.mark.system, pytest.mark.one_of("strays")]
@@ -216,7 +217,7 @@ def test_cpus_are_honoured_and_read_back(case: str, platform: Platform, tmp_path
 def test_a_party_gets_its_cpus_even_when_the_tool_has_few(case: str, run_id: str, tmp_path: Path) -> None:
     allowed = os.sched_getaffinity(0)
     first, last = min(allowed), max(allowed)
-    assert first != last, "this contract needs 2 CPUs"
+    need(first != last, "2 CPUs")
     os.sched_setaffinity(0, {first})
     try:
         with Ledger(tmp_path / "ledger.ndjson") as ledger:

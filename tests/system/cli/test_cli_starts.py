@@ -20,6 +20,7 @@ from support.command_line import Home
 LINES = {
     "watch": "watch --for never",
     "prove": "prove self --against absent --for never",
+    "try": "try {run}",
     "ab": "ab --blocks 0 -- true --vs true",
     "run": "run absent.yaml --dry-run",
     "sample": "sample -- frobnicate",

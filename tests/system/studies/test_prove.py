@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,22 +78,31 @@ study: prove
 victim: {{process: {{pid: {planted.victim.pid}}}}}
 called: shop
 suspects: [{planted.guilty.name}, {planted.innocent.name}]
+consent: true
 measure: {{target: null, blocks: 10, pilot: 0, trial: 500ms, seed: 3}}
 """)
     code = cli.run(["run", str(scenario), "--json", "--runs", str(tmp_path / "runs")])
     out, err = capsys.readouterr()
     assert code == 0, err
     answer = data_in(out)
-    costs = {cost["suspect"]: cost for cost in answer["suspects"]}
+    proved = answer["proved"]
+    costs = {cost["suspect"]: cost for cost in proved["suspects"]}
     guilty, innocent = costs[planted.guilty.name], costs[planted.innocent.name]
     assert guilty["verdict"] == "costs" and guilty["low"] > 0
     assert innocent["verdict"] != "costs"
     assert answer["answer"].startswith(f"{planted.guilty.name} costs shop ")
     [finding] = answer["findings"]
-    assert (
-        finding["advice"]
-        == f"keep it so: systemctl set-property {planted.guilty.name} CPUWeight=10 IOWeight=10"
+    assert finding["advice"].startswith(
+        f"keep it so: systemctl set-property {planted.guilty.name} CPUWeight=10"
     )
+    [both] = proved["together"]
+    assert (
+        both["suspects"] == [planted.guilty.name, planted.innocent.name]
+        and both["cost"]["verdict"] == "costs"
+    )
+    harms = {harm["suspect"]: harm for harm in proved["held_back"]}
+    assert harms[planted.guilty.name]["lost_s"] > 0.5 > abs(harms[planted.innocent.name]["lost_s"])
+    assert sum(planted.guilty.name in pause["suspects"] for pause in proved["pauses"]) == 20
     assert planted.weights() == before, "all is as it was"
     [run] = (tmp_path / "runs").iterdir()
     held = [event for event in RunDirectory(run).events() if event["event"] == "held-back"]
@@ -106,7 +116,9 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
     before = planted.weights()
     for words, code, text in (
         ((victim, "--against", planted.guilty.name), 2, "only with consent"),
-        ((victim,), 2, "nobody is suspected"),
+        ((victim, "--by", "freeze", "--against", planted.guilty.name), 2, "`allow_freeze: true` allows that"),
+        ((victim, "--by", "cpuset", "--against", planted.guilty.name), 2, "`apart` says which"),
+        ((victim, "--watch", "1ms"), 2, "too short"),
         ((victim, "--against", str(os.getpid()), "--consent"), 2, "contend itself runs in"),
         ((victim, "--against", victim, "--consent"), 2, "itself runs in"),
         ((victim, "--against", "nobody-is-this.service", "--consent"), 2, "no unit called"),
@@ -120,3 +132,66 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
     switch = treatments.cpu_weight([planted.guilty])
     assert f"{planted.guilty.name} held back: {switch.setting.name}: {switch.before} → {switch.during}" in out
     assert planted.weights() == before and not (tmp_path / "runs").exists()
+
+
+HOLDS = """
+import fcntl, sys, time
+with open(sys.argv[1], "w") as file:
+    while True:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        time.sleep(0.01)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(0.01)
+"""
+WAITS = """
+import fcntl, sys, time
+with open(sys.argv[1], "w") as file:
+    while True:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        end = time.thread_time() + 0.001
+        while time.thread_time() < end: pass
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(0.002)
+"""
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A victim, and who holds the lock that it needs half of the time, in a group that can be frozen."""
+    need(os.geteuid() == 0, "run as root: somebody is frozen")
+    layout = cgroups.read_layout()
+    roots = [layout.v1["freezer"].root] if "freezer" in layout.v1 else [layout.v2.root] if layout.v2 else []
+    group = roots[0] / f"holds-{os.getpid()}"
+    group.mkdir()
+    lock = tmp_path / "lock"
+    started = [subprocess.Popen([sys.executable, "-c", code, str(lock)]) for code in (HOLDS, WAITS)]
+    try:
+        (group / "cgroup.procs").write_text(str(started[0].pid))
+        yield started[1], group
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        group.rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_who_holds_what_the_victim_waits_for_is_let_go_at_once(
+    locked: tuple[subprocess.Popen[bytes], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim, group = locked
+    name = f"/{group.name}"
+    words = ("prove", str(victim.pid), "--against", name, "--by", "freeze", "--allow-freeze", "--consent")
+    code = cli.run([*words, "--for", "90s", "--trial", "1s", "--seed", "5", "--runs", str(tmp_path / "runs")])
+    err = capsys.readouterr().err
+    [run] = (tmp_path / "runs").iterdir()
+    rows = RunDirectory(run).rows()
+    stalled = [row for row in rows if "stood still" in row["error"]]
+    assert stalled and code in (1, 3), err
+    for row in stalled:
+        assert row["treated"]["held"] == [name]
+        still = re.search(r"for (\d+) ms", row["error"])
+        assert still and int(still[1]) < 500, "0.2 s, and what a busy host adds"
+    assert treatments.freeze([group]).before in ("0", "THAWED"), "it runs again"
+    assert "the victim stood still" in err

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from contend.contention.tenants import Tenant, tenant
+from contend.contention.tenants import UNITS, Tenant, tenant
 from contend.errors import BadInput, CannotHonour, TrialFailed
 from contend.platforms import procfs, treatments
 from contend.platforms.interventions import Interventions
-from contend.platforms.treatments import Switch
+from contend.platforms.treatments import ProcessNice, Switch
+from contend.store.directory import Row
 from contend.store.ledger import Ledger
 from contend.studies.cell import Cell, instance_of
+from contend.studies.plan import Trial
+from contend.studies.prove.levels import HELD, SHAM, together
 from contend.studies.prove.model import Prove
+from contend.studies.prove.stalls import Stalls
+from contend.units import NS_PER_S
 from contend.workloads.generators.listeners import servers
 
-HELD, NOBODY, SHAM = "held back", "nobody", "nobody (control)"
-"""The factor, and its levels besides the suspects."""
 SPARE_S = 10.0
 """Beyond its length, that a trial may take until what is held back is let go by the watchdog."""
+STALLS = 2
+"""After so many trials in which the victim stood still a suspect is not held back any more."""
 
 
 def victim_of(scenario: Prove) -> Tenant:
@@ -33,20 +39,30 @@ def victim_of(scenario: Prove) -> Tenant:
     return Tenant(scenario.called or instance.label, (), frozenset(family))
 
 
-def switches(scenario: Prove) -> dict[str, list[Switch]]:
-    """Find what changes where each suspect is held back.
-
-    Raises BadInput for one that is not there, CannotHonour for one that may not, or cannot, be treated.
-    """
+def suspects_of(scenario: Prove) -> dict[str, Tenant]:
+    """Find the suspects. Raises BadInput for one that is not there, CannotHonour for one that may not be treated."""
     victim = victim_of(scenario)
-    plan: dict[str, list[Switch]] = {}
+    suspects = {}
     for name in scenario.suspects:
         suspect = tenant(name)
         if why := suspect.why_not(victim):
             raise CannotHonour(
                 f"{name} is not held back: {why}", hint="name somebody else: contend watch shows who is there"
             )
-        plan[name] = _held_back(suspect, scenario)
+        suspects[name] = suspect
+    return suspects
+
+
+def switches(scenario: Prove) -> dict[str, list[Switch]]:
+    """Find what changes where each suspect is held back.
+
+    Raises BadInput for one that is not there, CannotHonour for one that may not, or cannot, be treated.
+    """
+    return _switches(scenario, suspects_of(scenario))
+
+
+def _switches(scenario: Prove, suspects: Mapping[str, Tenant]) -> dict[str, list[Switch]]:
+    plan = {name: _held_back(suspect, scenario) for name, suspect in suspects.items()}
     names = [switch.setting.name for each in plan.values() for switch in each]
     if len(set(names)) < len(names):
         raise BadInput("two suspects are the same, or one is within another", hint="name each once")
@@ -58,6 +74,10 @@ def _held_back(of: Tenant, scenario: Prove) -> list[Switch]:
         return treatments.nice(sorted(of.pids))
     if scenario.by == "quota":
         return [treatments.cpu_quota(of.groups, scenario.cpus)]
+    if scenario.by == "cpuset":
+        return [treatments.cpu_set(of.groups, scenario.apart)]
+    if scenario.by == "freeze":
+        return [treatments.freeze(of.groups)]
     if scenario.by == "weight":
         return [treatments.cpu_weight(of.groups)]
     if scenario.by == "io-weight":
@@ -71,6 +91,102 @@ def _held_back(of: Tenant, scenario: Prove) -> list[Switch]:
     return chosen or treatments.nice(sorted(of.pids))
 
 
+class Holding:
+    """Suspects of one run, held back for the length of a trial at a time."""
+
+    def __init__(self, scenario: Prove, trial_ns: int, run: Path, run_id: str, ledger: Ledger) -> None:
+        """Raises CannotHonour, HostFailed."""
+        self._scenario, self._levels = scenario, together(scenario.suspects)
+        self._suspects = suspects_of(scenario)
+        self._of = Interventions(run_id, _switches(scenario, self._suspects), ledger, run)
+        self.close = self._of.close
+        self._settle_s, trial_s = scenario.settle / NS_PER_S, trial_ns / NS_PER_S
+        self._lasting_s = trial_s + self._settle_s + SPARE_S
+        self._stalls = Stalls(self._progress, trial_s)
+        self._victim: frozenset[int] = frozenset()
+        self._stalled: Counter[str] = Counter()
+
+    def held(self, trial: Trial, cell: Cell, row: Row) -> AbstractContextManager[None]:
+        """Hold back whom a cell says, and note it in the row."""
+        level = cell.factors[HELD]
+        names = self._levels.get(level, ())
+        if names and trial.phase == "pilot" and self._freezes:
+            names = ()  # thrown away anyway: it is seen how long the victim is still when nobody is held back
+        if self._stalled[level] >= STALLS:
+            raise TrialFailed(
+                f"{level} is not held back any more: the victim stood still in {STALLS} trials when it was",
+                hint="who is held back has what the victim waits for; --by weight does not stop it",
+            )
+        return self._held(names, level, row)
+
+    @contextmanager
+    def _held(self, names: tuple[str, ...], level: str, row: Row) -> Iterator[None]:
+        self._victim = victim_of(self._scenario).pids
+        used = self._used_ns()
+        began_ns, lasted = time.monotonic_ns(), True
+        stalls = self._stalls
+        with ExitStack() as stack:
+            try:
+                if level == SHAM:
+                    self._of.sham(self._lasting_s)
+                elif names:
+                    self._refuse_blind()
+                    self._of.on(names, self._lasting_s)
+                if names and self._freezes:
+                    stack.enter_context(stalls.watching(self._of.off))
+                elif not names:
+                    stack.enter_context(stalls.learning())
+                time.sleep(self._settle_s)
+                yield
+            finally:
+                stack.close()
+                lasted = self._of.off()
+                spent = {name: (now - used[name]) / NS_PER_S for name, now in self._used_ns().items()}
+                row["treated"] = {
+                    "held": list(names),
+                    "from_ns": began_ns,
+                    "to_ns": time.monotonic_ns(),
+                    "cpu_s": spent,
+                }
+        if names and stalls.stall_s:
+            # After few of them no more are made: trials left out for how they went would make the others look better.
+            self._stalled[level] += 1
+            raise TrialFailed(
+                f"the victim stood still for {1e3 * stalls.stall_s:.0f} ms while {level} was held back, which was let go",
+                hint="who is held back has what the victim waits for, as a lock; --by weight does not stop it",
+            )
+        if not lasted:
+            raise TrialFailed(
+                f"{level} was not held back to the end of the trial",
+                hint="a trial took much longer than --trial, or it ended",
+            )
+
+    @property
+    def _freezes(self) -> bool:
+        return self._scenario.by == "freeze"
+
+    def _refuse_blind(self) -> None:
+        """Nobody is frozen unless it would be noticed in time that the victim waits for them."""
+        if self._freezes and (why := self._stalls.why_not):
+            raise CannotHonour(
+                f"nobody is frozen: it would not be noticed in time that {self._scenario.called or 'the victim'} stands"
+                f" still: {why}",
+                hint="--by weight; or with --url a higher --rate",
+            )
+
+    def _used_ns(self) -> dict[str, int]:
+        return {name: of.used_cpu_ns() for name, of in self._suspects.items()}
+
+    def _progress(self) -> int | None:
+        """CPU time of the victim as the scheduler has it, ns; None where it is not on this host, or has ended.
+
+        A victim that waits for a CPU waits for nobody's lock: that counts as progress.
+        """
+        if any(map(procfs.wants_cpu, self._victim)):
+            return time.monotonic_ns()
+        return sum(map(procfs.ran_ns, self._victim)) or None
+
+
 def treating(
     scenario: Prove,
     trial_ns: int,
@@ -78,32 +194,11 @@ def treating(
     run_id: str,
     ledger: Ledger,
     later: Callable[[Callable[[], None]], object],
-) -> Callable[[Cell], AbstractContextManager[None]]:
-    """Hold back, for each cell, whom it says."""
-    of = Interventions(run_id, switches(scenario), ledger, run)
+) -> Callable[[Trial, Cell, Row], AbstractContextManager[None]]:
+    """Hold back, for each trial, whom its cell says."""
+    of = Holding(scenario, trial_ns, run, run_id, ledger)
     later(of.close)
-    lasting_s, settle_s = (trial_ns + scenario.settle) / 1e9 + SPARE_S, scenario.settle / 1e9
-
-    @contextmanager
-    def treated(cell: Cell) -> Iterator[None]:
-        level = cell.factors[HELD]
-        lasted = True
-        try:
-            if level == SHAM:
-                of.sham(lasting_s)
-            elif level != NOBODY:
-                of.on(level, lasting_s)
-            time.sleep(settle_s)
-            yield
-        finally:
-            lasted = of.off()
-        if not lasted:
-            raise TrialFailed(
-                f"{level} was not held back to the end of the trial",
-                hint="a trial took much longer than --trial, or it ended",
-            )
-
-    return treated
+    return of.held
 
 
 def lines(plan: dict[str, list[Switch]]) -> Iterator[str]:
@@ -113,10 +208,33 @@ def lines(plan: dict[str, list[Switch]]) -> Iterator[str]:
             yield f"{name} held back: {switch.setting.name}: {switch.before} → {switch.during}"
 
 
-def keep(suspect: str, held: Mapping[str, Any]) -> str:
-    """The command that holds a suspect back for good. held: the ledger's event on what was written."""
-    if suspect.endswith((".service", ".scope", ".slice")):
-        return f"systemctl set-property {suspect} CPUWeight=10 IOWeight=10"
-    if held.get("kind") == treatments.NICE:
-        return f"renice -n {held.get('during')} -p {str(held.get('setting')).partition(':')[0]}"
-    return f"echo {held.get('during')} > {held.get('setting')}"
+def event(suspect: str, of: Switch) -> dict[str, Any]:
+    """Describe a write for the ledger."""
+    return {
+        "suspect": suspect,
+        "kind": of.setting.kind,
+        "setting": of.setting.name,
+        "before": of.before,
+        "during": of.during,
+        "property": treatments.unit_property(of),
+        **({"pid": of.setting.pid} if isinstance(of.setting, ProcessNice) else {}),
+    }
+
+
+def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
+    """Say how to hold a suspect back for good. held: the ledger's events on what was written.
+
+    >>> keep("a.service", [{"kind": "changed-limit", "setting": "/sys/fs/cgroup/a/cpu.weight", "property": "CPUWeight=10"}])
+    'keep it so: systemctl set-property a.service CPUWeight=10'
+    >>> keep("rsync", [{"kind": "changed-nice", "setting": "17:4", "during": "19", "pid": 17}])
+    'keep it so: renice -n 19 -p 17'
+    """
+    properties = [str(of["property"]) for of in held if of.get("property")]
+    if suspect.endswith(UNITS) and properties:
+        return f"keep it so: systemctl set-property {suspect} {' '.join(properties)}"
+    if held and all("pid" in of for of in held):
+        return f"keep it so: renice -n {held[0]['during']} -p {' '.join(str(of['pid']) for of in held)}"
+    writes = [f"echo {of['during']} > {of['setting']}" for of in held if of.get("property")]
+    if writes:
+        return f"keep it so: {'; '.join(writes)}"
+    return "frozen for good it does nothing: run it at another time or on another host, or see what --by weight brings"

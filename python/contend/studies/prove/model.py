@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from contend.platforms.topology import parse_cpu_list
 from contend.studies.model import Names, Scenario, Workloads
 from contend.workloads.spec import Duration
 
-By = Literal["auto", "weight", "quota", "io-weight", "nice"]
+By = Literal["auto", "weight", "quota", "io-weight", "cpuset", "nice", "freeze"]
+
+
+def _cpus(value: Any) -> Any:
+    """CPUs as the kernel lists them."""
+    if isinstance(value, int):
+        return (value,)
+    if not isinstance(value, str):
+        return value
+    if not re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", value):
+        raise ValueError(f"'{value}' is no list of CPUs, like 6-7,9")
+    return parse_cpu_list(value)
+
+
+Cpus = Annotated[
+    tuple[Annotated[int, Field(ge=0)], ...],
+    BeforeValidator(_cpus, json_schema_input_type=str | int | list[int]),
+]
 
 
 class Prove(Scenario):
@@ -17,7 +36,10 @@ class Prove(Scenario):
 
     victim: a workload that asks or follows what runs already. called: its name in the answer. suspects: units, cgroups,
     containers, machines, processes or programs of this host. by: how they are held back; auto: by a tenth of their weight
-    for CPUs and disks, or else by nice. cpus: with a quota, of so many CPUs. settle: between a change and what is measured.
+    for CPUs and disks, or else by nice. cpus: with a quota, of so many CPUs. apart: with a cpuset, the CPUs it may use then.
+    allow_freeze: freezing stops it, and all who wait for it; it is let go at once where the victim stands still. settle:
+    between a change and what is measured. consent: others' settings may be changed; without it a policy of the host's must
+    allow it.
     """
 
     study: Literal["prove"]
@@ -26,12 +48,25 @@ class Prove(Scenario):
     suspects: Names
     by: By = "auto"
     cpus: float = Field(0.1, gt=0, le=1024)
+    apart: Cpus = ()
+    allow_freeze: bool = False
+    consent: bool = False
     settle: Duration = Field(200 * 10**6, ge=0, le=10 * 10**9)
 
     @model_validator(mode="after")
     def _one_victim(self) -> Prove:
         if len(self.victim) != 1:
             raise ValueError("`victim` is one workload")
+        return self
+
+    @model_validator(mode="after")
+    def _allowed(self) -> Prove:
+        if self.by == "freeze" and not self.allow_freeze:
+            raise ValueError(
+                "`by: freeze` stops a suspect and all who wait for it: `allow_freeze: true` allows that"
+            )
+        if self.by == "cpuset" and not self.apart:
+            raise ValueError("`by: cpuset` moves a suspect to other CPUs: `apart` says which, as 6-7")
         return self
 
     @field_validator("suspects")

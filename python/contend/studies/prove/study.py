@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from contend.advice.finding import Evidence, Finding
-from contend.document import CellResult, Layout
-from contend.stats.estimate import Estimate
+from contend.advice.finding import Evidence, Finding, Treatment
+from contend.document import Analysis, CellResult, Layout
 from contend.store.ledger import Ledger
 from contend.studies.base import OnRecord, Study, Treating
 from contend.studies.cell import Cell, cell_workload
 from contend.studies.plan import Plan
-from contend.studies.prove import holding
-from contend.studies.prove.holding import HELD, NOBODY, SHAM
+from contend.studies.prove import holding, policy, result, words
+from contend.studies.prove.levels import HELD, NOBODY, SHAM, together
 from contend.studies.prove.model import Prove
 from contend.studies.words import known
-from contend.text.shape import Shape
-from contend.units import within
+
+if TYPE_CHECKING:
+    from contend.report.model import ReportInput
+    from contend.report.plotkit import Plot
+    from contend.report.printer import Printer
 
 TRIAL_NS = 2 * 10**9
 EVENT = "held-back"
@@ -28,27 +29,15 @@ LAYOUT = Layout(
     column=HELD,
     beside="without",
     baseline="as it is",
-    title="With each suspect held back",
+    title="With suspects held back",
     treated="with it held back",
     untreated="as it is",
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Cost(Shape):
-    """The cost of a suspect: the victim's figure as it is, over that with the suspect held back, less 1."""
-
-    suspect: str
-    metric: str
-    value: float
-    low: Annotated[float | None, "null where there are too few blocks"]
-    high: Annotated[float | None, "null where there are too few blocks"]
-    verdict: str
-
-
 class ProveStudy(Study[Prove]):
     scenario = Prove
-    key = "suspects"
+    key = "proved"
 
     def cells(self, scenario: Prove) -> tuple[Cell, ...]:
         victim = cell_workload(scenario.victim[0])
@@ -61,7 +50,7 @@ class ProveStudy(Study[Prove]):
         return (
             first,
             cell(SHAM, first.id, control=True),
-            *(cell(name, first.id) for name in scenario.suspects),
+            *(cell(level, first.id) for level in together(scenario.suspects)),
         )
 
     def check(self, scenario: Prove) -> None:
@@ -71,13 +60,14 @@ class ProveStudy(Study[Prove]):
         yield from holding.lines(holding.switches(scenario))
         trial = f"{self._trial(scenario) / 1e9:g} s"
         yield f"each for trials of {trial}, in random order among trials in which nothing, or nothing else, is written"
+        if len(scenario.suspects) > 1:
+            yield "and together, for what they cost beyond what each does"
         yield "control: the same writes of the values that are there"
 
     def prepared(self, scenario: Prove, work: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
         for suspect, switches in holding.switches(scenario).items():
             for of in switches:
-                held = {"suspect": suspect, "kind": of.setting.kind, "setting": of.setting.name}
-                yield EVENT, {**held, "before": of.before, "during": of.during}
+                yield EVENT, holding.event(suspect, of)
 
     def treating(
         self,
@@ -87,6 +77,7 @@ class ProveStudy(Study[Prove]):
         ledger: Ledger,
         later: Callable[[Callable[[], None]], object],
     ) -> Treating | None:
+        policy.check(scenario)
         return holding.treating(scenario, self._trial(scenario), run, run_id, ledger, later)
 
     def _trial(self, scenario: Prove) -> int:
@@ -95,97 +86,78 @@ class ProveStudy(Study[Prove]):
     def layout(self, result: Any) -> Layout:
         return LAYOUT
 
-    def read(self, scenario: Prove, run: OnRecord) -> tuple[Cost, ...]:
-        return tuple(
-            _cost(one)
-            for one in run.primary
-            if one.factors.get(HELD) in scenario.suspects and one.estimate.value > 0
+    def read(self, scenario: Prove, run: OnRecord) -> result.Proved | None:
+        measure = scenario.measure
+        return result.read(
+            scenario.suspects, run.primary, run.table, run.rows, measure.level, measure.matters
         )
 
     def result_type(self) -> Any:
-        return tuple[Cost, ...]
+        return result.Proved
 
     def answer(
-        self, scenario: Prove, run: OnRecord, result: tuple[Cost, ...], findings: Sequence[Finding]
+        self, scenario: Prove, run: OnRecord, result: result.Proved | None, findings: Sequence[Finding]
     ) -> str:
         """A sentence on each suspect, those that cost most first."""
-        if not known(run.primary):
+        if result is None or not known(run.primary):
             return ""
-        order = {"costs": 0, "helps": 1, "undecided": 2}
-        ranked = sorted(result, key=lambda cost: (order.get(cost.verdict, 3), -cost.value))
-        name = scenario.called or run.primary[0].factors["victim"]
-        return " ".join(_sentence(cost, name, scenario.measure.matters) for cost in ranked)
+        return words.answer(result, self._victim(scenario, run), scenario.measure.matters)
 
-    def findings(self, scenario: Prove, run: OnRecord, result: tuple[Cost, ...]) -> tuple[Finding, ...]:
-        by_suspect = {str(one.factors.get(HELD)): one for one in run.primary}
-        guilty = sorted((cost for cost in result if cost.verdict == "costs"), key=lambda cost: -cost.value)
+    def findings(self, scenario: Prove, run: OnRecord, result: result.Proved | None) -> tuple[Finding, ...]:
+        by_level = {str(one.factors.get(HELD)): one for one in run.primary}
+        costs = () if result is None else result.suspects
+        guilty = sorted((cost for cost in costs if cost.verdict == "costs"), key=lambda cost: -cost.value)
+        victim = self._victim(scenario, run)
         return tuple(
-            _finding(number, cost, by_suspect[cost.suspect], scenario, run)
+            _finding(number, cost, by_level[cost.suspect], victim, scenario.measure.matters, scenario.by, run)
             for number, cost in enumerate(guilty, start=1)
         )
+
+    def _victim(self, scenario: Prove, run: OnRecord) -> str:
+        return scenario.called or run.primary[0].factors["victim"] if run.primary else scenario.called
 
     def estimand(self, result: Any) -> str:
         return "Hodges–Lehmann median of within-block log ratios, with a suspect held back over as it is"
 
+    def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
+        for line in words.done(report.analysis.result, report.analysis.design.matters):
+            printer.line(line, "dim", 2, 2)
 
-def _cost(of: CellResult) -> Cost:
-    e = of.estimate
-    verdict = {"lower": "costs", "higher": "helps"}.get(e.verdict, e.verdict)
-    bounded = e.known and e.low > 0
-    return Cost(
-        of.factors[HELD],
-        of.metric.name,
-        1 / e.value - 1,
-        1 / e.high - 1 if bounded else None,
-        1 / e.low - 1 if bounded else None,
-        verdict,
-    )
+    def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
+        return (("prove", "When somebody was held back"),)
 
+    def values(self, report: ReportInput) -> Mapping[str, Any]:
+        return {"done": list(words.done(report.analysis.result, report.analysis.design.matters))}
 
-def _sentence(of: Cost, victim: str, matters: float) -> str:
-    spread = (
-        f"{_percent(of.low)}–{_percent(of.high)} %"
-        if of.low is not None and of.high is not None
-        else "no interval yet"
-    )
-    if of.verdict == "costs":
-        return f"{of.suspect} costs {victim} {_percent(of.value)} % of {of.metric} ({spread})."
-    if of.verdict == "unaffected":
-        return f"{of.suspect} costs {victim} nothing that matters ({within(matters)})."
-    if of.verdict == "helps":
-        return f"{victim} is worse off while {of.suspect} is held back ({of.metric}: {spread})."
-    return f"Undecided whether {of.suspect} costs {victim} anything ({spread})."
+    def plots(self, report: ReportInput) -> list[Plot]:
+        from contend.studies.prove.plots import timeline
+
+        return timeline(report.analysis.result, report.analysis, report.rows)
 
 
-def _percent(part: float | None) -> str:
-    text = f"{100 * (part or 0.0):.3g}".replace("-", "−")
-    return "0" if text == "−0" else text
-
-
-def _finding(number: int, cost: Cost, result: CellResult, scenario: Prove, run: OnRecord) -> Finding:
-    e: Estimate = result.estimate
-    name = scenario.called or result.factors["victim"]
-    held = next(
-        (of for of in run.events if of.get("event") == EVENT and of.get("suspect") == cost.suspect), {}
-    )
+def _finding(
+    number: int, cost: result.Cost, of: CellResult, victim: str, matters: float, by: str, run: OnRecord
+) -> Finding:
+    held = [row for row in run.events if row.get("event") == EVENT and row.get("suspect") == cost.suspect]
     return Finding(
         id=f"prove-{number}",
         kind="proved by holding it back",
-        subject=name,
+        subject=victim,
         resource="a neighbour",
-        sentence=_sentence(cost, name, scenario.measure.matters),
+        sentence=words.sentence(cost, victim, matters),
         share=None,
-        estimate=e,
+        estimate=of.estimate,
         evidence=(
             Evidence(
                 f"{cost.metric} with {cost.suspect} held back, over that as it is",
-                e.value,
+                of.estimate.value,
                 "",
-                f"cell {result.cell}",
+                f"cell {of.cell}",
             ),
         ),
-        advice=f"keep it so: {holding.keep(cost.suspect, held)}",
+        advice=holding.keep(cost.suspect, held),
         verify=run.repeat,
+        treatment=Treatment(victim, cost.suspect, by),
     )
 
 

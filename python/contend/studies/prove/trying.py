@@ -1,0 +1,99 @@
+"""Trials of what a finding advises: its suspect alone, by its way, and what was predicted beside what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contend.advice.finding import Finding
+from contend.contention.tenants import UNITS
+from contend.errors import BadInput, HostFailed
+from contend.platforms import calls, treatments
+from contend.platforms.treatments import ProcessNice, Switch
+from contend.stats.estimate import Estimate
+from contend.studies.prove.model import Prove
+from contend.studies.prove.words import percent
+
+_SYSTEMCTL_S = 30.0
+
+
+def chosen(findings: Sequence[Finding], which: str, of: str) -> Finding:
+    """Choose the finding that is meant: by its number or id; without either the only one that can be tried.
+
+    Raises BadInput.
+    """
+    able = [finding for finding in findings if finding.treatment is not None]
+    if not able:
+        hint = next((finding.verify for finding in findings if finding.verify), "contend prove VICTIM")
+        raise BadInput(f"no finding of {of} holds a neighbour back, which is what can be tried", hint=hint)
+    if not which and len(able) == 1:
+        return able[0]
+    names = ", ".join(
+        f"{of}#{n} ({f.subject}, {f.treatment.suspect})" for n, f in _numbered(findings) if f.treatment
+    )
+    for number, finding in _numbered(findings):
+        if which in (str(number), finding.id):
+            if finding.treatment is None:
+                raise BadInput(f"{of}#{which} holds nobody back: {finding.advice}", hint=f"try {names}")
+            return finding
+    raise BadInput(f"{of} has no finding '{which}'" if which else f"which finding of {of}?", hint=names)
+
+
+def _numbered(findings: Sequence[Finding]) -> list[tuple[int, Finding]]:
+    return list(enumerate(findings, start=1))
+
+
+def again(scenario: Prove, finding: Finding) -> Prove:
+    """The experiment of a run of prove with the suspect of one of its findings alone."""
+    assert finding.treatment is not None
+    suspect = finding.treatment.suspect
+    title = f"What does {suspect} cost {finding.treatment.victim}? Tried again"
+    return scenario.model_copy(update={"suspects": (suspect,), "title": title, "consent": False})
+
+
+def outcome(predicted: Estimate | None, measured: Estimate) -> str:
+    """Put what was predicted beside what was measured. Both: times with the suspect held back, over those as it is.
+
+    predicted: None where nothing was, as by a watch.
+
+    >>> was, now = (Estimate(v, v - 0.02, v + 0.02, "ratio", 20, 0.95, "", "lower") for v in (0.8, 0.81))
+    >>> outcome(was, now)
+    'predicted: it costs 25 % (22–28.2 %); measured: 23.5 % (20.5–26.6 %): they agree'
+    """
+    if not measured.known:
+        return f"measured: {measured.verdict}"
+    if predicted is None or not predicted.known:
+        return f"measured: it costs {_cost(measured)}; a watch tells who had the CPU or the disk, and predicts nothing"
+    apart = predicted.high < measured.low or measured.high < predicted.low
+    verdict = "they differ" if apart else "they agree"
+    return f"predicted: it costs {_cost(predicted)}; measured: {_cost(measured)}: {verdict}"
+
+
+def _cost(of: Estimate) -> str:
+    high = f"{percent(1 / of.low - 1)} %" if of.low > 0 else "any"
+    return f"{percent(1 / of.value - 1)} % ({percent(1 / of.high - 1)}–{high})"
+
+
+def keep(suspect: str, switches: Sequence[Switch]) -> tuple[str, str]:
+    """Hold a suspect back for good; returns what was done, and what takes it back. Raises HostFailed."""
+    properties = [treatments.unit_property(switch) for switch in switches]
+    if suspect.endswith(UNITS) and all(properties):
+        command = ["systemctl", "set-property", suspect, *properties]
+        try:
+            done = calls.call(command, _SYSTEMCTL_S)
+        except OSError as error:
+            raise HostFailed(f"cannot start systemctl: {error.strerror}", hint=" ".join(command)) from error
+        if done.late or done.code:
+            raise HostFailed(f"systemctl did not keep it: {done.err.strip()}", hint=" ".join(command))
+        back = [treatments.unit_property(Switch(of.setting, of.during, of.before)) for of in switches]
+        return " ".join(command), f"systemctl set-property {suspect} {' '.join(back)}"
+    for switch in switches:
+        treatments.put(switch.setting, switch.during)
+    return "; ".join(_write(of, of.during) for of in switches), "; ".join(
+        _write(of, of.before) for of in switches
+    )
+
+
+def _write(of: Switch, value: str) -> str:
+    if isinstance(of.setting, ProcessNice):
+        return f"renice -n {value} -p {of.setting.pid}"
+    return f"echo {value} > {of.setting.name}"

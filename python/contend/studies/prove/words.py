@@ -1,0 +1,103 @@
+"""Words of prove: sentences on what suspects cost, and what was done for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from contend.stats.estimate import Estimate
+from contend.studies.prove.result import COSTS, HELPS, Cost, Harm, Proved, Together
+from contend.units import within
+
+_FIRST = {COSTS: 0, HELPS: 1, "undecided": 2}
+
+
+def answer(of: Proved, victim: str, matters: float) -> str:
+    """A sentence on each suspect, those that cost most first, and on suspects that cost more or less together."""
+    ranked = sorted(of.suspects, key=lambda cost: (_FIRST.get(cost.verdict, 3), -cost.value))
+    joint = (together(one, victim) for one in of.together)
+    return " ".join([*(sentence(cost, victim, matters) for cost in ranked), *filter(None, joint)])
+
+
+def sentence(of: Cost, victim: str, matters: float) -> str:
+    """A sentence on what a suspect costs."""
+    spread = _spread(of)
+    if of.verdict == COSTS:
+        return f"{of.suspect} costs {victim} {percent(of.value)} % of {of.metric} ({spread})."
+    if of.verdict == "unaffected":
+        return f"{of.suspect} costs {victim} nothing that matters ({within(matters)})."
+    if of.verdict == HELPS:
+        return f"{victim} is worse off while {of.suspect} is held back ({of.metric}: {spread})."
+    return f"Undecided whether {of.suspect} costs {victim} anything ({spread})."
+
+
+def together(of: Together, victim: str) -> str:
+    """A sentence on suspects that cost more, or less, together than one by one; "" for others."""
+    if not of.beyond.differs:
+        return ""
+    names = _listed(of.suspects)
+    more = "more" if of.beyond.value > 1 else "less"
+    return (
+        f"Together {names} cost {victim} {percent(of.cost.value)} % ({_spread(of.cost)}), {more} than one by one"
+        f" ({ratio(of.beyond)} times that)."
+    )
+
+
+def done(of: Proved, matters: float) -> Iterator[str]:
+    """Lines on what was done: to each suspect, and what a pause left to the next trial."""
+    for harm in of.held_back:
+        yield f"{harm.suspect} was held back {harm.times} times, {seconds(harm.held_s)} in all{_lost(harm)}"
+    if of.carried is not None:
+        yield f"right after a pause the victim was {_carried(of.carried, matters)}"
+
+
+def seconds(value: float) -> str:
+    """
+    >>> seconds(4.25), seconds(83.2)
+    ('4.2 s', '83 s')
+    """
+    return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+
+
+def percent(part: float | None) -> str:
+    """
+    >>> percent(0.1834), percent(-0.02), percent(-0.0)
+    ('18.3', '−2', '0')
+    """
+    text = f"{100 * (part or 0.0):.3g}".replace("-", "−")
+    return "0" if text == "−0" else text
+
+
+def ratio(of: Estimate) -> str:
+    return f"{of.value:.2f}, {of.low:.2f}–{of.high:.2f}"
+
+
+def _lost(of: Harm) -> str:
+    """
+    >>> _lost(Harm("a", 3, 6.0, 1.5)), _lost(Harm("a", 3, 6.0, -0.1)), _lost(Harm("a", 0, 0.0, None))
+    (': it lost 1.5 s of CPU time', ': it lost no CPU time', '')
+    """
+    if of.lost_s is None:
+        return ""
+    return f": it lost {seconds(of.lost_s)} of CPU time" if of.lost_s >= 0.05 else ": it lost no CPU time"
+
+
+def _carried(of: Estimate, matters: float) -> str:
+    if of.verdict == "unaffected":
+        return f"as in other trials ({within(matters)}): nothing is carried over"
+    if of.differs:
+        return f"not yet as in other trials ({ratio(of)} times): a longer `settle` gives it time"
+    return f"{ratio(of)} times as slow as in other trials: undecided whether anything is carried over"
+
+
+def _spread(of: Cost) -> str:
+    if of.low is None or of.high is None:
+        return "no interval yet"
+    return f"{percent(of.low)}–{percent(of.high)} %"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}"

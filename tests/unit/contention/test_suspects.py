@@ -1,0 +1,83 @@
+"""Suspects are those who had what a victim waited for, by the names to hold them back by."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from contend.contention.blame import IDLE, Blame, Period
+from contend.contention.suspects import suspects
+from contend.contention.tenants import tenant
+from contend.platforms import procfs
+
+SLEEPS = "import time; time.sleep(600)"
+JOB = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPS!r}])"
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A victim, one that leads a job of two, and one more, each in a session of its own."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        for code in (SLEEPS, JOB, SLEEPS)
+    ]
+    try:
+        while not procfs.descendants(started[1].pid):
+            pass
+        yield started
+    finally:
+        for process in started:
+            for pid in procfs.descendants(process.pid):
+                os.kill(pid, 9)
+            process.kill()
+            process.wait()
+
+
+def watched(victim: int, had: dict[str, int]) -> Blame:
+    period = Period(0, 10**9)
+    for culprit, ns in had.items():
+        period.of("cpu", f"python3:{victim}").wait_ns += ns
+        period.charge("cpu", f"python3:{victim}", culprit, ns)
+    blame = Blame()
+    blame.add(period)
+    return blame
+
+
+def test_a_jobs_processes_stand_for_the_job_and_small_ones_are_none(
+    jobs: list[subprocess.Popen[bytes]],
+) -> None:
+    victim, job, other = (process.pid for process in jobs)
+    (child,) = procfs.descendants(job)
+    blame = watched(
+        victim,
+        {
+            f"cc1:{child}": 400,
+            f"make:{job}": 100,
+            f"rsync:{other}": 300,
+            "sshd:1": 10,
+            IDLE: 900,
+            "gone:4194303": 200,
+        },
+    )
+    chosen, left = suspects(blame, tenant(str(victim)), "process", 3)
+    assert [(one.name, round(one.share, 2)) for one in chosen] == [(str(job), 0.50), (str(other), 0.30)]
+    assert left == ["20 % of its waits were for the kernel, or for processes that have ended"]
+
+
+def test_no_more_than_were_wanted_and_never_contend_itself(jobs: list[subprocess.Popen[bytes]]) -> None:
+    victim, job, other = (process.pid for process in jobs)
+    group = os.getpgrp()
+    blame = watched(victim, {f"contend:{os.getpid()}": 500, f"make:{job}": 300, f"rsync:{other}": 200})
+    chosen, left = suspects(blame, tenant(str(victim)), "process", 1)
+    assert [one.name for one in chosen] == [str(job)]
+    assert len(left) == 1 and str(group) in left[0] and "contend itself runs in" in left[0]
+
+
+def test_nobody_is_suspected_where_it_waited_for_none(jobs: list[subprocess.Popen[bytes]]) -> None:
+    victim = jobs[0].pid
+    assert suspects(watched(victim, {IDLE: 100}), tenant(str(victim)), "process", 3) == ([], [])
+    assert suspects(Blame(), tenant(str(victim)), "cgroup", 3) == ([], [])
