@@ -246,10 +246,9 @@ def verb() -> str:
 def _ending(outcome: Outcome, analysis: Analysis) -> tuple[int, str]:
     """The exit code of a run, and the message on stderr where that is not 0."""
     if outcome.guard:
-        hint = (
-            "lighten the neighbours, like --set neighbours.stress-cpu.intensity=20, or allow more, like"
-            " --set guard.run_delay=40%"
-        )
+        from contend.studies.registry import study
+
+        hint = study(analysis.study).guard_hint
         return ThresholdCrossed.exit_code, f"stopped by the guard: {outcome.guard}\n  hint: {hint}"
     too_short = outcome.too_short(analysis)
     if not outcome.incomplete and not too_short:

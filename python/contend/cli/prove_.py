@@ -62,6 +62,11 @@ MOST_WATCHED = 3
 @click.option("--allow-freeze", is_flag=True, help="With --by freeze: stop it, and all who wait for it.")
 @click.option("--trial", default="2s", metavar="TIME", show_default=True, help="For how long at a time.")
 @click.option(
+    "--guard",
+    metavar="URL",
+    help="End the experiment when this does not answer within 500 ms for 2 s: somebody who must not suffer.",
+)
+@click.option(
     "--consent", is_flag=True, help="Go on without asking: what is written is what --dry-run prints."
 )
 @click.option(
@@ -159,6 +164,8 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     document |= {key: options[key] for key in ("cpus", "apart") if options.get(key) is not None}
     if options.get("allow_freeze"):
         document["allow_freeze"] = True
+    if options.get("guard") is not None:
+        document["guard"] = {"probe": options["guard"], "run_delay": None, "stall": None, "ramp": []}
     if options["seed"] is not None:
         document["measure"]["seed"] = options["seed"]
     return cast("Prove", parse(read_yaml(yaml.safe_dump(document), "contend prove", ScenarioError)))

@@ -111,13 +111,17 @@ class Advice:
 class Study(Shown, ABC, Generic[S]):
     """One question that runs answer, with all that only it needs. Methods that are not overridden do what most studies do.
 
-    scenario: the model of its files. pilot: whether rounds are measured first and thrown away. runs: whether there is
-    anything to run. key: under which its result stands in findings.json, "" for its name. below: whether its part of the
-    page stands under the tables of comparisons. advises_placement: whether its advice is which
-    workloads to put on which hosts.
+    scenario: the model of its files. guard_hint: what to do where a guard ended its run. pilot: whether rounds are measured
+    first and thrown away. runs: whether there is anything to run. key: under which its result stands in findings.json, "" for
+    its name. below: whether its part of the page stands under the tables of comparisons. advises_placement: whether its
+    advice is which workloads to put on which hosts.
     """
 
     scenario: ClassVar[type[Scenario]]
+    guard_hint: ClassVar[str] = (
+        "lighten the neighbours, like --set neighbours.stress-cpu.intensity=20, or allow more, like"
+        " --set guard.run_delay=40%"
+    )
     key: ClassVar[str] = ""
     advises_placement: ClassVar[bool] = False
     pilot: ClassVar[bool] = True

@@ -37,6 +37,7 @@ LAYOUT = Layout(
 
 class ProveStudy(Study[Prove]):
     scenario = Prove
+    guard_hint = "all is put back; hold somebody else back, or by less, like --by quota --cpus 1"
     key = "proved"
 
     def cells(self, scenario: Prove) -> tuple[Cell, ...]:
