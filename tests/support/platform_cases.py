@@ -55,11 +55,13 @@ BY_LIBVIRT = (
 UNPRIVILEGED = "CONTEND_TEST_UNPRIVILEGED"
 LIBVIRT = "CONTEND_TEST_LIBVIRT"  # the URI of the one that the tests have made
 
-# Ignores TERM, and so do a busy child and a grandchild in a session of its own.
+# Ignores TERM, and so do a busy child and a grandchild in a session of its own; sleeps come and go beside them.
 STUBBORN = """trap '' TERM
 setsid sh -c 'trap "" TERM; while :; do sleep 0.05; done' &
 (trap '' TERM; while :; do :; done) &
 while :; do sleep 0.05; done"""
+STANDING = 3
+"""Processes of it that stay."""
 
 
 def make(case: str, run_id: str, ledger: Ledger, directory: Path) -> Platform:
@@ -144,10 +146,10 @@ def shell(script: str, directory: Path, **env: str) -> Command:
 def listed_by_the_engines() -> list[str]:
     """Every container there is, asked of the engines themselves."""
     lines: list[str] = []
-    for command in (
-        ("podman", "ps", "-a", "--format", "{{.Names}}"),
-        ("runc", "--root", "/run/contend-oci/runc", "list"),
-    ):
+    commands = [("podman", "ps", "-a", "--format", "{{.Names}}")]
+    if (started := Path("/run/contend-oci/runc")).is_dir():  # else nothing was ever started with it
+        commands.append(("runc", "--root", str(started), "list"))
+    for command in commands:
         if shutil.which(command[0]) and os.geteuid() == 0:
             lines += subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return lines
@@ -180,7 +182,7 @@ if __name__ == "__main__":
         host = platform_.prepare(spec("held", directory_))
         host.run(shell(STUBBORN, directory_))
         deadline = time.monotonic() + 10
-        while (count := host.processes()) < 4 and time.monotonic() < deadline:
+        while (count := host.processes()) < STANDING and time.monotonic() < deadline:
             time.sleep(0.02)
-        print("ready" if count >= 4 else "late", *host.pids(), flush=True)
+        print("ready" if count >= STANDING else "late", *host.pids(), flush=True)
         time.sleep(120)

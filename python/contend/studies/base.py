@@ -112,8 +112,8 @@ class Study(Shown, ABC, Generic[S]):
     """One question that runs answer, with all that only it needs. Methods that are not overridden do what most studies do.
 
     scenario: the model of its files. guard_hint: what to do where a guard ended its run. pilot: whether rounds are measured
-    first and thrown away. runs: whether there is anything to run. key: under which its result stands in findings.json, "" for
-    its name. below: whether its part of the page stands under the tables of comparisons. advises_placement: whether its
+    first and thrown away. runs: whether there is anything to run. key: under which its result stands in findings.json, ""
+    for its name. below: whether its part of the page stands under the tables of comparisons. advises_placement: whether its
     advice is which workloads to put on which hosts.
     """
 

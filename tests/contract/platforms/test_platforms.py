@@ -21,7 +21,7 @@ from contend.platforms.vm import VmHost
 from contend.store import state
 from contend.store.ledger import Ledger, leftovers
 from support import platform_cases as cases
-from support.platform_cases import STUBBORN, nothing_left, shell, spec, until
+from support.platform_cases import STANDING, STUBBORN, nothing_left, shell, spec, until
 from support.prerequisites import need
 
 # What a killed tool leaves, `contend destroy --all` of another test would remove.
@@ -107,7 +107,7 @@ def test_a_command_that_has_stopped_itself_hears_the_signal(host: Host, tmp_path
 
 def test_a_timeout_ends_the_whole_tree(host: Host, tmp_path: Path) -> None:
     process = host.run(shell(STUBBORN, tmp_path))
-    assert until(lambda: host.processes() >= 4), host.processes()
+    assert until(lambda: host.processes() >= STANDING), host.processes()
     began = time.monotonic()
     ended = process.wait(0.1)
     assert time.monotonic() - began < 8
@@ -279,7 +279,7 @@ def test_the_baseline_does_not_contain_the_treatment(case: str, platform: Platfo
 def test_close_is_idempotent_and_final(platform: Platform, tmp_path: Path, run_id: str) -> None:
     host = platform.prepare(spec("victim", tmp_path))
     process = host.run(shell(STUBBORN, tmp_path))
-    assert until(lambda: host.processes() >= 4)
+    assert until(lambda: host.processes() >= STANDING)
     host.close()
     host.close()
     assert not process.alive()
