@@ -76,7 +76,7 @@ struct task_io_accounting {
 /* What threads that ended have used, the leader's part added when it is reaped (kernel/exit.c, __exit_signal). */
 struct signal_struct {
     atomic_t live;
-    int nr_threads;
+    unsigned int nr_threads;
     int group_exit_code;
     unsigned int flags;
     __u64 utime;
@@ -119,10 +119,10 @@ struct thread_info {
 
 struct task_struct {
     struct thread_info thread_info; /* with CONFIG_THREAD_INFO_IN_TASK */
-    int on_rq;
+    unsigned int on_rq; /* int, and of one byte in 7.2: libbpf fits the load to that where it has no sign */
     unsigned int __state;
     unsigned int flags;
-    int on_cpu;
+    unsigned int on_cpu; /* the same */
     int exit_state;
     int exit_code;
     int pid;

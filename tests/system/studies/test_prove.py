@@ -187,7 +187,7 @@ def test_who_holds_what_the_victim_waits_for_is_let_go_at_once(
     err = capsys.readouterr().err
     [run] = (tmp_path / "runs").iterdir()
     rows = RunDirectory(run).rows()
-    stalled = [row for row in rows if "stood still" in row["error"]]
+    stalled = [row for row in rows if "stood still for" in row["error"]]
     assert stalled and code in (1, 3), err
     for row in stalled:
         assert row["treated"]["held"] == [name]

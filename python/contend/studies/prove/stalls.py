@@ -28,11 +28,12 @@ class Stalls:
     """Knows for how long a victim is still when nobody is held back, and notices when it is still for much longer.
 
     progress: a count that changes whenever the victim does anything, as its CPU time in ns; None where it has ended.
-    within_s: of a trial, the time from its first progress on that is looked at: a load that is over is no stall.
+    load_s: for so long a trial gives the victim something to do, from its first progress on: before and after that it is no
+    stall that it does nothing. None for a victim that has work of its own.
     """
 
-    def __init__(self, progress: Callable[[], int | None], within_s: float) -> None:
-        self._progress, self._within_s = progress, within_s
+    def __init__(self, progress: Callable[[], int | None], load_s: float | None) -> None:
+        self._progress, self._load_s = progress, load_s
         self._longest_s = 0.0
         self._learnt_s = 0.0
         self.stall_s = 0.0
@@ -84,16 +85,14 @@ class Stalls:
 
     @contextmanager
     def _looking(self, seen: Callable[[float, float], bool]) -> Iterator[None]:
-        """Look every LOOK_S, as long as `seen` of how long it has been still, and since the last look, says so.
-
-        It begins with the first progress: a load that has yet to start is no stall.
-        """
+        """Look every LOOK_S, as long as `seen` of how long it has been still, and since the last look, says so."""
         done = threading.Event()
 
         def look() -> None:
             first = self._progress()
             last, since = first, time.monotonic()
-            before = began = None
+            before = None
+            began = since if self._load_s is None else None
             while not done.wait(LOOK_S):
                 now, value = time.monotonic(), self._progress()
                 if value is None:
@@ -101,7 +100,8 @@ class Stalls:
                 if value != last:
                     last, since, began = value, now, began or now
                 if began is not None:
-                    if now - began > self._within_s or not seen(now - since, now - (before or now)):
+                    over = self._load_s is not None and now - began > self._load_s
+                    if over or not seen(now - since, now - (before or now)):
                         return
                     before = now
 

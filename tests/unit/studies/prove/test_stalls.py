@@ -24,8 +24,8 @@ class Victim:
         return self.value
 
 
-def learnt(victim: Victim, still_s: float = 0.0) -> Stalls:
-    of = Stalls(victim.progress, 60.0)
+def learnt(victim: Victim, still_s: float = 0.0, load_s: float | None = 60.0) -> Stalls:
+    of = Stalls(victim.progress, load_s)
     with of.learning():
         time.sleep(LEARNT_S / 2)
         victim.still = bool(still_s)
@@ -47,6 +47,24 @@ def test_a_stall_is_noticed_once_and_soon() -> None:
     assert len(let_go) == 1
     assert let_go[0] - began < 0.5, "0.2 s, and what a busy host adds"
     assert of.stall_s > 0
+
+
+def test_one_with_work_of_its_own_that_is_still_from_the_first_moment_on_is_noticed() -> None:
+    victim, let_go = Victim(), []
+    of = learnt(victim, load_s=None)
+    victim.still = True
+    with of.watching(lambda: let_go.append(1)):
+        time.sleep(0.6)
+    assert let_go == [1]
+
+
+def test_one_whose_load_has_yet_to_begin_is_none() -> None:
+    victim, let_go = Victim(), []
+    of = learnt(victim)
+    victim.still = True
+    with of.watching(lambda: let_go.append(1)):
+        time.sleep(0.6)
+    assert not let_go
 
 
 def test_a_victim_that_works_is_none() -> None:
