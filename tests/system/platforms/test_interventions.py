@@ -68,7 +68,7 @@ def test_it_is_announced_changed_and_put_back(group: Path, run: Path) -> None:
         [row] = leftovers(ledger.path)
         assert (row["kind"], row["before"], row["during"]) == (treatments.GROUP, switch.before, switch.during)
         for _ in range(3):
-            of.on("it", 1.0)
+            of.on(["it"], 1.0)
             assert weight(switch) == switch.during != switch.before
             assert of.off()
             assert weight(switch) == switch.before
@@ -76,7 +76,7 @@ def test_it_is_announced_changed_and_put_back(group: Path, run: Path) -> None:
             assert weight(switch) == switch.before
         with pytest.raises(CannotHonour, match="another experiment"):
             Interventions("other", {"it": [switch]}, ledger, run)
-        of.on("it", 1.0)
+        of.on(["it"], 1.0)
         of.close()
         of.close()
         assert weight(switch) == switch.before and leftovers(ledger.path) == []
@@ -87,7 +87,7 @@ def test_a_treatment_that_was_over_before_its_trial_is_noticed(group: Path, run:
     switch = treatments.cpu_weight([group])
     with Ledger(run / "ledger.ndjson") as ledger:
         of = Interventions("run", {"it": [switch]}, ledger, run)
-        of.on("it", 0.1)
+        of.on(["it"], 0.1)
         wait_for(lambda: weight(switch) == switch.before, "watchdog", 5)
         assert not of.off()
         of.close()
@@ -98,12 +98,12 @@ def test_what_somebody_else_changes_is_noticed_and_theirs(group: Path, run: Path
     theirs = str(int(switch.before) // 2)
     with Ledger(run / "ledger.ndjson") as ledger:
         of = Interventions("run", {"it": [switch]}, ledger, run)
-        of.on("it", 1.0)
+        of.on(["it"], 1.0)
         switch.setting.write(theirs)
         with pytest.raises(Rewritten, match=f"was {switch.before} and is {theirs}"):
             of.off()
         with pytest.raises(Rewritten):
-            of.on("it", 1.0)
+            of.on(["it"], 1.0)
         of.close()
         assert weight(switch) == theirs and leftovers(ledger.path) == []
         with pytest.raises(Rewritten):
@@ -123,7 +123,7 @@ with Ledger(run / "ledger.ndjson") as ledger:
     of = Interventions("run", {"it": [treatments.cpu_weight([group])]}, ledger, run)
     print("ready", flush=True)
     while True:
-        of.on("it", float(sys.argv[4]))
+        of.on(["it"], float(sys.argv[4]))
         time.sleep(draw.random() * 0.02)
         if sys.argv[5] == "stays": time.sleep(60)
         of.off()
@@ -210,11 +210,11 @@ def test_a_process_is_nicer_for_a_moment(run: Path) -> None:
         assert (switch.before, switch.during) == (own, "19")
         with Ledger(run / "ledger.ndjson") as ledger:
             of = Interventions("run", {"it": [switch]}, ledger, run)
-            of.on("it", 1.0)
+            of.on(["it"], 1.0)
             assert switch.setting.read() == "19", "all of its threads"
             of.off()
             assert switch.setting.read() == own
-            of.on("it", 1.0)
+            of.on(["it"], 1.0)
             process.kill()
             process.wait()
             of.close()

@@ -13,6 +13,8 @@ from causes.planter import possible
 from support.turns import alone
 
 BLOCKS = 6
+TURNS = 3
+"""How often at most, while the hypervisor takes more from the victim than what is planted: that is named first then."""
 SAMPLED = ("file lock", "http", "disk queue", "page cache", "nested quota", "enclosing quota", "tbf")
 
 
@@ -24,8 +26,13 @@ def measured(folder: Path, config: pytest.Config, *kinds: str) -> dict[str, Any]
 @pytest.mark.parametrize("kind", SAMPLED)
 def test_what_is_planted_is_named(kind: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     assert possible(KINDS[kind].needs), f"{kind} needs root, and {KINDS[kind].needs}"
-    (finding,) = measured(tmp_path, pytestconfig, kind)["findings"]
-    first = finding["causes"][0]
+    for turn in range(TURNS):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        (finding,) = measured(folder, pytestconfig, kind)["findings"]
+        first = finding["causes"][0]
+        if first["resource"] != "hypervisor":
+            break
     assert finding["resource"] == first["resource"] == KINDS[kind].named, finding["sentence"]
     assert first["share"] > 0.7, finding["sentence"]
     whose = {"nested quota": "its own CPU quota of 0.5 CPUs", "enclosing quota": "the CPU quota of 0.5 CPUs"}
