@@ -165,7 +165,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
             if (dead) /* who has its number next is another, of whose waits nothing has been charged */
                 of->pid = 0;
         }
-        if (!by_cgroup && dead && prev->pid == prev->tgid) {
+        if (dead && prev->pid == prev->tgid && is_process(group_of(prev))) {
             struct name *name = blank();
             __u64 id = group_of(prev);
 

@@ -6,6 +6,7 @@
 
 /* Groups that are none. Ids of cgroups and processes never come near. */
 #define IDLE 0ULL
+#define ROOT 1ULL                 /* of the v2 hierarchy; cgroups have small numbers, and processes theirs above 32 bits */
 #define EARLIER (~0ULL)           /* ran before the ring begins */
 #define BEFORE_MIGRATION (~1ULL)  /* waited on a CPU that is not known any more */
 #define OWN_QUOTA (~2ULL)         /* held off by the bandwidth limit of its own cgroup */
@@ -98,13 +99,22 @@ static __always_inline __u64 cgroup_id(const struct cgroup *cgroup) {
     return cgroup->kn->id;
 }
 
-/* A process is its number and when it began, in units of about a millisecond: numbers are used again. */
+/* A process is its number and when it began, in units of about a millisecond: numbers are used again. In the root are
+ * the kernel's threads, and whatever nobody has put elsewhere: each of these processes is a group of its own. */
 static __always_inline __u64 group_of(const struct task_struct *task) {
     if (!task->pid)
         return IDLE;
-    if (by_cgroup)
-        return cgroup_id(task->cgroups->dfl_cgrp);
+    if (by_cgroup) {
+        __u64 id = cgroup_id(task->cgroups->dfl_cgrp);
+
+        if (id > ROOT)
+            return id;
+    }
     return ((__u64)task->tgid << 32) | (__u32)(task->group_leader->start_boottime >> 20);
+}
+
+static __always_inline bool is_process(__u64 group) {
+    return group >> 32;
 }
 
 /* What groups that ended were called. */

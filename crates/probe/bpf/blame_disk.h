@@ -116,7 +116,7 @@ static __always_inline __u64 submitter(const struct request *request) {
         const struct cgroup *cgroup = group ? group->blkcg->css.cgroup : 0;
 
         /* Of a v1 hierarchy, or the root's, where writeback without cgroup support ends: says nothing. */
-        if (cgroup && !cgroup->root->hierarchy_id && cgroup_id(cgroup) > 1)
+        if (cgroup && !cgroup->root->hierarchy_id && cgroup_id(cgroup) > ROOT)
             return cgroup_id(cgroup);
     }
     if (task->flags & PF_WQ_WORKER)

@@ -1,4 +1,5 @@
-//! What the groups that BPF programs count are called: a cgroup's path, a process's name and number.
+//! What the groups that BPF programs count are called: a cgroup's path, a process's name and number. Where groups are
+//! cgroups, the root's processes are groups of their own.
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -25,7 +26,6 @@ const START_SHIFT: u32 = 20;
 
 /// Names by number, kept; asked of the kernel when first met, and again later: a process changes its name by exec.
 pub struct Names {
-    by: BlameBy,
     tick_ns: u64,
     /// From the programs' stamps to the times of /proc.
     offset_ns: i64,
@@ -50,7 +50,6 @@ impl Names {
         // SAFETY: reads a constant of the system.
         let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Self {
-            by,
             tick_ns: 1_000_000_000 / u64::try_from(hertz).unwrap_or(100).max(1),
             offset_ns: bpf::boottime_offset_ns(),
             mounts: if by == BlameBy::Cgroup { Mounts::read() } else { Mounts::default() },
@@ -79,9 +78,9 @@ impl Names {
                 return known.name.clone();
             }
         }
-        let found = self.ask(id).or_else(|| kept(id, self.by, ended));
+        let found = self.ask(id).or_else(|| kept(id, ended));
         let known = self.known.entry(id).or_insert_with(|| Known {
-            name: unknown(id, self.by),
+            name: unknown(id),
             first: tick,
             again: tick,
             met: tick,
@@ -120,10 +119,7 @@ impl Names {
     }
 
     fn ask(&self, id: u64) -> Option<String> {
-        match self.by {
-            BlameBy::Process => self.process(id),
-            BlameBy::Cgroup => self.mounts.v2_path(id),
-        }
+        if is_process(id) { self.process(id) } else { self.mounts.v2_path(id) }
     }
 
     /// Of a process that still runs, and is the one that began then.
@@ -140,20 +136,19 @@ impl Names {
 }
 
 /// As a BPF program kept it when the group ended.
-fn kept(id: u64, by: BlameBy, ended: &impl MapCore) -> Option<String> {
+fn kept(id: u64, ended: &impl MapCore) -> Option<String> {
     let text = ended.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
     let text = String::from_utf8_lossy(text.split(|byte| *byte == 0).next()?).into_owned();
-    Some(match by {
-        BlameBy::Process => format!("{text}:{}", id >> 32),
-        BlameBy::Cgroup => text,
-    })
+    Some(if is_process(id) { format!("{text}:{}", id >> 32) } else { text })
 }
 
-fn unknown(id: u64, by: BlameBy) -> String {
-    match by {
-        BlameBy::Process => format!("(ended):{}", id >> 32),
-        BlameBy::Cgroup => format!("(removed cgroup {id})"),
-    }
+fn unknown(id: u64) -> String {
+    if is_process(id) { format!("(ended):{}", id >> 32) } else { format!("(removed cgroup {id})") }
+}
+
+/// As bpf/blame.h numbers them: the ids of cgroups are small.
+fn is_process(id: u64) -> bool {
+    id >> 32 != 0
 }
 
 /// Second and 22nd field of /proc/PID/stat; a name may hold spaces and brackets.
@@ -168,6 +163,12 @@ fn name_and_start(stat: &[u8]) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_told_from_a_cgroup_by_its_number() {
+        assert_eq!(unknown(0x0000_0012_0000_0001), "(ended):18");
+        assert_eq!(unknown(4711), "(removed cgroup 4711)");
+    }
 
     #[test]
     fn a_process_may_be_called_anything() {

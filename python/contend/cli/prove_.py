@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from contend.cli import live_victims
 from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
+from contend.cli.live_victims import figure_options, victim_workload
 from contend.errors import BadInput, ScenarioError
 from contend.text.printable import printable
 
 if TYPE_CHECKING:
+    from contend.contention.tenants import Tenant
     from contend.platforms.treatments import Switch
     from contend.studies.prove.model import Prove
 
@@ -38,10 +41,7 @@ MOST_WATCHED = 3
     show_default=True,
     help="Without --against: watch the victim for so long.",
 )
-@click.option(
-    "--url", metavar="URL", help="Ask the victim here, at a fixed rate: its p99 latency is the figure."
-)
-@click.option("--rate", type=float, metavar="N", help="With --url: requests a second (default: 50).")
+@figure_options
 @click.option(
     "--for",
     "length",
@@ -102,14 +102,16 @@ def command(
     else changes meanwhile ends the experiment, and stays. It needs root, or a right to the suspect's settings.
 
     VICTIM and SUSPECT are units, cgroups, containers, libvirt machines, pids or programs. With --url the victim may be left
-    out, or be any name. Without it, VICTIM is followed: its figure is the time that it worked or waited to go on, by its CPU
-    time. Where nobody can be asked, --consent or a policy of the host allows the writes.
+    out, or be any name. With --metrics or --log its figure is read where it exports or logs it. Without these VICTIM is
+    followed: its figure is the time that it worked or waited to go on, by its CPU time. Where nobody can be asked, --consent
+    or a policy of the host allows the writes.
 
     \b
     Examples:
       contend prove shop.service                                         a watch names the suspects
       contend prove shop.service --against backup.service --dry-run      every write, before any
       contend prove checkout --url http://127.0.0.1:8080/cart --against backup.service --for 4m
+      contend prove shop.service --against rsync --log shop.log --pattern 'took ([0-9.]+) ms' --unit ms
       contend prove 4711 --against rsync --against updatedb --by nice
     """
     from contend.cli.run_ import _dry_run
@@ -118,7 +120,7 @@ def command(
     from contend.studies.prove.holding import lines, switches
 
     if not against:
-        against = _watched(victim, options["url"], watched)
+        against = _watched(live_victims.watched(victim, options), watched)
     scenario = scenario_of(victim, against, **options)
     repeated = commandline(victim, against, policy_file, **options)
     with checking(scenario.measure.budget, began_ns()):
@@ -150,11 +152,11 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.scenarios import parse
 
-    what = _victim(victim, options["url"], options["rate"])
+    what = victim_workload(victim, options)
     called = f"{procfs.name(int(victim))} ({victim})" if victim.isdecimal() else victim
     document = {
         "study": "prove",
-        "title": f"What do {', '.join(against)} cost {called or options['url']}?",
+        "title": f"What do {', '.join(against)} cost {called or options.get('url') or options['metrics']}?",
         "victim": what,
         "called": called,
         "suspects": list(against),
@@ -169,26 +171,6 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     if options["seed"] is not None:
         document["measure"]["seed"] = options["seed"]
     return cast("Prove", parse(read_yaml(yaml.safe_dump(document), "contend prove", ScenarioError)))
-
-
-def _victim(victim: str, url: str | None, rate: float | None) -> dict[str, Any]:
-    if url is not None:
-        return {"service": {"url": url} | ({} if rate is None else {"rate": rate})}
-    if rate is not None:
-        raise BadInput(f"--rate {rate:g} goes with --url", hint="--url http://127.0.0.1:8080/ --rate 50")
-    if not victim:
-        raise BadInput(
-            "no victim is named",
-            hint="contend prove shop.service --against …, or --url http://127.0.0.1:8080/",
-        )
-    from contend.contention.tenants import tenant
-    from contend.platforms import procfs
-
-    statuses = {status.pid: status for status in procfs.processes(tenant(victim).pids)}
-    roots = [status for status in statuses.values() if status.ppid not in statuses]
-    if not roots:
-        raise BadInput(f"{victim} has no process that could be followed", hint="--url asks it instead")
-    return {"process": {"pid": min(roots, key=lambda status: status.start_ticks).pid}}
 
 
 def commandline(victim: str, against: tuple[str, ...], policy: Path | None = None, **options: Any) -> str:
@@ -208,34 +190,17 @@ def commandline(victim: str, against: tuple[str, ...], policy: Path | None = Non
     return shlex.join(words)
 
 
-def _watched(victim: str, url: str | None, length: str) -> tuple[str, ...]:
+def _watched(who: Tenant, length: str) -> tuple[str, ...]:
     """Those who had what the victim waited for, by a watch. Raises BadInput where nobody did."""
     from contend.contention.groups import choose
     from contend.contention.suspects import suspects
-    from contend.contention.tenants import Tenant, tenant
     from contend.contention.watch import Watch
     from contend.interrupts import Interrupts
-    from contend.platforms import procfs
     from contend.units import NS_PER_S, parse_duration_ns
-    from contend.workloads.generators.listeners import servers
 
     length_ns = parse_duration_ns(length)
     if length_ns < NS_PER_S:
         raise BadInput(f"--watch {length} is too short", hint="--watch 10s")
-    if url is not None:
-        roots = servers(url)
-        pids = {pid for root in roots for pid in (root, *procfs.descendants(root))}
-        who = Tenant(victim or url, (), frozenset(pids))
-    elif victim:
-        who = tenant(victim)
-    else:
-        raise BadInput(
-            "no victim is named", hint="contend prove shop.service, or --url http://127.0.0.1:8080/"
-        )
-    if not who.pids:
-        raise BadInput(
-            f"nobody here serves {who.name}, whom to watch", hint="--against names whom to hold back"
-        )
     with Interrupts() as interrupts:
         watch = Watch(choose("auto"), NS_PER_S)
         print(f"who is it that {who.name} waits for? A watch of {length}", file=sys.stderr)
@@ -247,7 +212,7 @@ def _watched(victim: str, url: str | None, length: str) -> tuple[str, ...]:
     seen = watch.watched
     if seen.note:
         print(f"note: {printable(seen.note)}", file=sys.stderr)
-    chosen, left = suspects(seen.blame, who, seen.by, MOST_WATCHED)
+    chosen, left = suspects(seen.blame, who, MOST_WATCHED)
     for why in left:
         print(f"  {printable(why)}", file=sys.stderr)
     if not chosen:

@@ -34,6 +34,7 @@ SHORTEST_NS = 50_000_000
     default="auto",
     show_default=True,
     help="What tasks are put together by. auto: cgroups where processes are in several, else processes."
+    " Processes of the root cgroup stand for themselves."
     " vm: processes, and only QEMU's machines are victims, by their names.",
 )
 @click.option(

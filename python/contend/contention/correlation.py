@@ -3,7 +3,8 @@
 A victim's run delay in an interval is divided among all that used CPU time in it, in proportion to their use, wherever
 on the host they ran: somebody on another CPU, who cost the victim nothing, gets a part too. The victim itself is among
 them only with more than one thread: a thread does not wait for itself. There is no disk part. The kernel counts a
-throttled task as waiting, so what a quota held off is charged to that, wherever above the victim it stands.
+throttled task as waiting, so what a quota held off is charged to that, wherever above the victim it stands. By cgroup,
+each process of the root is a group of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def correlated(
     for t, pid, name, cgroup, threads, user, system, delay, gave_up, preempted in zip(
         *(rows[c].tolist() for c in columns), strict=True
     ):
-        group = (cgroup or "/") if by == "cgroup" else rename(f"{name}:{pid}")
+        in_a_group = by == "cgroup" and cgroup not in ("", "/")
+        group = cgroup if in_a_group else rename(f"{name}:{pid}")
         use = ticks.setdefault(t, {}).setdefault(group, _Use())
         use.delay_ns += delay
         use.cpu_ns += user + system

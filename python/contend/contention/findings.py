@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 
@@ -12,6 +13,11 @@ from contend.contention.watch import Watched
 from contend.stats.estimate import Estimate
 from contend.units import NS_PER_S
 
+ROOT = "/"
+"""The cgroup of all that no unit and no container has; in a recording from before its processes were told apart."""
+_KERNEL = re.compile(
+    r"^(kworker|ksoftirqd|kswapd|kcompactd|khugepaged|ksmd|kblockd|jbd2|xfsaild|btrfs-|nfsd|irq|migration|rcu|rcu[a-z_]+)[/:\d]"
+)
 LEAST = 0.01  # of the time: a smaller loss is no finding
 MOST = 8  # findings
 WANTED = {"cpu": "the CPU", "disk": "the disk"}
@@ -69,11 +75,9 @@ def _lost(watched: Watched, number: int, resource: str, victim: str, share: Esti
 
 def _treatment(victim: str, culprit: str, watched: Watched) -> Treatment | None:
     """The treatment that `contend try` would make; None where the culprit is nobody who could be held back."""
-    if watched.by == "process":
-        ids = [name.rpartition(":")[2] for name in (victim, culprit)]
-        return Treatment(ids[0], ids[1], "auto") if all(pid.isdecimal() for pid in ids) else None
-    groups = all(name.startswith("/") and len(name) > 1 for name in (victim, culprit))
-    return Treatment(victim, culprit, "auto") if groups else None
+    names = [name if name.startswith("/") else name.rpartition(":")[2] for name in (victim, culprit)]
+    known = all(name.isdecimal() or (name.startswith("/") and name != ROOT) for name in names)
+    return Treatment(names[0], names[1], "auto") if known else None
 
 
 def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
@@ -82,17 +86,22 @@ def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
             return (
                 "find who dirties so much (io.stat of cgroups), and bound it: memory.high, or vm.dirty_bytes"
             )
-        return f"limit {culprit} on that device (io.max, or a lower io.weight), or give {victim} a device of its own"
-    if watched.by == "cgroup" and culprit == "/":
+        hold = f"limit {culprit} on that device (io.max, or a lower io.weight)"
+        return hold if victim == ROOT else f"{hold}, or give {victim} a device of its own"
+    if culprit == ROOT:
         return f"see which process of the root it is: contend watch --by process; or give {victim} CPUs of its own"
-    if watched.by == "cgroup" and culprit.startswith("/"):
+    if culprit.startswith("/"):
         unit = culprit.rsplit("/", 1)[-1]
-        if unit.endswith((".service", ".scope", ".slice")):
-            return (
-                f"give {victim} CPUs of its own (AllowedCPUs=), or hold {culprit} back:"
-                f" systemctl set-property {unit} CPUWeight=20"
-            )
-        return f"give {victim} CPUs of its own (cpuset.cpus), or lower {culprit}'s cpu.weight or cpu.max"
+        is_unit = unit.endswith((".service", ".scope", ".slice"))
+        hold = f"systemctl set-property {unit} CPUWeight=10" if is_unit else "a lower cpu.weight, or cpu.max"
+        if victim == ROOT:  # several programs, for which there is no one place
+            return f"hold {culprit} back: {hold}; contend watch --by process shows whose processes wait"
+        means = "AllowedCPUs=" if is_unit else "cpuset.cpus"
+        return f"give {victim} CPUs of its own ({means}), or hold {culprit} back: {hold}"
+    if _KERNEL.match(culprit):
+        return (
+            f"{culprit} is a thread of the kernel: find whose work it does; or give {victim} CPUs of its own"
+        )
     theirs, own = (watched.namer.niced.get(name, 0) for name in (culprit, victim))
     if own > max(theirs, 0):
         return (
@@ -104,7 +113,7 @@ def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
 
 
 def _verify(watched: Watched, victim: str) -> str:
-    scope = victim if watched.by == "cgroup" else program_of(victim)
+    scope = victim if victim.startswith("/") else program_of(victim)
     return f"contend watch {shlex.quote(scope)} --by {watched.by} --for 30s"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from contend.contention.blame import RESOURCES, Blame, is_neighbour
 from contend.contention.tenants import UNITS, Tenant, tenant
@@ -28,24 +27,19 @@ class Suspect:
     tenant: Tenant
 
 
-def suspects(
-    blame: Blame, victim: Tenant, by: Literal["cgroup", "process"], most: int
-) -> tuple[list[Suspect], list[str]]:
-    """The suspects of a watch, at most so many, those that had most first; and why others are none.
-
-    by: what the watch put together.
-    """
-    groups = set(_groups(victim.pids)) if by == "cgroup" else set()
+def suspects(blame: Blame, victim: Tenant, most: int) -> tuple[list[Suspect], list[str]]:
+    """The suspects of a watch, at most so many, those that had most first; and why others are none."""
+    groups = set(_groups(victim.pids))
 
     def own(name: str) -> bool:
-        return name in groups if by == "cgroup" else _pid(name) in victim.pids
+        return name in groups or _pid(name) in victim.pids
 
     waited: Counter[str] = Counter()
     for resource in RESOURCES:
         for name in blame.victims(resource, own):
             for culprit, ns in blame.culprits(resource, name):
                 if is_neighbour(name, culprit) and not own(culprit):
-                    waited[_treated_by(culprit, by)] += ns
+                    waited[_treated_by(culprit)] += ns
     whole = sum(waited.values())
     chosen: list[Suspect] = []
     left: list[str] = []
@@ -86,15 +80,15 @@ def _pid(name: str) -> int | None:
     return int(pid) if pid.isdecimal() else None
 
 
-def _treated_by(name: str, by: str) -> str:
+def _treated_by(name: str) -> str:
     """The name to hold a culprit back by: a unit, a group, or the process that leads its job; "" for none.
 
-    >>> _treated_by("/system.slice/a.service", "cgroup"), _treated_by("/batch", "cgroup"), _treated_by("(idle)", "cgroup")
+    >>> _treated_by("/system.slice/a.service"), _treated_by("/batch"), _treated_by("(idle)")
     ('a.service', '/batch', '')
     """
-    if by == "cgroup":
+    if name.startswith("/"):
         last = name.rpartition("/")[2]
-        return last if last.endswith(UNITS) else name if name.startswith("/") and len(name) > 1 else ""
+        return last if last.endswith(UNITS) else name if len(name) > 1 else ""
     pid = _pid(name)
     status = None if pid is None else procfs.stat(pid)
     if status is None:

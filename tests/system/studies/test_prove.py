@@ -22,17 +22,19 @@ BURNS = "while True: sum(range(1000))"
 SERVES = """
 import time
 while True:
-    end = time.thread_time() + 0.005
+    began, end = time.perf_counter(), time.thread_time() + 0.005
     while time.thread_time() < end: pass
+    print(f"took {1e3 * (time.perf_counter() - began):.3f} ms", flush=True)
     time.sleep(0.005)
 """
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A victim and two tenants with groups of their own, all on one CPU; the innocent one sleeps."""
+    """A victim, which logs, and two tenants with groups of their own, all on one CPU; the innocent one sleeps."""
 
     victim: subprocess.Popen[bytes]
+    log: Path
     guilty: Path
     innocent: Path
 
@@ -41,7 +43,7 @@ class Planted:
 
 
 @pytest.fixture
-def planted() -> Iterator[Planted]:
+def planted(tmp_path: Path) -> Iterator[Planted]:
     need(os.geteuid() == 0, "run as root: limits of others are changed")
     layout = cgroups.read_layout()
     two = layout.v2 is not None and "cpu" in layout.v2.controllers
@@ -49,15 +51,16 @@ def planted() -> Iterator[Planted]:
     cpu = min(os.sched_getaffinity(0))
     groups = [root / f"{name}-{os.getpid()}.service" for name in ("guilty", "innocent", "victim")]
     commands = ([sys.executable, "-c", BURNS], ["sleep", "1000"], [sys.executable, "-c", SERVES])
-    started = []
+    log, started = tmp_path / "victim.log", []
     try:
         for group, command in zip(groups, commands, strict=True):
             group.mkdir()
-            process = subprocess.Popen(command)
+            with log.open("a") as out:
+                process = subprocess.Popen(command, stdout=out)
             started.append(process)
             os.sched_setaffinity(process.pid, {cpu})
             (group / "cgroup.procs").write_text(str(process.pid))
-        yield Planted(started[2], groups[0], groups[1])
+        yield Planted(started[2], log, groups[0], groups[1])
     finally:
         for process in started:
             process.kill()
@@ -109,6 +112,39 @@ measure: {{target: null, blocks: 10, pilot: 0, trial: 500ms, seed: 3}}
     assert {event["suspect"] for event in held} == set(costs)
 
 
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_watch_names_who_is_proved_by_the_log_and_then_kept_back(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody said who it is; the finding is tried again, and stays."""
+    before = planted.weights()
+    short = ("--for", "60s", "--seed", "3", "--consent", "--runs", str(tmp_path / "runs"))
+    figure = ("--log", str(planted.log), "--pattern", "took ([0-9.]+) ms", "--unit", "ms")
+    code = cli.run(
+        ["prove", str(planted.victim.pid), *figure, "--watch", "3s", "--trial", "500ms", *short, "--json"]
+    )
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    answer = data_in(out)
+    [cost] = answer["proved"]["suspects"]
+    pids = (planted.guilty / "cgroup.procs").read_text().split()
+    assert planted.guilty.name in cost["suspect"] or cost["suspect"] in pids
+    assert cost["verdict"] == "costs" and cost["metric"] == "mean"
+    assert planted.weights() == before
+    [run] = (tmp_path / "runs").iterdir()
+    assert cli.run(["try", f"{run}#1", "--keep", *short]) == 0
+    out, err = capsys.readouterr()
+    assert "predicted: it costs " in out and "measured: " in out, err
+    assert "\nkept: " in out and "\ntake it back: " in out
+    guilty, innocent = planted.weights()
+    assert int(guilty) < int(before[0]) and innocent == before[1], "a part of its weight, for good"
+    back = re.search(r"^take it back: echo (\d+) > (.*cpu.*)$", out, re.MULTILINE)
+    if back is not None:  # a group that systemd knows nothing of is written to
+        Path(back[2].split("; ")[0]).write_text(back[1])
+        assert planted.weights() == before
+
+
 def test_nothing_is_changed_without_consent_or_on_oneself(
     planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,6 +160,14 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
         ((victim, "--against", "nobody-is-this.service", "--consent"), 2, "no unit called"),
         (("--against", planted.guilty.name, "--consent"), 2, "no victim is named"),
         ((victim, "--against", planted.guilty.name, "--rate", "5"), 2, "goes with --url"),
+        ((victim, "--log", str(planted.log), "--url", "http://127.0.0.1:1/"), 2, "are two figures"),
+        ((victim, "--against", planted.guilty.name, "--log", str(planted.log)), 2, "needs a pattern"),
+        (
+            (victim, "--against", planted.guilty.name, "--metrics", "http://127.0.0.1:1/m"),
+            2,
+            "needs a series",
+        ),
+        ((victim, "--against", planted.guilty.name, "--log", "/none", "--pattern", "a"), 2, "is no file"),
     ):
         assert cli.run(["prove", *words, "--runs", str(tmp_path / "runs")]) == code
         assert text in capsys.readouterr().err

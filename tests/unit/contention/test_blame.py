@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from contend.advice.finding import Treatment
 from contend.contention import blame as b
 from contend.contention.alert import judge
 from contend.contention.correlation import correlated
@@ -157,6 +158,22 @@ def test_findings_name_the_culprit_and_say_how_to_check() -> None:
     assert "dirt" in next(f for f in found if f.resource == "disk queue").advice
 
 
+def test_processes_of_the_root_are_told_apart_from_cgroups() -> None:
+    """The kernel's threads among them: what these do, they do for others."""
+    waits = (
+        ("/web.service", "backup:7", S // 2),
+        ("/web.service", "kswapd0:9", S // 4),
+        ("cron:5", "kswapd0:9", S // 2),
+    )
+    rows = [(n * S, "cpu", *wait) for n in range(1, 9) for wait in waits]
+    by_victim = {finding.subject: finding for finding in findings(made.watched(rows))}
+    assert by_victim["/web.service"].treatment == Treatment("/web.service", "7", "auto")
+    assert by_victim["cron:5"].verify == "contend watch cron --by cgroup --for 30s"
+    assert by_victim["cron:5"].advice.startswith(
+        "kswapd0:9 is a thread of the kernel: find whose work it does"
+    )
+
+
 def test_who_is_nice_already_is_not_told_to_be() -> None:
     rows = [(n * S, "cpu", "web:11", "batch:12", S // 2) for n in range(1, 9)]
     watched = made.watched(rows)
@@ -177,10 +194,11 @@ def test_a_namer_finds_out_who_is_nice() -> None:
     with subprocess.Popen(["nice", "-n", "7", "sleep", "60"]) as process:
         namer = Namer()
         deadline = time.monotonic() + 10
-        while os.getpriority(os.PRIO_PROCESS, process.pid) != 7 and time.monotonic() < deadline:
+        nicer = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 7)
+        while os.getpriority(os.PRIO_PROCESS, process.pid) != nicer and time.monotonic() < deadline:
             time.sleep(0.01)
         assert namer(f"sleep:{process.pid}") == f"sleep:{process.pid}"
-        assert namer.niced == {f"sleep:{process.pid}": 7}
+        assert namer.niced == {f"sleep:{process.pid}": nicer}
         process.kill()
     assert Namer(asks=False)(f"sleep:{process.pid}") and namer(f"gone:{process.pid}")
 
@@ -212,6 +230,9 @@ def test_without_bpf_a_victims_delay_is_divided_by_cpu_time_and_nothing_is_lost(
     for victim, delay in (("p1:1", 900), ("p3:3", 50)):
         assert sum(ns for (_, v, _), ns in period.pairs.items() if v == victim) == delay
     assert period.groups["cpu", "p1:1"] == b.Sums(wait_ns=900, waits=3, used_ns=100, lost_ns=900)
+    assert [*correlated({"process_use": table}, 0, "cgroup")] == [period], (
+        "the root's processes have no group"
+    )
 
 
 def test_without_bpf_throttled_time_is_the_quotas_and_not_a_neighbours() -> None:

@@ -63,7 +63,7 @@ def test_a_jobs_processes_stand_for_the_job_and_small_ones_are_none(
             "gone:4194303": 200,
         },
     )
-    chosen, left = suspects(blame, tenant(str(victim)), "process", 3)
+    chosen, left = suspects(blame, tenant(str(victim)), 3)
     assert [(one.name, round(one.share, 2)) for one in chosen] == [(str(job), 0.50), (str(other), 0.30)]
     assert left == ["20 % of its waits were for the kernel, or for processes that have ended"]
 
@@ -72,12 +72,12 @@ def test_no_more_than_were_wanted_and_never_contend_itself(jobs: list[subprocess
     victim, job, other = (process.pid for process in jobs)
     group = os.getpgrp()
     blame = watched(victim, {f"contend:{os.getpid()}": 500, f"make:{job}": 300, f"rsync:{other}": 200})
-    chosen, left = suspects(blame, tenant(str(victim)), "process", 1)
+    chosen, left = suspects(blame, tenant(str(victim)), 1)
     assert [one.name for one in chosen] == [str(job)]
     assert len(left) == 1 and str(group) in left[0] and "contend itself runs in" in left[0]
 
 
 def test_nobody_is_suspected_where_it_waited_for_none(jobs: list[subprocess.Popen[bytes]]) -> None:
     victim = jobs[0].pid
-    assert suspects(watched(victim, {IDLE: 100}), tenant(str(victim)), "process", 3) == ([], [])
-    assert suspects(Blame(), tenant(str(victim)), "cgroup", 3) == ([], [])
+    assert suspects(watched(victim, {IDLE: 100}), tenant(str(victim)), 3) == ([], [])
+    assert suspects(Blame(), tenant(str(victim)), 3) == ([], [])

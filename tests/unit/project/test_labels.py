@@ -54,6 +54,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "contention/alibi/scope.py::_with_ancestors",
         "contention/findings.py::_advice",
         "contention/findings.py::_treatment",
+        "contention/findings.py::_verify",
         "contention/groups.py::choose",
         "contention/groups.py::machine_name",
         "contention/groups.py::Namer.__call__",

@@ -208,6 +208,7 @@ def test_every_built_in_says_what_it_is(path: Path) -> None:
         "pressure-probe",
         "service",
         "process",
+        *("exported-time", "exported-count", "exported-value", "logged-time", "logged-count"),
     ):  # which need nothing but contend's own Python
         assert workload.install.apt or workload.install.module
         # A note where one of several will do: then a run says what is missing.

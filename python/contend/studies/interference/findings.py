@@ -170,7 +170,8 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
     )
 
 
-_RUNS_ALREADY = {"service", "process"}
+_EXPORTED = {"exported-time", "exported-count", "exported-value"}
+_RUNS_ALREADY = {"service", "process", "logged-time", "logged-count"} | _EXPORTED
 """Workloads that contend does not start, and so cannot place."""
 
 _WAITED: Mapping[str, str] = {

@@ -102,7 +102,7 @@ class Holding:
         self.close = self._of.close
         self._settle_s, trial_s = scenario.settle / NS_PER_S, trial_ns / NS_PER_S
         self._lasting_s = trial_s + self._settle_s + SPARE_S
-        loaded = bool(instance_of(scenario.victim[0]).parameters.get("url"))
+        loaded = bool(instance_of(scenario.victim[0]).parameters.get("rate"))  # it is asked at all times
         self._stalls = Stalls(self._progress, trial_s if loaded else None)
         self._victim: frozenset[int] = frozenset()
         self._stalled: Counter[str] = Counter()

@@ -10,6 +10,8 @@ GENERATORS = {
     "pace": f"{_HERE}.pace:main",
     "pulse": f"{_HERE}.pulse:main",
     "follow": f"{_HERE}.follow:main",
+    "exported": f"{_HERE}.exported:main",
+    "logged": f"{_HERE}.logged:main",
     "instructions": f"{_HERE}.instructions:main",
     "link-order": f"{_HERE}.link_order:main",
     "pressure-probe": f"{_HERE}.pressure_probe:main",

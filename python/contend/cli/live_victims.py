@@ -1,0 +1,159 @@
+"""The victim of an experiment on what runs here: whose figure is asked, read or followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from contend.errors import BadInput
+
+if TYPE_CHECKING:
+    from contend.contention.tenants import Tenant
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FIGURES = ("url", "metrics", "log")
+"""Options that say where a figure is from; of a victim without one, its processes are followed."""
+WITH = {"rate": "url", "series": "metrics", "pattern": "log", "unit": "log"}
+"""Options, and the one that each goes with."""
+
+
+def figure_options(command: Command) -> Command:
+    """Add the options that say where a victim's figure is from."""
+    for option in reversed(
+        (
+            click.option(
+                "--url",
+                metavar="URL",
+                help="Ask the victim here, at a fixed rate: its p99 latency is the figure.",
+            ),
+            click.option(
+                "--rate", type=float, metavar="N", help="With --url: requests a second (default: 50)."
+            ),
+            click.option(
+                "--metrics",
+                metavar="URL",
+                help="Read the figure where it is exported, as text of OpenMetrics or Prometheus.",
+            ),
+            click.option(
+                "--series",
+                metavar="SERIES",
+                help="With --metrics: a histogram, counter or gauge, with labels: 'http_seconds{path=\"/cart\"}'.",
+            ),
+            click.option(
+                "--log", metavar="FILE", help="Read the figure in the lines that are written to a log."
+            ),
+            click.option(
+                "--pattern",
+                metavar="REGEX",
+                help="With --log: its (group) is a time, as 'took ([0-9.]+) ms'; without one lines are counted.",
+            ),
+            click.option(
+                "--unit",
+                type=click.Choice(["s", "ms", "us", "ns"]),
+                help="With --log: of the times in it (default: s).",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def victim_workload(victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The workload that asks, reads or follows the victim, as a scenario names it. Raises BadInput, TrialFailed."""
+    given = [name for name in FIGURES if options.get(name) is not None]
+    if len(given) > 1:
+        raise BadInput(f"--{given[0]} and --{given[1]} are two figures", hint="give one of the two")
+    for name, of in WITH.items():
+        if options.get(name) is not None and of not in given:
+            raise BadInput(
+                f"--{name} {options[name]} goes with --{of}",
+                hint={
+                    "url": "--url http://127.0.0.1:8080/ --rate 50",
+                    "metrics": "--metrics http://127.0.0.1:9100/metrics --series NAME",
+                    "log": "--log FILE --pattern 'took ([0-9.]+) ms'",
+                }[of],
+            )
+    if given == ["url"]:
+        rate = options.get("rate")
+        return {"service": {"url": options["url"]} | ({} if rate is None else {"rate": rate})}
+    if given == ["metrics"]:
+        return _exported(victim, options["metrics"], options.get("series"))
+    if given == ["log"]:
+        return _logged(victim, options["log"], options.get("pattern"), options.get("unit"))
+    if not victim:
+        raise BadInput(
+            "no victim is named",
+            hint="contend prove shop.service --against …, or --url http://127.0.0.1:8080/",
+        )
+    return {"process": {"pid": _root(victim)}}
+
+
+def watched(victim: str, options: Mapping[str, Any]) -> Tenant:
+    """Whom to watch. Raises BadInput where that is nobody here."""
+    from contend.contention.tenants import Tenant, tenant
+    from contend.platforms import procfs
+    from contend.workloads.generators.listeners import servers
+
+    url = options.get("url")
+    if url is not None:
+        roots = servers(url)
+        pids = {pid for root in roots for pid in (root, *procfs.descendants(root))}
+        who = Tenant(victim or url, (), frozenset(pids))
+    elif victim:
+        who = tenant(victim)
+    else:
+        raise BadInput(
+            "no victim is named", hint="contend prove shop.service, or --url http://127.0.0.1:8080/"
+        )
+    if not who.pids:
+        raise BadInput(
+            f"nobody here serves {who.name}, whom to watch", hint="--against names whom to hold back"
+        )
+    return who
+
+
+def _exported(victim: str, url: str, series: str | None) -> dict[str, Any]:
+    from contend.workloads.generators.exported import Series, kind_of
+    from contend.workloads.generators.listeners import servers
+
+    if series is None:
+        raise BadInput(f"--metrics {url} needs a series", hint="--series NAME; curl shows what is exported")
+    kind = kind_of(url, Series.parse(series))
+    pid = _root(victim) if victim else next(iter(servers(url)), 0)
+    return {f"exported-{kind}": {"metrics": url, "series": series, "pid": pid}}
+
+
+def _logged(victim: str, log: str, pattern: str | None, unit: str | None) -> dict[str, Any]:
+    from pathlib import Path
+
+    from contend.workloads.generators.logged import compiled
+
+    if pattern is None:
+        raise BadInput(f"--log {log} needs a pattern", hint="--pattern 'took ([0-9.]+) ms'")
+    groups = min(compiled(pattern, groups=0).groups, 1)
+    compiled(pattern, groups=groups)  # of more than one it is not known which is the time
+    if not victim:
+        raise BadInput(f"whose log is {log}?", hint="name the victim: contend prove shop.service --log …")
+    file = Path(log).absolute()
+    if not file.is_file():
+        raise BadInput(f"{log} is no file", hint="a log that is written to; journalctl -f > FILE makes one")
+    options = {"log": str(file), "pattern": pattern, "pid": _root(victim)}
+    if not groups:
+        if unit is not None:
+            raise BadInput(f"--unit {unit}: '{pattern}' has no (group) that is a time", hint="leave it out")
+        return {"logged-count": options}
+    return {"logged-time": options | ({} if unit is None else {"unit": unit})}
+
+
+def _root(victim: str) -> int:
+    """The process that a victim's others descend from. Raises BadInput."""
+    from contend.contention.tenants import tenant
+    from contend.platforms import procfs
+
+    statuses = {status.pid: status for status in procfs.processes(tenant(victim).pids)}
+    roots = [status for status in statuses.values() if status.ppid not in statuses]
+    if not roots:
+        raise BadInput(f"{victim} has no process that could be followed", hint="--url asks it instead")
+    return min(roots, key=lambda status: status.start_ticks).pid
