@@ -52,12 +52,15 @@ MOST_WATCHED = 3
 )
 @click.option(
     "--by",
-    type=click.Choice(["auto", "weight", "quota", "io-weight", "cpuset", "nice", "freeze"]),
+    type=click.Choice(["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "freeze"]),
     default="auto",
     show_default=True,
     help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19.",
 )
 @click.option("--cpus", type=float, metavar="N", help="With --by quota: of so many CPUs (default: 0.1).")
+@click.option(
+    "--io", metavar="BYTES", help="With --by io-limit: so much a second from and to each disk (default: 1MB)."
+)
 @click.option("--apart", metavar="CPUS", help="With --by cpuset: the CPUs it may use then, as 6-7.")
 @click.option("--allow-freeze", is_flag=True, help="With --by freeze: stop it, and all who wait for it.")
 @click.option("--trial", default="2s", metavar="TIME", show_default=True, help="For how long at a time.")
@@ -163,7 +166,7 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
         "by": options["by"],
         "measure": {"budget": options["length"], "trial": options["trial"], "most": MOST_BLOCKS, "pilot": 1},
     }
-    document |= {key: options[key] for key in ("cpus", "apart") if options.get(key) is not None}
+    document |= {key: options[key] for key in ("cpus", "io", "apart") if options.get(key) is not None}
     if options.get("allow_freeze"):
         document["allow_freeze"] = True
     if options.get("guard") is not None:

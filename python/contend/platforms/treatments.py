@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _ABSENT = {
     **{f"blkio.throttle.{way}_{what}_device": "0" for way in ("read", "write") for what in ("iops", "bps")},
 }
 """What it means that a device has no line in such a file."""
+_THROTTLES = tuple(f"blkio.throttle.{way}_bps_device" for way in ("read", "write"))
 _FILES = frozenset(
     (
         *("cpu.weight", "cpu.max", "io.weight", "io.bfq.weight", "cpuset.cpus", "cgroup.freeze"),
@@ -37,6 +39,7 @@ _FILES = frozenset(
         *_ABSENT,
     )
 )
+_DEVICE = re.compile(r"\d+:\d+")
 _KEYED = re.compile(r"(?P<file>/.+) (?P<key>default|\d+:\d+)")
 _SETTLES_S = 0.1  # a freezer of version 1 reads FREEZING for a moment
 
@@ -181,40 +184,72 @@ class Switch:
     during: str
 
 
-def unit_property(of: Switch) -> str:
-    """The property of a unit of systemd's that keeps what is written under treatment (systemd.resource-control(5)); "" for
+def unit_properties(of: Switch) -> tuple[str, ...]:
+    """Properties of a unit of systemd's that keep what is written under treatment (systemd.resource-control(5)); none for
     what has none.
 
-    >>> unit_property(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "max 100000", "20000 100000"))
-    'CPUQuota=20%'
-    >>> unit_property(Switch(GroupLimit(Path("/sys/fs/cgroup/cpu/a.service/cpu.shares")), "1024", "102"))
-    'CPUWeight=10'
-    >>> unit_property(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "20000 100000", "max 100000"))
-    'CPUQuota='
+    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "max 100000", "20000 100000"))
+    ('CPUQuota=20%',)
+    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/cpu/a.service/cpu.shares")), "1024", "102"))
+    ('CPUWeight=10',)
+    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "20000 100000", "max 100000"))
+    ('CPUQuota=',)
+    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/io.max"), "8:0"), "", "rbps=1000 wbps=max"))
+    ('IOReadBandwidthMax=/dev/block/8:0 1000', 'IOWriteBandwidthMax=/dev/block/8:0 infinity')
     """
     if not isinstance(of.setting, GroupLimit):
-        return ""
-    during, file = of.during, of.setting.file
+        return ()
+    during, file, device = of.during, of.setting.file, of.setting.key
     if file.name in ("cpu.weight", "cpu.shares"):
         whole = 1024 if file.name == "cpu.shares" else 100
-        return f"CPUWeight={max(1, round(int(during) * 100 / whole))}"
+        return (f"CPUWeight={max(1, round(int(during) * 100 / whole))}",)
     if file.name in ("io.weight", "io.bfq.weight"):
-        return f"IOWeight={during}"
+        return (f"IOWeight={during}",)
     if file.name in ("blkio.weight", "blkio.bfq.weight"):
-        return f"IOWeight={max(1, round(int(during) * 100 / 500))}"
+        return (f"IOWeight={max(1, round(int(during) * 100 / 500))}",)
     if file.name == "cpuset.cpus":
-        return f"AllowedCPUs={during}"
+        return (f"AllowedCPUs={during}",)
     if file.name == "cpu.max":
         quota, _, period = during.partition(" ")
-        return _quota(-1 if quota == "max" else int(quota), int(period))
+        return (_quota(-1 if quota == "max" else int(quota), int(period)),)
     if file.name == "cpu.cfs_quota_us":
         period = procfs.text_or_empty(file.with_name("cpu.cfs_period_us")) or "100000"
-        return _quota(int(during), int(period))
-    return ""
+        return (_quota(int(during), int(period)),)
+    if file.name == "io.max":
+        most = _io_max(during)
+        return tuple(_bandwidth(way, device, most[key]) for way, key in (("Read", "rbps"), ("Write", "wbps")))
+    if file.name in _THROTTLES:
+        way = "Read" if "read" in file.name else "Write"
+        return (_bandwidth(way, device, "max" if during == "0" else during),)
+    return ()
+
+
+def _bandwidth(way: str, device: str, most: str) -> str:
+    return f"IO{way}BandwidthMax=/dev/block/{device} {'infinity' if most == 'max' else most}"
+
+
+def _io_max(line: str) -> dict[str, str]:
+    """The limits of a device in io.max.
+
+    >>> _io_max("rbps=max wbps=7")
+    {'rbps': 'max', 'wbps': '7'}
+    """
+    return {key: value for key, _, value in (word.partition("=") for word in line.split())}
 
 
 def _quota(us: int, period_us: int) -> str:
     return "CPUQuota=" if us < 0 else f"CPUQuota={100 * us / period_us:.3g}%"
+
+
+def by_hand(of: Setting, value: str) -> str:
+    """The command of a shell's that writes a value.
+
+    >>> by_hand(GroupLimit(Path("/sys/fs/cgroup/a/io.max"), "8:0"), "wbps=1000")
+    "echo '8:0 wbps=1000' > /sys/fs/cgroup/a/io.max"
+    """
+    if isinstance(of, GroupLimit):
+        return f"echo {shlex.quote(f'{of.key} {value}'.lstrip())} > {shlex.quote(str(of.file))}"
+    return f"renice -n {value} -p {of.name.partition(':')[0]}"
 
 
 def put(of: Setting, value: str) -> bool:
@@ -254,6 +289,53 @@ def io_weight(groups: Sequence[Path], part: float = 0.1) -> Switch:
         *(("blkio.bfq.weight", "", 1), ("blkio.weight", "", 10)),
     )
     return _lighter(groups, files, part, "io")
+
+
+def io_limit(groups: Sequence[Path], bytes_per_s: int) -> list[Switch]:
+    """So many bytes a second from and to each disk that the group has used. Raises CannotHonour."""
+    switches = []
+    for device in _devices(groups):
+        if (of := _of(groups, "io.max", device)) is not None:
+            before = of.read() or ""
+            most = {
+                key: _less(value, "max", bytes_per_s)
+                for key, value in _io_max(before).items()
+                if key[1:] == "bps"
+            }
+            during = " ".join(f"{key}={value}" for key, value in (_io_max(before) | most).items())
+            switches.append(Switch(of, before, during))
+            continue
+        for name in _THROTTLES:
+            if (of := _of(groups, name, device)) is None:
+                raise _none(groups, "io")
+            before = of.read() or "0"
+            switches.append(Switch(of, before, _less(before, "0", bytes_per_s)))
+    if not switches:
+        raise CannotHonour(
+            "it has used no disk so far, by its group's io.stat", hint="treat its CPU: --by weight"
+        )
+    if all(switch.during == switch.before for switch in switches):
+        raise CannotHonour(
+            f"{switches[0].setting.name} allows no more than that already", hint="a smaller limit"
+        )
+    return [switch for switch in switches if switch.during != switch.before]
+
+
+def _less(before: str, none: str, most: int) -> str:
+    """A limit that is no looser than the one there was; none: how the file says that there is none."""
+    return str(most) if before == none else str(min(int(before), most))
+
+
+def _devices(groups: Sequence[Path]) -> list[str]:
+    """Numbers of the disks that a group has used, as its account has them."""
+    numbers = set()
+    for group in groups:
+        for name in ("io.stat", "blkio.throttle.io_service_bytes"):
+            for line in procfs.text_or_empty(group / name).splitlines():
+                device, _, rest = line.partition(" ")
+                if _DEVICE.fullmatch(device) and re.search(r"[1-9]", rest):
+                    numbers.add(device)
+    return sorted(numbers)
 
 
 def _lighter(groups: Sequence[Path], files: Iterable[tuple[str, str, int]], part: float, what: str) -> Switch:

@@ -48,6 +48,30 @@ def test_files_with_a_line_for_each_device(tmp_path: Path) -> None:
     assert GroupLimit(tmp_path / "gone/io.max", "8:0").read() is None
 
 
+def test_a_limit_for_disks_of_either_version(tmp_path: Path) -> None:
+    """Of the disks that the group has used; what was limited more stays so."""
+    (tmp_path / "io.max").write_text("8:0 rbps=500000 wbps=max riops=9 wiops=max\n")
+    (tmp_path / "io.stat").write_text("8:0 rbytes=7 wbytes=0 rios=1\n8:16 rbytes=0 wbytes=0\n")
+    [switch] = treatments.io_limit([tmp_path], 10**6)
+    assert (switch.setting.name, switch.during) == (
+        f"{tmp_path}/io.max 8:0",
+        "rbps=500000 wbps=1000000 riops=9 wiops=max",
+    )
+    assert treatments.unit_properties(switch)[1] == "IOWriteBandwidthMax=/dev/block/8:0 1000000"
+    v1 = tmp_path / "v1"
+    v1.mkdir()
+    (v1 / "blkio.throttle.io_service_bytes").write_text("254:0 Read 0\n254:0 Write 4096\nTotal 4096\n")
+    with pytest.raises(CannotHonour, match="no io setting"):
+        treatments.io_limit([v1], 10**6)
+    for way in ("read", "write"):
+        (v1 / f"blkio.throttle.{way}_bps_device").write_text("")
+    switches = treatments.io_limit([v1], 10**6)
+    assert [(of.before, of.during) for of in switches] == [("0", "1000000")] * 2
+    (v1 / "blkio.throttle.io_service_bytes").write_text("Total 0\n")
+    with pytest.raises(CannotHonour, match="used no disk"):
+        treatments.io_limit([v1], 10**6)
+
+
 def test_cpus_apart_and_back_to_none_of_its_own(tmp_path: Path) -> None:
     switch = treatments.cpu_set(group(tmp_path, cpuset_cpus=""), (2, 3))
     assert (switch.before, switch.during) == ("", "2-3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,6 +83,8 @@ def _held_back(of: Tenant, scenario: Prove) -> list[Switch]:
         return [treatments.cpu_weight(of.groups)]
     if scenario.by == "io-weight":
         return [treatments.io_weight(of.groups)]
+    if scenario.by == "io-limit":
+        return treatments.io_limit(of.groups, scenario.io)
     chosen = []
     for treat in (treatments.cpu_weight, treatments.io_weight):
         try:
@@ -217,7 +220,8 @@ def event(suspect: str, of: Switch) -> dict[str, Any]:
         "setting": of.setting.name,
         "before": of.before,
         "during": of.during,
-        "property": treatments.unit_property(of),
+        "properties": list(treatments.unit_properties(of)),
+        "by_hand": treatments.by_hand(of.setting, of.during),
         **({"pid": of.setting.pid} if isinstance(of.setting, ProcessNice) else {}),
     }
 
@@ -225,17 +229,16 @@ def event(suspect: str, of: Switch) -> dict[str, Any]:
 def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
     """Say how to hold a suspect back for good. held: the ledger's events on what was written.
 
-    >>> keep("a.service", [{"kind": "changed-limit", "setting": "/sys/fs/cgroup/a/cpu.weight", "property": "CPUWeight=10"}])
+    >>> keep("a.service", [{"kind": "changed-limit", "properties": ["CPUWeight=10"]}])
     'keep it so: systemctl set-property a.service CPUWeight=10'
     >>> keep("rsync", [{"kind": "changed-nice", "setting": "17:4", "during": "19", "pid": 17}])
     'keep it so: renice -n 19 -p 17'
     """
-    properties = [str(of["property"]) for of in held if of.get("property")]
+    properties = [str(each) for of in held for each in of.get("properties", ())]
     if suspect.endswith(UNITS) and properties:
-        return f"keep it so: systemctl set-property {suspect} {' '.join(properties)}"
+        return f"keep it so: {shlex.join(['systemctl', 'set-property', suspect, *properties])}"
     if held and all("pid" in of for of in held):
         return f"keep it so: renice -n {held[0]['during']} -p {' '.join(str(of['pid']) for of in held)}"
-    writes = [f"echo {of['during']} > {of['setting']}" for of in held if of.get("property")]
-    if writes:
+    if writes := [str(of["by_hand"]) for of in held if of.get("properties")]:
         return f"keep it so: {'; '.join(writes)}"
     return "frozen for good it does nothing: run it at another time or on another host, or see what --by weight brings"

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from contend.platforms.topology import parse_cpu_list
-from contend.studies.model import Names, Scenario, Workloads
+from contend.studies.model import Names, Scenario, Size, Workloads
 from contend.workloads.spec import Duration
 
-By = Literal["auto", "weight", "quota", "io-weight", "cpuset", "nice", "freeze"]
+By = Literal["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "freeze"]
 
 
 def _cpus(value: Any) -> Any:
@@ -36,10 +36,10 @@ class Prove(Scenario):
 
     victim: a workload that asks or follows what runs already. called: its name in the answer. suspects: units, cgroups,
     containers, machines, processes or programs of this host. by: how they are held back; auto: by a tenth of their weight
-    for CPUs and disks, or else by nice. cpus: with a quota, of so many CPUs. apart: with a cpuset, the CPUs it may use then.
-    allow_freeze: freezing stops it, and all who wait for it; it is let go at once where the victim stands still. settle:
-    between a change and what is measured. consent: others' settings may be changed; without it a policy of the host's must
-    allow it.
+    for CPUs and disks, or else by nice. cpus: with a quota, of so many CPUs. io: with an io-limit, bytes a second from and
+    to each disk that it has used. apart: with a cpuset, the CPUs it may use then. allow_freeze: freezing stops it, and all
+    who wait for it; it is let go at once where the victim stands still. settle: between a change and what is measured.
+    consent: others' settings may be changed; without it a policy of the host's must allow it.
     """
 
     study: Literal["prove"]
@@ -48,6 +48,7 @@ class Prove(Scenario):
     suspects: Names
     by: By = "auto"
     cpus: float = Field(0.1, gt=0, le=1024)
+    io: Annotated[Size, Field(ge=4096)] = 10**6
     apart: Cpus = ()
     allow_freeze: bool = False
     consent: bool = False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import shlex
+from collections.abc import Iterable, Sequence
 
 from contend.advice.finding import Finding
 from contend.contention.tenants import UNITS
 from contend.errors import BadInput, HostFailed
 from contend.platforms import calls, treatments
-from contend.platforms.treatments import ProcessNice, Switch
+from contend.platforms.treatments import Switch
 from contend.stats.estimate import Estimate
 from contend.studies.prove.model import Prove
 from contend.studies.prove.words import percent
@@ -75,25 +77,21 @@ def _cost(of: Estimate) -> str:
 
 def keep(suspect: str, switches: Sequence[Switch]) -> tuple[str, str]:
     """Hold a suspect back for good; returns what was done, and what takes it back. Raises HostFailed."""
-    properties = [treatments.unit_property(switch) for switch in switches]
+    properties = [treatments.unit_properties(switch) for switch in switches]
     if suspect.endswith(UNITS) and all(properties):
-        command = ["systemctl", "set-property", suspect, *properties]
+        command = ["systemctl", "set-property", suspect, *itertools.chain(*properties)]
         try:
             done = calls.call(command, _SYSTEMCTL_S)
         except OSError as error:
-            raise HostFailed(f"cannot start systemctl: {error.strerror}", hint=" ".join(command)) from error
+            raise HostFailed(f"cannot start systemctl: {error.strerror}", hint=shlex.join(command)) from error
         if done.late or done.code:
-            raise HostFailed(f"systemctl did not keep it: {done.err.strip()}", hint=" ".join(command))
-        back = [treatments.unit_property(Switch(of.setting, of.during, of.before)) for of in switches]
-        return " ".join(command), f"systemctl set-property {suspect} {' '.join(back)}"
+            raise HostFailed(f"systemctl did not keep it: {done.err.strip()}", hint=shlex.join(command))
+        back = (treatments.unit_properties(Switch(of.setting, of.during, of.before)) for of in switches)
+        return shlex.join(command), shlex.join([*command[:3], *itertools.chain(*back)])
     for switch in switches:
         treatments.put(switch.setting, switch.during)
-    return "; ".join(_write(of, of.during) for of in switches), "; ".join(
-        _write(of, of.before) for of in switches
-    )
+    return _writes((of, of.during) for of in switches), _writes((of, of.before) for of in switches)
 
 
-def _write(of: Switch, value: str) -> str:
-    if isinstance(of.setting, ProcessNice):
-        return f"renice -n {value} -p {of.setting.pid}"
-    return f"echo {value} > {of.setting.name}"
+def _writes(values: Iterable[tuple[Switch, str]]) -> str:
+    return "; ".join(treatments.by_hand(of.setting, value) for of, value in values)

@@ -1,0 +1,173 @@
+"""Does `contend prove` convict who costs a victim something, by as much as that is, and nobody else?
+
+    python bench/proved_suspects.py -o DIR [--count 200] [--seed 1] [--write docs/results/proved-suspects]
+
+Victims (a service that logs, a batch, nginx, redis, a journal that waits for its fsyncs) and suspects (bench/proving) are
+planted in pairs that chance draws. Half of the suspects cost nothing that holding them back would bring. What that brings is
+measured before, in turns of the bench's own: the truth. Then `contend watch` looks at the victim, as everybody would first:
+whom does it name? Then `contend prove` has a minute. Needs root.
+
+A row is kept when its draw is complete: a campaign that was stopped goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from contend.stats.quantiles import t_quantile
+from proving.planted import Beside, Draw, beside
+from results.files import save_at
+from results.record import recording
+
+CONTEND = (sys.executable, "-m", "contend")
+PACE = (sys.executable, "-m", "contend.workloads.generators", "pace")
+TURNS = 12
+TURN_S, SETTLE_S = 1.0, 0.2
+WATCH_S, PROVE_S = 10, 60
+NAMED = 0.05
+"""Of what the victim waited for others, the part from which on a watch's culprit counts as named."""
+
+Row = dict[str, Any]
+
+
+def main() -> int:
+    """1 where a draw failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    kept = given.output / "rows.ndjson"
+    with recording():
+        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        while len(rows) < given.count:
+            rows.append(one(Draw.made(len(rows), given.seed), given.output.resolve()))
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+            print(len(rows), rows[-1], flush=True)
+        if given.write:
+            save_at(given.write, {"rows": rows}, seed=given.seed)
+    return 1 if any("failed" in row for row in rows) else 0
+
+
+def one(draw: Draw, output: Path) -> Row:
+    """Plant a draw, and have it judged."""
+    with tempfile.TemporaryDirectory(prefix="contend-proving-", dir=output) as name:
+        folder = Path(name)
+        with beside(draw, folder) as planted:
+            row = asdict(draw) | {"truth": truth(planted)}
+            row |= watched(planted) | proved(planted)
+    return row
+
+
+def truth(planted: Beside) -> list[float]:
+    """The figure as it is over that with the suspect held back, with its 95 % interval, by turns in random order."""
+    chance = random.Random(planted.draw.seed)
+    ratios = []
+    for turn in range(TURNS):
+        order = [False, True]
+        chance.shuffle(order)
+        figures = {}
+        for held in order:
+            with planted.held_back() if held else contextlib.nullcontext():
+                time.sleep(SETTLE_S)
+                figures[held] = figure(planted, planted.draw.seed % 10_000 + turn)
+        ratios.append(math.log(figures[False] / figures[True]))
+    mean = statistics.fmean(ratios)
+    half = t_quantile(0.975, TURNS - 1) * statistics.stdev(ratios) / math.sqrt(TURNS)
+    return [round(math.exp(value), 5) for value in (mean, mean - half, mean + half)]
+
+
+def figure(planted: Beside, seed: int) -> float:
+    """Figure of the time from now on: the mean in the victim's log, or its p99 latency where it is asked."""
+    if planted.url:
+        out = planted.folder / "pace.json"
+        words = [
+            "--rate",
+            "200",
+            "--for",
+            f"{TURN_S}s",
+            "--connections",
+            "8",
+            "--poisson",
+            "--seed",
+            str(seed),
+        ]
+        subprocess.run([*PACE, planted.url, *words, "--out", str(out)], check=True, capture_output=True)
+        return float(json.loads(out.read_text())["latency_s"]["p99"])
+    at = planted.log.stat().st_size
+    time.sleep(TURN_S)
+    with planted.log.open(encoding="ascii") as file:
+        file.seek(at)
+        lines = file.read().rpartition("\n")[0].splitlines()[1:]
+    return statistics.fmean(float(line.split()[2]) for line in lines)
+
+
+def watched(planted: Beside) -> Row:
+    """Whom a watch names: is the suspect one of them, and with which part of what the victim waited for others?"""
+    run = subprocess.run(
+        [*CONTEND, "watch", str(planted.victim.pid), "--by", "process", "--for", f"{WATCH_S}s", "--json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if run.returncode:
+        return {"failed": run.stderr.strip()[-300:]}
+    theirs = set((planted.group / "cgroup.procs").read_text().split())
+    findings = json.loads(run.stdout)["data"]["findings"]
+    parts = [
+        float(finding["share"])
+        for finding in findings
+        if finding.get("treatment")
+        and finding["treatment"]["suspect"] in theirs
+        and finding["share"] is not None
+    ]
+    return {"watch_names": any(part >= NAMED for part in parts), "watch_share": max(parts, default=0.0)}
+
+
+def proved(planted: Beside) -> Row:
+    """Have contend prove judge the suspect."""
+    draw = planted.draw
+    began = time.monotonic()
+    run = subprocess.run(
+        [
+            *CONTEND, "prove", str(planted.victim.pid), "--against", f"/{planted.group.name}", *planted.figure,
+            "--by", draw.by, "--trial", "500ms", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000), "--consent",
+            "--json", "--runs", str(planted.folder / "runs"),
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    took = {"took_s": round(time.monotonic() - began, 1)}
+    if run.returncode:
+        return took | {"failed": run.stderr.strip()[-300:]}
+    data = json.loads(run.stdout)["data"]
+    (cost,) = data["proved"]["suspects"]
+    return took | {
+        "metric": cost["metric"],
+        "cost": [
+            None if cost[bound] is None else round(1 + cost[bound], 5) for bound in ("value", "low", "high")
+        ],
+        "verdict": cost["verdict"],
+        "blocks": data["design"]["blocks"],
+        "control_alarm": any(
+            control["alarm"] for control in data["controls"] if control["metric"]["primary"]
+        ),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

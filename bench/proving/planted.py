@@ -1,0 +1,282 @@
+"""Victims and suspects, each in a control group of its own; a victim's work and a suspect's share one CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contend.platforms import cgroups
+
+SERVICE = """
+import fcntl, random, sys, time
+log, lock = open(sys.argv[1], "a", buffering=1), open(sys.argv[2], "w")
+locked, draw = sys.argv[3] == "lock", random.Random(1)
+while True:
+    began = time.monotonic()
+    if locked: fcntl.flock(lock, fcntl.LOCK_EX)
+    end = time.thread_time() + 0.003
+    while time.thread_time() < end: pass
+    if locked: fcntl.flock(lock, fcntl.LOCK_UN)
+    now = time.monotonic()
+    log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
+    time.sleep(draw.expovariate(150))
+"""
+BATCH = """
+import sys, time
+log = open(sys.argv[1], "a", buffering=1)
+while True:
+    began = time.monotonic()
+    end = time.thread_time() + 0.005
+    while time.thread_time() < end: pass
+    now = time.monotonic()
+    log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
+"""
+JOURNAL = """
+import os, sys, time
+log, file = open(sys.argv[1], "a", buffering=1), os.open(sys.argv[1] + ".journal", os.O_WRONLY | os.O_CREAT)
+while True:
+    began = time.monotonic()
+    os.pwrite(file, b"x" * 4096, 0)
+    os.fsync(file)
+    now = time.monotonic()
+    log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
+    time.sleep(0.005)
+"""
+BURNS = "while True: sum(range(1000))"
+BURSTS = """
+import sys, time
+while True:
+    end = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end: sum(range(1000))
+    time.sleep(0.02)
+"""
+WRITES = """
+import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+while True:
+    for _ in range(16): os.write(file, bytes(65536))
+    os.fsync(file)
+    os.lseek(file, 0, os.SEEK_SET)
+"""
+HOLDS = """
+import fcntl, sys, time
+with open(sys.argv[1], "w") as file:
+    while True:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        time.sleep(0.01)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(0.01)
+"""
+NGINX = """
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log /dev/null;
+events {{}}
+http {{ access_log off; client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
+uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+server {{ listen 127.0.0.1:{port}; location / {{ return 200 "{text}"; }} }} }}
+"""
+READY_S = 20.0
+VICTIMS = ("service", "batch", "nginx", "redis")
+"""Those that any suspect may be beside; a journal is beside who writes."""
+GUILTY = ("burner", "bursts", "writer")
+INNOCENT = ("sleeper", "elsewhere", "yields", "lock")
+"""Suspects that cost nothing which holding them back would bring: one that holds a lock costs what no weight changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A victim, a suspect and how that is held back, as chance has it."""
+
+    number: int
+    seed: int
+    victim: str
+    suspect: str
+    works_s: float
+
+    @classmethod
+    def made(cls, number: int, seed: int) -> Draw:
+        """Odd ones are innocent by what they do, even ones guilty."""
+        chance = random.Random(1_000_003 * seed + number)
+        suspect = chance.choice(INNOCENT if number % 2 else GUILTY)
+        victim = {"writer": "journal", "lock": "service"}.get(suspect) or chance.choice(VICTIMS)
+        return cls(number, chance.randrange(2**31), victim, suspect, round(chance.uniform(0.002, 0.03), 4))
+
+    @property
+    def by(self) -> str:
+        """A weight for the disk does nothing on most disks: who writes is held back by a quota."""
+        return "quota" if self.suspect == "writer" else "weight"
+
+
+@dataclass(slots=True)
+class Beside:
+    """A victim and a suspect that run, with the victim's figure as contend is given it."""
+
+    draw: Draw
+    folder: Path
+    victim: subprocess.Popen[bytes]
+    group: Path
+    url: str = ""
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def figure(self) -> list[str]:
+        """Options of contend prove."""
+        if self.url:
+            return ["--url", self.url, "--rate", "200"]
+        if self.draw.victim == "batch":
+            return []
+        return ["--log", str(self.log), "--pattern", "took ([0-9.]+) ms", "--unit", "ms"]
+
+    @contextlib.contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Hold the suspect back as contend does, by the bench's own hand."""
+        name, value = self._setting()
+        before = (self.group / name).read_text()
+        (self.group / name).write_text(value)
+        try:
+            yield
+        finally:
+            (self.group / name).write_text(before)
+
+    def _setting(self) -> tuple[str, str]:
+        names = {path.name for path in self.group.iterdir()}
+        if self.draw.by == "weight":
+            return ("cpu.weight", "10") if "cpu.weight" in names else ("cpu.shares", "102")
+        return ("cpu.max", "10000 100000") if "cpu.max" in names else ("cpu.cfs_quota_us", "10000")
+
+
+@contextlib.contextmanager
+def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
+    """Start both, in groups of their own; all is gone afterwards. Needs root."""
+    groups = [_group(f"{name}-{os.getpid()}") for name in ("suspect", "victim")]
+    first, *others = sorted(os.sched_getaffinity(0))
+    cpu = {first}
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: Sequence[str], group: Path, cpus: set[int]) -> subprocess.Popen[bytes]:
+        def join() -> None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+            os.sched_setaffinity(0, cpus)
+
+        quiet = subprocess.DEVNULL
+        process = subprocess.Popen(
+            command,
+            stdout=quiet,
+            stderr=quiet,
+            process_group=0,
+            preexec_fn=join,  # noqa: PLW1509 - one thread here
+        )
+        started.append(process)
+        return process
+
+    try:
+        victim, url = _victim(draw, folder, lambda command: start(command, groups[1], cpu))
+        suspect = _suspect(draw, folder)
+        start(suspect, groups[0], set(others) or cpu if draw.suspect == "elsewhere" else cpu)
+        if draw.suspect == "yields":
+            _yields(groups[0])
+        time.sleep(0.5)
+        yield Beside(draw, folder, victim, groups[0], url)
+    finally:
+        for process in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for group in groups:
+            _gone(group)
+
+
+def _victim(
+    draw: Draw, folder: Path, start: Callable[[Sequence[str]], subprocess.Popen[bytes]]
+) -> tuple[subprocess.Popen[bytes], str]:
+    log = folder / "log"
+    log.touch()
+    if draw.victim in ("nginx", "redis"):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        if draw.victim == "redis":
+            words = [
+                "redis-server",
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                "--save",
+                "",
+                "--dir",
+                str(folder),
+            ]
+            process, url = start(words), f"redis://127.0.0.1:{port}"
+        else:
+            (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, text="x" * 512))
+            words = [
+                shutil.which("nginx") or "/usr/sbin/nginx",
+                "-p",
+                str(folder),
+                "-c",
+                str(folder / "nginx.conf"),
+            ]
+            process, url = start(words), f"http://127.0.0.1:{port}/"
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return process, url
+            time.sleep(0.05)
+        raise RuntimeError(f"{draw.victim} does not serve")
+    code = {"service": SERVICE, "batch": BATCH, "journal": JOURNAL}[draw.victim]
+    locked = "lock" if draw.suspect == "lock" else ""
+    return start([sys.executable, "-c", code, str(log), str(folder / "lock"), locked]), ""
+
+
+def _suspect(draw: Draw, folder: Path) -> list[str]:
+    code, *words = {
+        "burner": (BURNS,),
+        "elsewhere": (BURNS,),
+        "yields": (BURNS,),
+        "bursts": (BURSTS, str(draw.works_s)),
+        "writer": (WRITES, str(folder / "written")),
+        "lock": (HOLDS, str(folder / "lock")),
+        "sleeper": ("import time; time.sleep(10000)",),
+    }[draw.suspect]
+    return [sys.executable, "-c", code, *words]
+
+
+def _group(name: str) -> Path:
+    """A group with a weight for CPUs, in whichever hierarchy has one."""
+    layout = cgroups.read_layout()
+    two = layout.v2 is not None and "cpu" in layout.v2.controllers
+    root = layout.v2.root if two and layout.v2 is not None else layout.v1["cpu"].root
+    path = root / name
+    path.mkdir()
+    return path
+
+
+def _yields(group: Path) -> None:
+    """It has a fiftieth of the usual weight already."""
+    for name, value in (("cpu.weight", "2"), ("cpu.shares", "20")):
+        if (group / name).exists():
+            (group / name).write_text(value)
+
+
+def _gone(group: Path) -> None:
+    for _ in range(200):
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise RuntimeError(f"{group} is still there")
