@@ -62,6 +62,24 @@ def figure_options(command: Command) -> Command:
 
 def victim_workload(victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The workload that asks, reads or follows the victim, as a scenario names it. Raises BadInput, TrialFailed."""
+    figure = _figure(options)
+    if figure == "url":
+        rate = options.get("rate")
+        return {"service": {"url": options["url"]} | ({} if rate is None else {"rate": rate})}
+    if figure == "metrics":
+        return _exported(victim, options["metrics"], options.get("series"))
+    if figure == "log":
+        return _logged(victim, options["log"], options.get("pattern"), options.get("unit"))
+    if not victim:
+        raise BadInput(
+            "no victim is named",
+            hint="contend prove shop.service --against …, or --url http://127.0.0.1:8080/",
+        )
+    return {"process": {"pid": _root(victim)}}
+
+
+def _figure(options: Mapping[str, Any]) -> str:
+    """The option that says where the figure is from, "" for none. Raises BadInput for two, or an option of another."""
     given = [name for name in FIGURES if options.get(name) is not None]
     if len(given) > 1:
         raise BadInput(f"--{given[0]} and --{given[1]} are two figures", hint="give one of the two")
@@ -75,28 +93,17 @@ def victim_workload(victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
                     "log": "--log FILE --pattern 'took ([0-9.]+) ms'",
                 }[of],
             )
-    if given == ["url"]:
-        rate = options.get("rate")
-        return {"service": {"url": options["url"]} | ({} if rate is None else {"rate": rate})}
-    if given == ["metrics"]:
-        return _exported(victim, options["metrics"], options.get("series"))
-    if given == ["log"]:
-        return _logged(victim, options["log"], options.get("pattern"), options.get("unit"))
-    if not victim:
-        raise BadInput(
-            "no victim is named",
-            hint="contend prove shop.service --against …, or --url http://127.0.0.1:8080/",
-        )
-    return {"process": {"pid": _root(victim)}}
+    return given[0] if given else ""
 
 
 def watched(victim: str, options: Mapping[str, Any]) -> Tenant:
-    """Whom to watch. Raises BadInput where that is nobody here."""
+    """Whom to watch. Raises BadInput where that is nobody here, or options do not fit."""
     from contend.contention.tenants import Tenant, tenant
     from contend.platforms import procfs
     from contend.workloads.generators.listeners import servers
 
     url = options.get("url")
+    _figure(options)
     if url is not None:
         roots = servers(url)
         pids = {pid for root in roots for pid in (root, *procfs.descendants(root))}

@@ -5,8 +5,9 @@ That is occupancy, and no cost: who is named here is a suspect, to be tried.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from contend.contention.blame import RESOURCES, Blame, is_neighbour
@@ -30,6 +31,7 @@ class Suspect:
 def suspects(blame: Blame, victim: Tenant, most: int) -> tuple[list[Suspect], list[str]]:
     """The suspects of a watch, at most so many, those that had most first; and why others are none."""
     groups = set(_groups(victim.pids))
+    shared = procfs.ancestors(os.getpid()).union(victim.pids, *map(procfs.ancestors, victim.pids))
 
     def own(name: str) -> bool:
         return name in groups or _pid(name) in victim.pids
@@ -39,7 +41,7 @@ def suspects(blame: Blame, victim: Tenant, most: int) -> tuple[list[Suspect], li
         for name in blame.victims(resource, own):
             for culprit, ns in blame.culprits(resource, name):
                 if is_neighbour(name, culprit) and not own(culprit):
-                    waited[_treated_by(culprit)] += ns
+                    waited[_treated_by(culprit, shared)] += ns
     whole = sum(waited.values())
     chosen: list[Suspect] = []
     left: list[str] = []
@@ -80,10 +82,12 @@ def _pid(name: str) -> int | None:
     return int(pid) if pid.isdecimal() else None
 
 
-def _treated_by(name: str) -> str:
+def _treated_by(name: str, shared: Container[int]) -> str:
     """The name to hold a culprit back by: a unit, a group, or the process that leads its job; "" for none.
 
-    >>> _treated_by("/system.slice/a.service"), _treated_by("/batch"), _treated_by("(idle)")
+    shared: processes from which the victim, or contend, descends too: who leads such a job stands for more than the culprit.
+
+    >>> _treated_by("/system.slice/a.service", ()), _treated_by("/batch", ()), _treated_by("(idle)", ())
     ('a.service', '/batch', '')
     """
     if name.startswith("/"):
@@ -95,4 +99,5 @@ def _treated_by(name: str) -> str:
         return ""
     # A short-lived process of a job, as a compiler of make, stands for the job.
     leader = procfs.stat(status.pgrp)
-    return str(status.pid if leader is None or status.pgrp in (0, 1) else leader.pid)
+    stands = leader is not None and status.pgrp not in (0, 1) and status.pgrp not in shared
+    return str(status.pgrp if stands else status.pid)

@@ -76,9 +76,9 @@ PROVE = f"""
 for unit in shop backup; do systemd-run --quiet --unit=$unit sh $PWD/works.sh; done
 tar -C / -ch bin/busybox | docker import - idle >/dev/null &&
     docker run -d --rm --name noisy -v $PWD:/w idle /bin/busybox sh /w/works.sh >/dev/null
-prove() {{ contend prove shop.service --against backup.service --against noisy --trial 1s "$@"; }}
+prove() {{ contend prove shop.service --against backup.service --against noisy --trial 1s --for 15m "$@"; }}
 prove --dry-run | grep ' → ' >before
-prove --for 5m --consent; code=$?
+prove --consent; code=$?
 prove --dry-run | grep ' → ' >after; cat before; docker kill noisy >/dev/null; systemctl stop shop backup
 diff before after >&2 || {{ echo 'not put back' >&2; exit 99; }}
 {LEFT} exit $code
@@ -132,7 +132,7 @@ MORE = (
     Step("own cores", "contend run short.yaml --set placement=own-cores"),
     Step("Docker", "contend run docker.yaml", 300),
     Step("podman", "contend run podman.yaml", 300),
-    Step("prove", PROVE, 400, (0, 5)),
+    Step("prove", PROVE, 900, (0, 5)),
     Step(
         "runs over NFS",
         "modprobe nfsd && mkdir -p /run/shared /run/nfs && systemctl start nfs-server && "

@@ -119,7 +119,7 @@ def test_a_watch_names_who_is_proved_by_the_log_and_then_kept_back(
 ) -> None:
     """Nobody said who it is; the finding is tried again, and stays."""
     before = planted.weights()
-    short = ("--for", "60s", "--seed", "3", "--consent", "--runs", str(tmp_path / "runs"))
+    short = ("--for", "40s", "--seed", "3", "--consent", "--runs", str(tmp_path / "runs"))
     figure = ("--log", str(planted.log), "--pattern", "took ([0-9.]+) ms", "--unit", "ms")
     code = cli.run(
         ["prove", str(planted.victim.pid), *figure, "--watch", "3s", "--trial", "500ms", *short, "--json"]

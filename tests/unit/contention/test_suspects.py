@@ -70,11 +70,21 @@ def test_a_jobs_processes_stand_for_the_job_and_small_ones_are_none(
 
 def test_no_more_than_were_wanted_and_never_contend_itself(jobs: list[subprocess.Popen[bytes]]) -> None:
     victim, job, other = (process.pid for process in jobs)
-    group = os.getpgrp()
     blame = watched(victim, {f"contend:{os.getpid()}": 500, f"make:{job}": 300, f"rsync:{other}": 200})
     chosen, left = suspects(blame, tenant(str(victim)), 1)
     assert [one.name for one in chosen] == [str(job)]
-    assert len(left) == 1 and str(group) in left[0] and "contend itself runs in" in left[0]
+    assert len(left) == 1 and str(os.getpid()) in left[0] and "contend itself runs in" in left[0]
+
+
+def test_a_job_that_contend_or_the_victim_is_of_stands_for_nobody(
+    jobs: list[subprocess.Popen[bytes]],
+) -> None:
+    """As where one shell has started them all: its leader is above the three."""
+    with subprocess.Popen([sys.executable, "-c", SLEEPS]) as beside:
+        blame = watched(victim := jobs[0].pid, {f"python3:{beside.pid}": 400})
+        [suspect], left = suspects(blame, tenant(str(victim)), 3)
+        assert (suspect.name, left) == (str(beside.pid), [])
+        beside.kill()
 
 
 def test_nobody_is_suspected_where_it_waited_for_none(jobs: list[subprocess.Popen[bytes]]) -> None:
