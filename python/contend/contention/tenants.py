@@ -19,7 +19,8 @@ UNITS = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
 _ENGINES = ("docker", "podman")
 _ENGINE_S = 20.0
 _KTHREADD = 2
-_CONTAINERS: dict[str, tuple[procfs.ProcStat, ...]] = {}
+_CONTAINERS: dict[str, tuple[tuple[str, procfs.ProcStat], ...]] = {}
+"""By a name: ids of containers, and the first process of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,10 @@ def tenant(text: str, layout: cgroups.Layout | None = None) -> Tenant:
         return _of_groups(text, _at(text, layout))
     if text.endswith(UNITS):
         return _of_groups(text, _unit(text, layout))
-    pids = list(dict.fromkeys(pid for pid in (*_containers(text), *_machines(text)) if pid))
+    containers = _containers(text)
+    if len(containers) == 1:
+        return _of_container(text, *containers[0], layout)
+    pids = list(dict.fromkeys((*(pid for _, pid in containers), *_machines(text))))
     if not pids:
         pids = _programs(text)
     if not pids:
@@ -97,22 +101,44 @@ def _of_process(name: str, pid: int, layout: cgroups.Layout) -> Tenant:
     return Tenant(name, tuple(_own(pid, family, layout)), family)
 
 
+def _of_container(name: str, number: str, pid: int, layout: cgroups.Layout) -> Tenant:
+    """A container, with what was started in it from outside: a health check is no child of its first process."""
+    groups = tuple(_named(pid, number, layout))
+    if not groups:
+        return _of_process(name, pid, layout)
+    inside = frozenset[int]().union(*(cgroups.members(group) for group in groups))
+    family = frozenset({pid, *procfs.descendants(pid)})
+    return Tenant(name, groups, family | frozenset(status.pid for status in procfs.processes(inside)))
+
+
+def _named(pid: int, number: str, layout: cgroups.Layout) -> Iterator[Path]:
+    """The uppermost groups of a process that have a container's number in their names."""
+    for hierarchy in _hierarchies(pid, layout):
+        inner = hierarchy.own.relative_to(hierarchy.root).parts
+        at = next((at for at, part in enumerate(inner) if number in part), None)
+        if at is not None:
+            yield hierarchy.root.joinpath(*inner[: at + 1])
+
+
 def _own(pid: int, family: frozenset[int], layout: cgroups.Layout) -> Iterator[Path]:
     """The groups of a process, as far up as only its family is in them, and as is not the root of a hierarchy."""
+    for hierarchy in _hierarchies(pid, layout):
+        group, own = hierarchy.own, None
+        while group != hierarchy.root and cgroups.members(group) <= family:
+            own, group = group, group.parent
+        if own is not None:
+            yield own
+
+
+def _hierarchies(pid: int, layout: cgroups.Layout) -> Iterator[cgroups.Hierarchy]:
+    """The hierarchies with the groups that a process is in; none where it has ended."""
     try:
         text = procfs.read_text(procfs.PROC / str(pid) / "cgroup")
     except OSError:
         return
     its = cgroups.parse_layout(procfs.read_text(Path("/proc/self/mountinfo")), text)
     roots = {hierarchy.root for hierarchy in layout.hierarchies()}
-    for hierarchy in its.hierarchies():
-        if hierarchy.root not in roots:
-            continue
-        group, own = hierarchy.own, None
-        while group != hierarchy.root and cgroups.members(group) <= family:
-            own, group = group, group.parent
-        if own is not None:
-            yield own
+    yield from (hierarchy for hierarchy in its.hierarchies() if hierarchy.root in roots)
 
 
 def _at(text: str, layout: cgroups.Layout) -> tuple[Path, ...]:
@@ -156,17 +182,19 @@ def _directories(root: Path) -> Iterator[Path]:
             yield Path(folder) / name
 
 
-def _containers(name: str) -> list[int]:
-    """The first process of each running container of that name or id, by the engines that are here.
+def _containers(name: str) -> list[tuple[str, int]]:
+    """The number and the first process of each running container of that name or id, by the engines that are here.
 
     An engine takes seconds to answer on a slow host: they are asked again only where a process has ended.
     """
     known = _CONTAINERS.get(name, ())
-    if not known or any(not _is_there(status) for status in known):
-        pids = filter(None, (_first_process(engine, name) for engine in _ENGINES))
-        known = tuple(status for pid in pids if (status := procfs.stat(pid)) is not None)
+    if not known or any(not _is_there(status) for _, status in known):
+        each = (_first_process(engine, name) for engine in _ENGINES)
+        known = tuple(
+            (number, status) for number, pid in each if pid and (status := procfs.stat(pid)) is not None
+        )
         _CONTAINERS[name] = known
-    return [status.pid for status in known]
+    return [(number, status.pid) for number, status in known]
 
 
 def _is_there(of: procfs.ProcStat) -> bool:
@@ -174,16 +202,18 @@ def _is_there(of: procfs.ProcStat) -> bool:
     return now is not None and now.start_ticks == of.start_ticks
 
 
-def _first_process(engine: str, name: str) -> int:
-    """The first process of a container as an engine has it; 0 where it knows of none."""
+def _first_process(engine: str, name: str) -> tuple[str, int]:
+    """The number of a container and its first process, as an engine has them; 0 where it knows of none."""
     if shutil.which(engine) is None:
-        return 0
-    command = [engine, "inspect", "--type", "container", "--format", "{{.State.Pid}}", name]
+        return "", 0
+    command = [engine, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name]
     try:
         done = calls.call(command, _ENGINE_S)
     except OSError:
-        return 0
-    return int(done.out) if not done.late and done.code == 0 and done.out.strip().isdecimal() else 0
+        return "", 0
+    number, _, pid = done.out.strip().partition(" ")
+    known = not done.late and done.code == 0 and pid.isdecimal()
+    return (number, int(pid)) if known else ("", 0)
 
 
 def _machines(name: str) -> Iterator[int]:

@@ -76,6 +76,7 @@ PROVE = f"""
 for unit in shop backup; do systemd-run --quiet --unit=$unit sh $PWD/works.sh; done
 tar -C / -ch bin/busybox | docker import - idle >/dev/null &&
     docker run -d --rm --name noisy -v $PWD:/w idle /bin/busybox sh /w/works.sh >/dev/null
+sleep 30
 prove() {{ contend prove shop.service --against backup.service --against noisy --trial 1s --for 15m "$@"; }}
 prove --dry-run | grep ' → ' >before
 prove --consent; code=$?

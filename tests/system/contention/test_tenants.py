@@ -102,3 +102,48 @@ def test_who_is_not_there_is_an_error_with_a_hint(name: str, words: str) -> None
     with pytest.raises(BadInput, match=words) as error:
         tenant(name)
     assert error.value.hint
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Iterator[str]:
+    """A container, and a process that was started in it from outside, as a health check is."""
+    need(os.geteuid() == 0 and shutil.which("podman"), "podman, as root")
+    need(Path("/bin/busybox").exists(), "/bin/busybox")
+    name = f"tenant-{os.getpid()}"
+    files = tmp_path / "root.tar"
+    subprocess.run(["tar", "-C", "/", "-chf", str(files), "bin/busybox"], check=True)
+    few = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
+    try:
+        for command in (
+            ("import", "-q", str(files), name),
+            (
+                "run",
+                "-d",
+                "--rm",
+                *few,
+                "--network",
+                "none",
+                "--name",
+                name,
+                name,
+                "/bin/busybox",
+                "sleep",
+                "100",
+            ),
+            ("exec", "-d", name, "/bin/busybox", "sleep", "99"),
+        ):
+            done = subprocess.run(["podman", *command], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+        yield name
+    finally:
+        subprocess.run(["podman", "rm", "-f", "-t", "0", name], capture_output=True, timeout=60)
+        subprocess.run(["podman", "rmi", name], capture_output=True, timeout=60)
+
+
+def test_a_container_is_its_group_with_all_that_was_started_in_it(container: str) -> None:
+    of = tenant(container)
+    assert len(of.pids) == 2 and of.why_not() == ""
+    number = subprocess.run(
+        ["podman", "inspect", "--format", "{{.Id}}", container], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert of.groups and all(number in group.name for group in of.groups)
