@@ -12,7 +12,7 @@ from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
 from contend.stats.platform_size import Decomposition, Setting
-from contend.studies.causes.cause import Cause, caused
+from contend.studies.causes.cause import Cause, caused, percent
 from contend.studies.causes.explain import explain
 from contend.studies.overhead.host_findings import host_findings
 from contend.studies.overhead.network_findings import network_findings
@@ -128,8 +128,8 @@ def _size(part: Decomposition, verify: str) -> Finding:
     worst = max((p for p in part.pso if direction(p.ratio) == "higher"), key=lambda p: p.ratio.value)
     fading = part.fades(1 + NEGLIGIBLE)
     sentence = (
-        f"{part.application} in a {part.platform} of {cpus_label(worst.setting.size)} ({worst.setting.chr:.2g} of the host)"
-        f" takes {words(worst.ratio)} what the same platform of the whole host costs it for being small;"
+        f"{part.application} in a {part.platform} of {cpus_label(worst.setting.size)}"
+        f" ({percent(worst.setting.chr)} of the host) takes {words(worst.ratio)} what the same platform of the whole host costs it for being small;"
         f" {fading_words(fading)}."
     )
     least = fading.below
@@ -145,7 +145,7 @@ def _size(part: Decomposition, verify: str) -> Finding:
             Evidence(f"PSO at {p.setting.size:g} CPUs", p.ratio.value, "ratio", "overhead.decompositions")
             for p in part.pso
         ),
-        advice=f"give it at least {cpus_label(least.size)} ({least.chr:.2g} of this host), or a set of CPUs"
+        advice=f"give it at least {cpus_label(least.size)} ({percent(least.chr)} of this host), or a set of CPUs"
         if least is not None and least.size < part.host_cpus
         else "give it a set of CPUs in place of a quota, or more of the host",
         verify=f"{verify} --set provisioning=vanilla",

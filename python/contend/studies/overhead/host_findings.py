@@ -9,7 +9,7 @@ from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import Setting
-from contend.studies.causes.cause import Cause, caused
+from contend.studies.causes.cause import Cause, caused, percent
 from contend.studies.causes.explain import explain
 from contend.studies.overhead.practices import certain, direction
 from contend.studies.overhead.variant_findings import words
@@ -101,7 +101,7 @@ def _least(effects: Sequence[Effect], beside: Sequence[Effect], *, helps: bool) 
     settings = [s for e in beside for s in (e.over[0], e.under[0])]
     least = min((s for s in settings if s.chr > worst), key=lambda s: s.chr)
     return (
-        f"give it more than {worst:.2g} of its host's CPUs: a minimum CHR of {least.chr:.2g} among those measured"
+        f"give it more than {percent(worst)} of its host's CPUs: a minimum CHR of {least.chr:.2g} among those measured"
         f" ({cpus_label(least.size)} on a host of {cpus_label(least.host_cpus)})"
         + (", or a set of CPUs" if helps else "")
     )

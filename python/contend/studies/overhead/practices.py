@@ -263,7 +263,7 @@ def fading_words(fading: Fading) -> str:
     limit = percent(fading.limit - 1)
     clauses = []
     if fading.above is not None:
-        clauses.append(f"certainly above {limit} at {fading.above.chr:.2g} of the host")
+        clauses.append(f"certainly above {limit} at {percent(fading.above.chr)} of the host")
     if fading.below is not None:
-        clauses.append(f"certainly below from {fading.below.chr:.2g} on")
+        clauses.append(f"certainly below from {percent(fading.below.chr)} on")
     return ", ".join(clauses) or f"no size is certainly above or below {limit}"

@@ -84,7 +84,7 @@ def test_pinning_is_advised_where_it_helps_and_only_there(analysis: Analysis) ->
     assert "of 1 CPU it was throttled by its CPU quota 2 s of 6 s (100 % of the slowdown)" in pin.sentence
     assert [f.id for f in analysis.findings] == [f"F{n + 1}" for n in range(len(analysis.findings))]
     size = next(f for f in analysis.findings if f.kind == "platform-size")
-    assert size.subject == "mpi-prime" and "certainly above 5 % at 0.5 of the host" in size.sentence
+    assert size.subject == "mpi-prime" and "certainly above 5 % at 50 % of the host" in size.sentence
 
 
 def test_a_cause_with_a_subject_of_its_own_is_told_as_a_sentence_has_it(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def test_a_cost_of_being_small_comes_with_the_size_from_which_on_it_is_none() ->
     part = parts((1, MUCH_HIGHER), (2, HIGHER), (4, SAME))
     (finding,) = findings(overheads(of=[part]), [cell(at(1))], REPEAT)
     assert (finding.kind, finding.estimate) == ("platform-size", MUCH_HIGHER)
-    assert "give it at least 4 CPUs (0.25 of this host)" in finding.advice
+    assert "give it at least 4 CPUs (25 % of this host)" in finding.advice
     assert [e.value for e in finding.evidence] == [1.9, 1.2, 1.0]
     assert finding.verify == f"{REPEAT} --set apps=app --set provisioning=vanilla"
     (never,) = findings(overheads(of=[parts((1, HIGHER), (4, UNDECIDED))]), [cell(at(1))], REPEAT)
@@ -417,7 +417,7 @@ def test_a_share_of_a_host_that_costs_comes_with_the_least_that_does_not() -> No
     (finding,) = host_findings(told, {16: "whole", 2: "offline", 4: "offline"}, cells, REPEAT)
     assert (finding.estimate, finding.resource) == (MUCH_HIGHER, "throttling")
     # 1/16 and 2/16 of the host cost; above 0.125 the least measured is 4 of 16.
-    assert "more than 0.12 of its host's CPUs: a minimum CHR of 0.25" in finding.advice
+    assert "more than 12 % of its host's CPUs: a minimum CHR of 0.25" in finding.advice
     assert finding.advice.endswith("or a set of CPUs")
     assert "a set of CPUs makes that less" in finding.sentence
     assert "confined" not in finding.sentence
