@@ -44,6 +44,7 @@ MOST_WATCHED = 3
 @figure_options
 @click.option(
     "--for",
+    "--budget",
     "length",
     default="4m",
     metavar="TIME",
@@ -156,10 +157,11 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     from contend.studies.scenarios import parse
 
     what = victim_workload(victim, options)
+    verb = "do" if against[1:] else "does"
     called = f"{procfs.name(int(victim))} ({victim})" if victim.isdecimal() else victim
     document = {
         "study": "prove",
-        "title": f"What do {', '.join(against)} cost {called or options.get('url') or options['metrics']}?",
+        "title": f"What {verb} {', '.join(against)} cost {called or options.get('url') or options['metrics']}?",
         "victim": what,
         "called": called,
         "suspects": list(against),

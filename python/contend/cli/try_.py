@@ -28,6 +28,7 @@ NOT_KEPT = 5
 @click.option("--rate", type=float, metavar="N", help="With --url: requests a second (default: 50).")
 @click.option(
     "--for",
+    "--budget",
     "length",
     default="4m",
     metavar="TIME",

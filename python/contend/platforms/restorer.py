@@ -19,7 +19,8 @@ from pathlib import Path
 from contend.errors import ContendError, HostFailed
 from contend.platforms import obedience, treatments
 
-READY_S = 20.0
+READY_S = 60.0
+"""Python has to start: seconds, on a slow host that is busy."""
 _READY = b"ready\n"
 
 

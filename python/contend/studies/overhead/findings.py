@@ -129,7 +129,8 @@ def _size(part: Decomposition, verify: str) -> Finding:
     fading = part.fades(1 + NEGLIGIBLE)
     sentence = (
         f"{part.application} in a {part.platform} of {cpus_label(worst.setting.size)}"
-        f" ({percent(worst.setting.chr)} of the host) takes {words(worst.ratio)} what the same platform of the whole host costs it for being small;"
+        f" ({percent(worst.setting.chr)} of the host) takes {words(worst.ratio)} what the same platform of the whole host"
+        " costs it for being small;"
         f" {fading_words(fading)}."
     )
     least = fading.below

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ class ProveStudy(Study[Prove]):
 
     def cells(self, scenario: Prove) -> tuple[Cell, ...]:
         victim = cell_workload(scenario.victim[0])
+        victim = replace(victim, label=scenario.called or victim.label)
 
         def cell(level: str, baseline: str = "", *, control: bool = False) -> Cell:
             factors = {"victim": victim.label, HELD: level}

@@ -26,7 +26,7 @@ def sentence(of: Cost, victim: str, matters: float) -> str:
     if of.verdict == "unaffected":
         return f"{of.suspect} costs {victim} nothing that matters ({within(matters)})."
     if of.verdict == HELPS:
-        return f"{victim} is worse off while {of.suspect} is held back ({of.metric}: {spread})."
+        return f"{victim} is worse off while {of.suspect} is held back: {_worse(of)}."
     return f"Undecided whether {of.suspect} costs {victim} anything ({spread})."
 
 
@@ -92,7 +92,19 @@ def _carried(of: Estimate, matters: float) -> str:
 def _spread(of: Cost) -> str:
     if of.low is None or of.high is None:
         return "no interval yet"
-    return f"{percent(of.low)}–{percent(of.high)} %"
+    # Where one of them is below nothing, a dash would be taken for its sign.
+    return f"{percent(of.low)}{'–' if of.low >= 0 else ' to '}{percent(of.high)} %"
+
+
+def _worse(of: Cost) -> str:
+    """
+    >>> _worse(Cost("a", "p99", -0.5, -0.75, -0.2, HELPS))
+    'by its p99 it then takes 2.0 × as long (1.2–4.0)'
+    """
+    times = f"by its {of.metric} it then takes {1 / (1 + of.value):.1f} × as long"
+    if of.low is None or of.high is None:
+        return f"{times} (no interval yet)"
+    return f"{times} ({1 / (1 + of.high):.1f}–{1 / (1 + of.low):.1f})"
 
 
 def _listed(names: Sequence[str]) -> str:
