@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from contend.errors import BadInput
+from contend.errors import BadInput, TrialFailed
 
 if TYPE_CHECKING:
     from contend.contention.tenants import Tenant
@@ -61,7 +61,7 @@ def figure_options(command: Command) -> Command:
 
 
 def victim_workload(victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The workload that asks, reads or follows the victim, as a scenario names it. Raises BadInput, TrialFailed."""
+    """The workload that asks, reads or follows the victim, as a scenario names it. Raises BadInput."""
     figure = _figure(options)
     if figure == "url":
         rate = options.get("rate")
@@ -127,7 +127,10 @@ def _exported(victim: str, url: str, series: str | None) -> dict[str, Any]:
 
     if series is None:
         raise BadInput(f"--metrics {url} needs a series", hint="--series NAME; curl shows what is exported")
-    kind = kind_of(url, Series.parse(series))
+    try:
+        kind = kind_of(url, Series.parse(series))
+    except TrialFailed as error:  # nothing was begun
+        raise BadInput(error.message, hint=error.hint) from error
     pid = _root(victim) if victim else next(iter(servers(url)), 0)
     return {f"exported-{kind}": {"metrics": url, "series": series, "pid": pid}}
 

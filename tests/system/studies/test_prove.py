@@ -168,6 +168,11 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
             "needs a series",
         ),
         ((victim, "--against", planted.guilty.name, "--log", "/none", "--pattern", "a"), 2, "is no file"),
+        (
+            (victim, "--against", planted.guilty.name, "--metrics", "http://127.0.0.1:1/m", "--series", "a"),
+            2,
+            "exports nothing",
+        ),
     ):
         assert cli.run(["prove", *words, "--runs", str(tmp_path / "runs")]) == code
         assert text in capsys.readouterr().err
