@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contend.contention.tenants import Tenant
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-FIGURES = ("url", "metrics", "log")
+FIGURES = ("url", "metrics", "log", "command")
 """Options that say where a figure is from; of a victim without one, its processes are followed."""
 WITH = {"rate": "url", "series": "metrics", "pattern": "log", "unit": "log"}
 """Options, and the one that each goes with."""
@@ -61,15 +61,29 @@ def figure_options(command: Command) -> Command:
 
 
 def victim_workload(victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The workload that asks, reads or follows the victim, as a scenario names it. Raises BadInput."""
+    """What a scenario says of the victim: the workload that asks, reads or follows it, and a process of it where that is
+    known. Raises BadInput."""
     figure = _figure(options)
+    if not victim and figure in ("log", "command"):
+        whose = f"whose log is {options['log']}?" if figure == "log" else "whom does the command ask?"
+        raise BadInput(
+            whose,
+            hint=f"name the victim: contend prove shop.service {'--log …' if figure == 'log' else '-- COMMAND'}",
+        )
+    named = {"pid": _root(victim)} if victim and figure not in ("", "url") else {}
+    return {"victim": _workload(figure, victim, options), **named}
+
+
+def _workload(figure: str, victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if figure == "url":
         rate = options.get("rate")
         return {"service": {"url": options["url"]} | ({} if rate is None else {"rate": rate})}
     if figure == "metrics":
-        return _exported(victim, options["metrics"], options.get("series"))
+        return _exported(options["metrics"], options.get("series"))
     if figure == "log":
-        return _logged(victim, options["log"], options.get("pattern"), options.get("unit"))
+        return _logged(options["log"], options.get("pattern"), options.get("unit"))
+    if figure == "command":
+        return {"command": options["command"]}
     if not victim:
         raise BadInput(
             "no victim is named",
@@ -82,7 +96,8 @@ def _figure(options: Mapping[str, Any]) -> str:
     """The option that says where the figure is from, "" for none. Raises BadInput for two, or an option of another."""
     given = [name for name in FIGURES if options.get(name) is not None]
     if len(given) > 1:
-        raise BadInput(f"--{given[0]} and --{given[1]} are two figures", hint="give one of the two")
+        words = ["a command" if name == "command" else f"--{name}" for name in given]
+        raise BadInput(f"{words[0]} and {words[1]} are two figures", hint="give one of the two")
     for name, of in WITH.items():
         if options.get(name) is not None and of not in given:
             raise BadInput(
@@ -121,9 +136,8 @@ def watched(victim: str, options: Mapping[str, Any]) -> Tenant:
     return who
 
 
-def _exported(victim: str, url: str, series: str | None) -> dict[str, Any]:
+def _exported(url: str, series: str | None) -> dict[str, Any]:
     from contend.workloads.generators.exported import Series, kind_of
-    from contend.workloads.generators.listeners import servers
 
     if series is None:
         raise BadInput(f"--metrics {url} needs a series", hint="--series NAME; curl shows what is exported")
@@ -131,11 +145,10 @@ def _exported(victim: str, url: str, series: str | None) -> dict[str, Any]:
         kind = kind_of(url, Series.parse(series))
     except TrialFailed as error:  # nothing was begun
         raise BadInput(error.message, hint=error.hint) from error
-    pid = _root(victim) if victim else next(iter(servers(url)), 0)
-    return {f"exported-{kind}": {"metrics": url, "series": series, "pid": pid}}
+    return {f"exported-{kind}": {"metrics": url, "series": series}}
 
 
-def _logged(victim: str, log: str, pattern: str | None, unit: str | None) -> dict[str, Any]:
+def _logged(log: str, pattern: str | None, unit: str | None) -> dict[str, Any]:
     from pathlib import Path
 
     from contend.workloads.generators.logged import compiled
@@ -144,12 +157,10 @@ def _logged(victim: str, log: str, pattern: str | None, unit: str | None) -> dic
         raise BadInput(f"--log {log} needs a pattern", hint="--pattern 'took ([0-9.]+) ms'")
     groups = min(compiled(pattern, groups=0).groups, 1)
     compiled(pattern, groups=groups)  # of more than one it is not known which is the time
-    if not victim:
-        raise BadInput(f"whose log is {log}?", hint="name the victim: contend prove shop.service --log …")
     file = Path(log).absolute()
     if not file.is_file():
         raise BadInput(f"{log} is no file", hint="a log that is written to; journalctl -f > FILE makes one")
-    options = {"log": str(file), "pattern": pattern, "pid": _root(victim)}
+    options = {"log": str(file), "pattern": pattern}
     if not groups:
         if unit is not None:
             raise BadInput(f"--unit {unit}: '{pattern}' has no (group) that is a time", hint="leave it out")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from contend.cli import live_victims
+from contend.cli import live_victims, own_command
 from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
 from contend.cli.live_victims import figure_options, victim_workload
 from contend.errors import BadInput, ScenarioError
@@ -25,7 +25,11 @@ MOST_WATCHED = 3
 """Suspects that a watch names: all of their combinations are tried."""
 
 
-@click.command("prove", short_help="Prove what a neighbour costs a live service, by holding it back.")
+@click.command(
+    "prove",
+    short_help="Prove what a neighbour costs a live service, by holding it back.",
+    cls=own_command.TakesCommand,
+)
 @click.argument("victim", required=False, default="")
 @click.option(
     "--against",
@@ -106,9 +110,10 @@ def command(
     else changes meanwhile ends the experiment, and stays. It needs root, or a right to the suspect's settings.
 
     VICTIM and SUSPECT are units, cgroups, containers, libvirt machines, pids or programs. With --url the victim may be left
-    out, or be any name. With --metrics or --log its figure is read where it exports or logs it. Without these VICTIM is
-    followed: its figure is the time that it worked or waited to go on, by its CPU time. Where nobody can be asked, --consent
-    or a policy of the host allows the writes.
+    out, or be any name. With --metrics or --log its figure is read where it exports or logs it. A command after -- is run
+    in each trial: its wall time is the figure. Without any of these VICTIM is followed: its figure is the time that it
+    worked or waited to go on, by its CPU time. Where nobody can be asked, --consent or a policy of the host allows the
+    writes.
 
     \b
     Examples:
@@ -123,6 +128,7 @@ def command(
     from contend.engine.checking import checking
     from contend.studies.prove.holding import lines, switches
 
+    options["command"] = own_command.given(None) or None
     if not against:
         against = _watched(live_victims.watched(victim, options), watched)
     scenario = scenario_of(victim, against, **options)
@@ -162,7 +168,7 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     document = {
         "study": "prove",
         "title": f"What {verb} {', '.join(against)} cost {called or options.get('url') or options['metrics']}?",
-        "victim": what,
+        **what,
         "called": called,
         "suspects": list(against),
         "by": options["by"],
@@ -181,6 +187,7 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
 def commandline(victim: str, against: tuple[str, ...], policy: Path | None = None, **options: Any) -> str:
     """The command that repeats the experiment."""
     defaults = {"length": "4m", "by": "auto", "trial": "2s", "allow_freeze": False}
+    own = options.pop("command", None)
     words = ["contend", "prove", *([victim] if victim else [])]
     for name in against:
         words += ["--against", name]
@@ -192,7 +199,7 @@ def commandline(victim: str, against: tuple[str, ...], policy: Path | None = Non
             words.append(f"{value:g}" if isinstance(value, float) else str(value))
     if policy is not None:
         words += ["--policy", str(policy)]
-    return shlex.join(words)
+    return shlex.join(words) + ("" if own is None else f" -- {own}")
 
 
 def _watched(who: Tenant, length: str) -> tuple[str, ...]:

@@ -159,6 +159,12 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
         ((victim, "--against", victim, "--consent"), 2, "itself runs in"),
         ((victim, "--against", "nobody-is-this.service", "--consent"), 2, "no unit called"),
         (("--against", planted.guilty.name, "--consent"), 2, "no victim is named"),
+        (("--against", planted.guilty.name, "--", "true"), 2, "whom does the command ask?"),
+        (
+            (victim, "--against", planted.guilty.name, "--log", str(planted.log), "--", "true"),
+            2,
+            "are two figures",
+        ),
         ((victim, "--against", planted.guilty.name, "--rate", "5"), 2, "goes with --url"),
         ((victim, "--log", str(planted.log), "--url", "http://127.0.0.1:1/"), 2, "are two figures"),
         ((victim, "--against", planted.guilty.name, "--log", str(planted.log)), 2, "needs a pattern"),
@@ -178,6 +184,10 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
         assert text in capsys.readouterr().err
     assert cli.run(["prove", victim, "--against", planted.guilty.name, "--dry-run"]) == 0
     out = capsys.readouterr().out
+    assert (
+        cli.run(["prove", victim, "--against", planted.guilty.name, "--dry-run", "--", "sleep", "0.1"]) == 0
+    )
+    assert "a command does not say how long it takes" in capsys.readouterr().out
     switch = treatments.cpu_weight([planted.guilty])
     assert f"{planted.guilty.name} held back: {switch.setting.name}: {switch.before} → {switch.during}" in out
     assert planted.weights() == before and not (tmp_path / "runs").exists()

@@ -65,6 +65,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "contention/suspects.py::_treated_by",
         "contention/tenants.py::tenant",
         "contention/tenants.py::_machines",
+        "contention/tenants.py::_first_process",
         "engine/doctor.py::_run_delay",
         "engine/groups_watch.py::_children",
         "engine/neighbours.py::disk_bytes",

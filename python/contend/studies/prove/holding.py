@@ -34,7 +34,8 @@ STALLS = 2
 def victim_of(scenario: Prove) -> Tenant:
     """Processes of the victim on this host; none of one that is elsewhere."""
     instance = instance_of(scenario.victim[0])
-    pid, url = (instance.parameters.get(name) for name in ("pid", "url"))
+    pid = scenario.pid or instance.parameters.get("pid")
+    url = instance.parameters.get("url") or instance.parameters.get("metrics")
     pids = (int(pid),) if pid else servers(str(url or ""))
     family = {pid for each in pids for pid in (each, *procfs.descendants(each))}
     return Tenant(scenario.called or instance.label, (), frozenset(family))

@@ -34,7 +34,8 @@ Cpus = Annotated[
 class Prove(Scenario):
     """A victim as it is, and with each suspect held back for the length of a trial.
 
-    victim: a workload that asks or follows what runs already. called: its name in the answer. suspects: units, cgroups,
+    victim: a workload that asks or follows what runs already. called: its name in the answer. pid: a process of it, which is
+    never held back; 0: the one that is followed, or that serves what is asked. suspects: units, cgroups,
     containers, machines, processes or programs of this host. by: how they are held back; auto: by a tenth of their weight
     for CPUs and disks, or else by nice. cpus: with a quota, of so many CPUs. io: with an io-limit, bytes a second from and
     to each disk that it has used. apart: with a cpuset, the CPUs it may use then. allow_freeze: freezing stops it, and all
@@ -45,6 +46,7 @@ class Prove(Scenario):
     study: Literal["prove"]
     victim: Workloads
     called: str = ""
+    pid: int = Field(0, ge=0)
     suspects: Names
     by: By = "auto"
     cpus: float = Field(0.1, gt=0, le=1024)

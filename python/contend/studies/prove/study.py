@@ -43,7 +43,13 @@ class ProveStudy(Study[Prove]):
 
     def cells(self, scenario: Prove) -> tuple[Cell, ...]:
         victim = cell_workload(scenario.victim[0])
-        victim = replace(victim, label=scenario.called or victim.label)
+        # Whoever else runs here is what it is about: no trial is disturbed by that.
+        workload = victim.instance.workload.model_copy(update={"elsewhere": True})
+        victim = replace(
+            victim,
+            label=scenario.called or victim.label,
+            instance=replace(victim.instance, workload=workload),
+        )
 
         def cell(level: str, baseline: str = "", *, control: bool = False) -> Cell:
             factors = {"victim": victim.label, HELD: level}
