@@ -17,6 +17,7 @@ import contextlib
 import json
 import math
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,6 +36,7 @@ CONTEND = (sys.executable, "-m", "contend")
 PACE = (sys.executable, "-m", "contend.workloads.generators", "pace")
 TURNS = 12
 TURN_S, SETTLE_S = 1.0, 0.2
+"""As long as trials of contend prove, and as they wait after a change: a disk's queue takes a while to drain."""
 WATCH_S, PROVE_S = 10, 60
 NAMED = 0.05
 """Of what the victim waited for others, the part from which on a watch's culprit counts as named."""
@@ -53,6 +55,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was planted goes with it
     kept = given.output / "rows.ndjson"
     with recording():
         rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
@@ -146,7 +149,7 @@ def proved(planted: Beside) -> Row:
     run = subprocess.run(
         [
             *CONTEND, "prove", str(planted.victim.pid), "--against", f"/{planted.group.name}", *planted.figure,
-            "--by", draw.by, "--trial", "500ms", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000), "--consent",
+            "--by", draw.by, "--trial", f"{TURN_S:g}s", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000), "--consent",
             "--json", "--runs", str(planted.folder / "runs"),
         ],
         capture_output=True, text=True, check=False,
