@@ -149,8 +149,8 @@ def proved(planted: Beside) -> Row:
     run = subprocess.run(
         [
             *CONTEND, "prove", str(planted.victim.pid), "--against", f"/{planted.group.name}", *planted.figure,
-            "--by", draw.by, "--trial", f"{TURN_S:g}s", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000), "--consent",
-            "--json", "--runs", str(planted.folder / "runs"),
+            "--by", draw.by, "--trial", f"{TURN_S:g}s", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000),
+            "--consent", "--json", "--runs", str(planted.folder / "runs"),
         ],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
