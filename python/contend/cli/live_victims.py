@@ -61,7 +61,7 @@ def figure_options(command: Command) -> Command:
 
 
 def victim_workload(victim: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a scenario says of the victim: the workload that asks, reads or follows it, and a process of it where that is
+    """Say in a scenario who the victim is: the workload that asks, reads or follows it, and a process of it where that is
     known. Raises BadInput."""
     figure = _figure(options)
     if not victim and figure in ("log", "command"):

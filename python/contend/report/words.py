@@ -244,8 +244,9 @@ def command_with_budget(report: ReportInput) -> str:
     """The command of this run with the budget that should reach the target; empty where there is none."""
     budget = budget_needed(report)
     plain = report.command.replace(" --set measure.budget=", " --budget ")  # as a run records it
+    plain, dashes, users = plain.partition(" -- ")  # what follows is a command of the user's
     command, replaced = re.subn(r"--(budget|for)[= ]\S+", f"--budget {budget}", plain)
-    return "" if not budget else command if replaced else f"{command} --budget {budget}"
+    return "" if not budget else (command if replaced else f"{command} --budget {budget}") + dashes + users
 
 
 def target_line(report: ReportInput, *, command_follows: bool = False) -> str:

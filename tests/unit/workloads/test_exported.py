@@ -128,6 +128,14 @@ def test_nothing_counted_or_counted_again_from_0_is_no_figure() -> None:
         changed("time", series, Reading(0, 1, 1), Reading(2 * 10**9, 1, 1))
     with pytest.raises(TrialFailed, match="began anew"):
         changed("count", series, Reading(0, 5), Reading(1, 2))
+    with pytest.raises(TrialFailed, match="began anew"):  # one of two, though they counted more together
+        changed("count", series, Reading(0, 5, parts={"a": 4, "b": 1}), Reading(1, 9, parts={"a": 0, "b": 9}))
+
+
+def test_a_part_that_is_no_figure_is_refused(exporter: Exporter) -> None:
+    for part in ("http_seconds_sum", "http_seconds_bucket"):
+        with pytest.raises(BadInput, match="is a part of http_seconds"):
+            kind_of(exporter.url, Series.parse(part))
 
 
 def test_what_lies_beyond_the_last_bucket_has_no_quantile() -> None:

@@ -71,6 +71,7 @@ def test_the_figure_is_written_where_a_trial_reads_it(
     assert run("time", str(log), r"took (\d+) ms", "--unit", "ms") == 0
     figures = json.loads((tmp_path / "logged.json").read_text())
     assert figures == pytest.approx({"mean": 0.0505, "p50": 0.0505, "p99": 0.09901})
+    assert len(logged._matches("took took\nno\ntook", logged.compiled("took", groups=0))) == 2, "lines"
     assert run("count", str(log), "took") == 0
     assert json.loads((tmp_path / "logged.json").read_text())["rate"] > 0
     for words, code, error in (
@@ -78,6 +79,7 @@ def test_the_figure_is_written_where_a_trial_reads_it(
         (("time", str(log), "took ("), 2, "is no regular expression"),
         (("time", str(log), "gave (.*)"), 1, "no line matches"),
         (("time", str(log), "(took)"), 2, "no number"),
+        (("time", str(log), "took 1( .)?00? ms"), 2, "no number"),
         (("count", str(tmp_path / "none"), "took"), 2, "cannot be read"),
     ):
         assert run(*words) == code

@@ -65,12 +65,13 @@ class Series:
 @dataclass(slots=True)
 class Reading:
     """A series at one time. value: of a counter or gauge, or how much was timed in all; count: how often; buckets: how often
-    up to each bound."""
+    up to each bound; parts: each sample by itself."""
 
     at_ns: int
     value: float = 0.0
     count: float = 0.0
     buckets: dict[float, float] = field(default_factory=dict)
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -115,7 +116,8 @@ def changed(kind: Kind, series: Series, before: Reading, after: Reading) -> dict
     {'rate': 10.0}
     """
     value, count = after.value - before.value, after.count - before.count
-    if value < 0 or count < 0:
+    # One worker of several that begins anew is hidden in their sum.
+    if value < 0 or count < 0 or any(after.parts.get(part, -1.0) < was for part, was in before.parts.items()):
         raise TrialFailed(
             f"{series.name} began anew",
             hint="what exports it was started again: run it again while it goes on",
@@ -171,6 +173,8 @@ def _reading(kind: Kind, url: str, series: Series) -> Reading:
         raise BadInput(f"{series.name} of {url} is a {is_a}, no {kind}", hint=f"the workload exported-{is_a}")
     reading = Reading(at_ns)
     for name, labels, value in samples:
+        if kind != "value" and not name.endswith("_created") and "quantile" not in labels:
+            reading.parts[f"{name} {sorted(labels.items())}"] = value
         if kind != "time" or name.endswith("_sum"):
             reading.value += value
         elif name.endswith("_count"):
@@ -192,7 +196,11 @@ def _find(
     for name, kind, samples in families:
         names.add(name)
         is_a = KINDS.get(kind, "value")
-        if is_a == "time" and series.name != name:  # one of its parts: a counter of its own
+        if is_a == "time" and series.name != name:  # one of its parts: how often is a counter of its own
+            if series.name in (f"{name}_sum", f"{name}_bucket"):
+                raise BadInput(
+                    f"'{series.name}' is a part of {name}", hint=f"--series {name}, or {name}_count"
+                )
             is_a = "count"
         mine = [s for s in samples if series.name in (name, s[0])]
         if is_a == "count":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import statistics
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         if given.kind == "time":
             figures = times(text, pattern, UNITS[given.unit])
         else:
-            figures = {"rate": _counted(len(pattern.findall(text)), pattern) / took_s}
+            figures = {"rate": len(_matches(text, pattern)) / took_s}
     except ContendError as error:
         return failed(error)
     (given.out / "logged.json").write_text(json.dumps(figures), encoding="utf-8")
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 def compiled(pattern: str, groups: int) -> re.Pattern[str]:
     """Compile a pattern for lines. Raises BadInput."""
     try:
-        made = re.compile(pattern, re.MULTILINE)
+        made = re.compile(pattern)
     except re.error as error:
         raise BadInput(f"'{pattern}' is no regular expression: {error}") from error
     if groups and made.groups != groups:
@@ -74,25 +75,28 @@ def times(text: str, pattern: re.Pattern[str], scale: float) -> dict[str, float]
     >>> times("took 10 ms\\ntook 30 ms\\n", re.compile(r"took (\\d+) ms"), 1e-3)
     {'mean': 0.02, 'p50': 0.02}
     """
-    matches = pattern.findall(text)
-    _counted(len(matches), pattern)
+    matches = _matches(text, pattern)
     try:
-        values = [float(value) * scale for value in matches]
-    except ValueError as error:
+        values = [float(match[1]) * scale for match in matches]
+    except (TypeError, ValueError) as error:
         raise BadInput(f"in a line that matches is no number: {error}", hint="took ([0-9.]+) ms") from error
+    if not all(map(math.isfinite, values)):
+        raise BadInput("in a line that matches is no finite number", hint="took ([0-9.]+) ms")
     figures = {"mean": statistics.fmean(values), "p50": statistics.median(values)}
     if len(values) >= FEWEST:
         figures["p99"] = statistics.quantiles(values, n=100, method="inclusive")[98]
     return figures
 
 
-def _counted(count: int, pattern: re.Pattern[str]) -> int:
-    if not count:
+def _matches(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+    """The first match in each line that has one. Raises TrialFailed where none has."""
+    matches = [match for line in text.split("\n") if (match := pattern.search(line))]
+    if not matches:
         raise TrialFailed(
             f"no line matches '{pattern.pattern}' in what was written during the trial",
             hint="choose a time when it is written to, or longer trials: --trial 10s; who buffers its log writes late",
         )
-    return count
+    return matches
 
 
 def written(path: Path, length_s: float) -> str:
