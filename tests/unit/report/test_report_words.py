@@ -100,6 +100,8 @@ def test_the_advised_budget_follows_the_square_of_the_missing_precision() -> Non
     exact = report.elapsed_ns / 60e9 * (worst / 0.02) ** 2
     assert exact <= minutes <= exact + 5
     assert words.command_with_budget(report).count("--budget") == 1
+    mine = dataclasses.replace(report, command="contend prove shop --for 45s -- ./ask --for 3s")
+    assert words.command_with_budget(mine) == f"contend prove shop --budget {minutes}m -- ./ask --for 3s"
 
 
 def test_without_any_interval_no_budget_is_invented() -> None:
