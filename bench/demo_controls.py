@@ -1,6 +1,6 @@
 """How often do the controls of the demo's cells alarm on a quiet host, and what drives it?
 
-    python bench/demo_controls.py -o DIR [--count 100] [--seed 1] [--write docs/results/demo-controls]
+    python bench/demo_controls.py -o DIR [--count 100] [--seed 1] [--write docs/results/demo-controls [--resume]]
 
 Each run is the demo's scenario in eight blocks, with its victims alone, again as their own control, and beside the first of
 its neighbours. Trials are kept: they say whether the first block, or the time since the start, is behind an alarm.
@@ -10,7 +10,6 @@ A run's rows are kept when it is complete: a campaign that was stopped goes on w
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -19,8 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from results.files import save_at
-from results.record import recording
+from results.campaign import gathering, parser
 
 CONTEND = (sys.executable, "-m", "contend")
 BLOCKS = 8
@@ -30,30 +28,15 @@ Row = dict[str, Any]
 
 def main() -> int:
     """1 where a run failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    kept = given.output / "rows.ndjson"
-    with recording():
-        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-        while len(rows) < given.count:
-            rows.append(one(given.output, given.seed + len(rows)))
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(
-                len(rows),
-                [[c["victim"], c["metric"], c["alarm"]] for c in rows[-1].get("controls", ())],
-                flush=True,
-            )
-        if given.write:
-            save_at(given.write, {"blocks": BLOCKS, "rows": rows}, seed=given.seed)
+    given = parser(__doc__, count=100).parse_args()
+    with gathering(given) as campaign:
+        rows = campaign.rows(lambda number: one(campaign.output, given.seed + number), shown)
+        campaign.write({"blocks": BLOCKS, "rows": rows})
     return 1 if any("failed" in row for row in rows) else 0
+
+
+def shown(row: Row) -> object:
+    return row.get("failed") or [[c["victim"], c["metric"], c["alarm"]] for c in row["controls"]]
 
 
 def one(output: Path, seed: int) -> Row:

@@ -13,8 +13,6 @@ what is written is judged by the rules as they are then.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sys
 import tempfile
@@ -25,8 +23,7 @@ from typing import Any
 from causes.planted import KINDS, PAIRED
 from causes.planter import possible
 from causes.runs import RunFailed, judged, measured
-from results.files import save_at
-from results.record import recording
+from results.campaign import gathering, parser
 
 BLOCKS = 6
 NOTHING = "nothing"
@@ -41,32 +38,22 @@ Row = dict[str, Any]
 
 def main() -> int:
     """1 where a run failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--count", type=int, default=120)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help=f"these kinds, with commas, or `{NOTHING}` for that alone")
-    parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    kept, runs = given.output / "rows.ndjson", given.output / "runs"
-    only = [kind for kind in given.only.split(",") if kind]
-    with recording():
-        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-        for number, (kinds, scale) in enumerate(draws(given.count, given.seed, only)):
-            if number < len(rows):
-                continue
+    words = parser(__doc__, count=120)
+    words.add_argument("--only", default="", help=f"these kinds, with commas, or `{NOTHING}` for that alone")
+    given = words.parse_args()
+    deck = list(draws(given.count, given.seed, [kind for kind in given.only.split(",") if kind]))
+    with gathering(given) as campaign:
+        runs = campaign.output / "runs"
+
+        def drawn(number: int) -> Row:
+            kinds, scale = deck[number]
             row = one(kinds, scale, number + given.seed, runs / f"{number:04d}")
-            rows.append({"kinds": kinds, "scale": round(scale, 3)} | row)
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(number, " + ".join(kinds), shown(rows[-1]), flush=True)
-        if given.write:
-            rows = [row | again(runs / f"{number:04d}") for number, row in enumerate(rows)]
-            absent = [kind for kind, of in KINDS.items() if not possible(of.needs)]
-            save_at(given.write, {"blocks": BLOCKS, "absent": absent, "rows": rows}, seed=given.seed)
+            return {"kinds": kinds, "scale": round(scale, 3)} | row
+
+        rows = campaign.rows(drawn, shown)
+        rows = [row | again(runs / f"{number:04d}") for number, row in enumerate(rows)]
+        absent = [kind for kind, of in KINDS.items() if not possible(of.needs)]
+        campaign.write({"blocks": BLOCKS, "absent": absent, "rows": rows})
     return 1 if any("failed" in row for row in rows) else 0
 
 
@@ -137,9 +124,8 @@ def id_of(estimate: Row) -> tuple[float, float]:
 
 
 def shown(row: Row) -> str:
-    if "failed" in row:
-        return str(row["failed"])
-    return "; ".join(f"{of['ratio'][0]:.2f} {of['causes'] or of['verdict']}" for of in row["beside"])
+    beside = (f"{of['ratio'][0]:.2f} {of['causes'] or of['verdict']}" for of in row.get("beside", ()))
+    return f"{' + '.join(row['kinds'])}: {row.get('failed') or '; '.join(beside)}"
 
 
 if __name__ == "__main__":

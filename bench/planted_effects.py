@@ -15,7 +15,6 @@ A row is kept when its run is complete: a campaign that was stopped goes on wher
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import shutil
@@ -28,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from on_off import NEIGHBOURS, beside
-from results.files import save_at
-from results.record import recording
+from results.campaign import gathering, parser
 
 EFFECTS = (0.03, 0.08, 0.20)
 LENGTH_S = 0.25
@@ -42,32 +40,22 @@ Row = dict[str, Any]
 
 def main() -> int:
     """1 where a run failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--on-off", action="store_true", help="beside neighbours that come and go")
-    parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    burner, kept = given.output / "burn", given.output / "rows.ndjson"
-    if not burner.exists():
-        subprocess.run(["cc", "-O2", "-o", burner, BURN], check=True)
-    with recording():
-        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-        while len(rows) < given.count:
-            number = len(rows)
+    words = parser(__doc__, count=60)
+    words.add_argument("--on-off", action="store_true", help="beside neighbours that come and go")
+    given = words.parse_args()
+    with gathering(given) as campaign:
+        burner = campaign.output / "burn"
+        if not burner.exists():
+            subprocess.run(["cc", "-O2", "-o", burner, BURN], check=True)
+
+        def drawn(number: int) -> Row:
             name = list(NEIGHBOURS)[number % len(NEIGHBOURS)] if given.on_off else ""
             # Of ten neighbours in turn the next ten have the next effect.
             effect = EFFECTS[(number // len(NEIGHBOURS) if name else number) % len(EFFECTS)]
-            rows.append({"beside": name} | one(burner, effect, given.seed + number, name))
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(len(rows), rows[-1], flush=True)
-        if given.write:
-            save_at(given.write, {"rows": rows}, seed=given.seed)
+            return {"beside": name} | one(burner, effect, given.seed + number, name)
+
+        rows = campaign.rows(drawn)
+        campaign.write({"rows": rows})
     return 1 if any("failed" in row for row in rows) else 0
 
 

@@ -12,7 +12,6 @@ A row is kept when its draw is complete: a campaign that was stopped goes on whe
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -29,8 +28,7 @@ from typing import Any
 
 from contend.stats.quantiles import t_quantile
 from proving.planted import Beside, Draw, beside
-from results.files import save_at
-from results.record import recording
+from results.campaign import gathering, parser
 
 CONTEND = (sys.executable, "-m", "contend")
 PACE = (sys.executable, "-m", "contend.workloads.generators", "pace")
@@ -46,26 +44,11 @@ Row = dict[str, Any]
 
 def main() -> int:
     """1 where a draw failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, metavar="PATH", help="without its suffix")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
+    given = parser(__doc__, count=200).parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was planted goes with it
-    kept = given.output / "rows.ndjson"
-    with recording():
-        rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-        while len(rows) < given.count:
-            rows.append(one(Draw.made(len(rows), given.seed), given.output.resolve()))
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(len(rows), rows[-1], flush=True)
-        if given.write:
-            save_at(given.write, {"rows": rows}, seed=given.seed)
+    with gathering(given) as campaign:
+        rows = campaign.rows(lambda number: one(Draw.made(number, given.seed), campaign.output))
+        campaign.write({"rows": rows})
     return 1 if any("failed" in row for row in rows) else 0
 
 

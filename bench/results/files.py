@@ -47,21 +47,28 @@ def store(name: str, document: Data, place: Path = RESULTS) -> Path:
 
 
 def save(
-    name: str, found: Data, *, seed: int | None = None, command: str = "", place: Path = RESULTS
+    name: str,
+    found: Data,
+    *,
+    seed: int | None = None,
+    command: str = "",
+    place: Path = RESULTS,
+    made: Data | None = None,
 ) -> dict[str, Any]:
-    """What a writer calls: the data with the head of the recording that is on, and the page of it."""
+    """What a writer calls: the data with its head, or that of the recording that is on; and the page of it."""
     from results import render  # rendering reads data files
 
-    document = {"schema_version": 1, "made": record.current().head(seed=seed, command=command), **found}
+    head = made or record.current().head(seed=seed, command=command)
+    document = {"schema_version": 1, "made": head, **found}
     store(name, document, place)
     render.write_pages_of(name, place)
     return document
 
 
-def save_at(path: Path, found: Data, *, seed: int | None = None) -> dict[str, Any]:
+def save_at(path: Path, found: Data, *, seed: int | None = None, made: Data | None = None) -> dict[str, Any]:
     """`save()` to what `--write` of a program in bench/ names: a path without its suffix."""
     path = path.absolute()
-    return save(path.name, found, seed=seed, place=path.parent)
+    return save(path.name, found, seed=seed, place=path.parent, made=made)
 
 
 def dumps(document: Data) -> str:

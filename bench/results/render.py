@@ -88,7 +88,7 @@ def _paragraphs(text: str) -> str:
 def head(name: str, document: Data, recipe: Recipe, place: Path) -> dict[str, str]:
     """What the frame says of a data file."""
     made = document["made"]
-    command, commit = made.get("command"), made.get("commit")
+    command, commit = made.get("command"), ", ".join(made.get("commits") or ()) or made.get("commit")
     date = made.get("date") or (
         f"date {NOT_RECORDED} (kept since {made['kept_since']})"
         if made.get("kept_since")
