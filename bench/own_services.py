@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from postgres import client, made
 from results.files import save_at
 from results.record import recording
 
@@ -151,48 +152,17 @@ def nginx(folder: Path) -> Iterator[tuple[int, str, Path]]:
 @contextlib.contextmanager
 def postgres(folder: Path) -> Iterator[tuple[int, str, Path]]:
     """Yield PostgreSQL's first process, its number, and its log, with clients that ask at a steady rate."""
-    (binaries,) = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1:]
-    data, log, port = folder / "data", folder / "postgres.log", free_port()
-    owner = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    data.mkdir()
-    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(["chown", "postgres:", data], check=True)
-    subprocess.run(
-        [*owner, binaries / "initdb", "-D", data, "-U", "bench", "-A", "trust", "--no-instructions"],
-        cwd=folder, check=True, **quiet,
-    )  # fmt: skip
-    server = [
-        *owner,
-        str(binaries / "postgres"),
-        "-D",
-        str(data),
-        "-p",
-        str(port),
-        "-c",
-        "unix_socket_directories=",
-    ]
-    server += ["-c", "listen_addresses=127.0.0.1"]
-    of_clients = ["-h", "127.0.0.1", "-p", str(port), "-U", "bench"]
+    log, port = folder / "postgres.log", free_port()
+    server = made(folder, port)
     with running(server, "INT", log) as process:
         answers("127.0.0.1", port)
         time.sleep(1.0)
+        pgbench = client("pgbench", port)
         subprocess.run(
-            [binaries / "pgbench", *of_clients, "-i", "-q", "-s", "10", "postgres"],
-            cwd="/",
-            check=True,
-            **quiet,
-        )
-        clients = [
-            str(binaries / "pgbench"),
-            *of_clients,
-            "-c",
-            "4",
-            "-R",
-            str(RATE),
-            "-T",
-            "86400",
-            "postgres",
-        ]
+            [*pgbench, "-i", "-q", "-s", "10", "postgres"],
+            cwd="/", check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        clients = [*pgbench, "-c", "4", "-R", str(RATE), "-T", "86400", "postgres"]
         with running(clients, "TERM", folder / "clients.log"):
             time.sleep(5.0)
             yield process.pid, str(process.pid), log

@@ -1,11 +1,12 @@
 """Does `contend prove` convict who costs a victim something, by as much as that is, and nobody else?
 
-    python bench/proved_suspects.py -o DIR [--count 200] [--seed 1] [--write docs/results/proved-suspects]
+    python bench/proved_suspects.py -o DIR [--count 200] [--seed 1] [--write docs/results/proved-suspects [--resume]]
 
-Victims (a service that logs, a batch, nginx, redis, a journal that waits for its fsyncs) and suspects (bench/proving) are
-planted in pairs that chance draws. Half of the suspects cost nothing that holding them back would bring. What that brings is
-measured before, in turns of the bench's own: the truth. Then `contend watch` looks at the victim, as everybody would first:
-whom does it name? Then `contend prove` has a minute. Needs root.
+Victims (a service that logs, a batch, nginx, redis, PostgreSQL, a journal that waits for its fsyncs) and suspects
+(bench/proving) are planted in pairs that chance draws. Half of the suspects cost nothing that holding them back would bring.
+What that brings is measured before, in turns of the bench's own: the truth. Then `contend watch` looks at the victim, as
+everybody would first: whom does it name? Then `contend prove` has a minute. Needs root, and a DIR that PostgreSQL's user may
+enter.
 
 A row is kept when its draw is complete: a campaign that was stopped goes on where it stood.
 """
@@ -85,15 +86,8 @@ def figure(planted: Beside, seed: int) -> float:
     if planted.url:
         out = planted.folder / "pace.json"
         words = [
-            "--rate",
-            "200",
-            "--for",
-            f"{TURN_S}s",
-            "--connections",
-            "8",
-            "--poisson",
-            "--seed",
-            str(seed),
+            *("--rate", "200", "--for", f"{TURN_S}s", "--connections", "8", "--poisson"),
+            *("--seed", str(seed)),
         ]
         subprocess.run([*PACE, planted.url, *words, "--out", str(out)], check=True, capture_output=True)
         return float(json.loads(out.read_text())["latency_s"]["p99"])

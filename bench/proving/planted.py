@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import postgres
 from contend.platforms import cgroups
 
 SERVICE = """
@@ -52,6 +53,18 @@ while True:
     log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
     time.sleep(0.005)
 """
+ASKS = """
+import random, subprocess, sys, time
+log, draw = open(sys.argv[1], "a", buffering=1), random.Random(1)
+asked = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+while True:
+    began = time.monotonic()
+    print("SELECT sum(i * i) FROM generate_series(1, 20000) AS i;", file=asked.stdin, flush=True)
+    if not asked.stdout.readline(): sys.exit("no answer")
+    now = time.monotonic()
+    log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
+    time.sleep(draw.expovariate(150))
+"""
 BURNS = "while True: sum(range(1000))"
 BURSTS = """
 import sys, time
@@ -85,7 +98,7 @@ uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
 server {{ listen 127.0.0.1:{port}; location / {{ return 200 "{text}"; }} }} }}
 """
 READY_S = 20.0
-VICTIMS = ("service", "batch", "nginx", "redis")
+VICTIMS = ("service", "batch", "nginx", "redis", "postgres")
 """Those that any suspect may be beside; a journal is beside who writes."""
 GUILTY = ("burner", "bursts", "writer")
 INNOCENT = ("sleeper", "elsewhere", "yields", "lock")
@@ -166,9 +179,10 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
     cpu = {first}
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(command: Sequence[str], group: Path, cpus: set[int]) -> subprocess.Popen[bytes]:
+    def start(command: Sequence[str], group: Path | None, cpus: set[int]) -> subprocess.Popen[bytes]:
         def join() -> None:
-            (group / "cgroup.procs").write_text(str(os.getpid()))
+            if group is not None:
+                (group / "cgroup.procs").write_text(str(os.getpid()))
             os.sched_setaffinity(0, cpus)
 
         quiet = subprocess.DEVNULL
@@ -183,7 +197,9 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
         return process
 
     try:
-        victim, url = _victim(draw, folder, lambda command: start(command, groups[1], cpu))
+        victim, url, asks = _victim(draw, folder, lambda command: start(command, groups[1], cpu))
+        if asks:
+            start(asks, None, set(others) or cpu)
         suspect = _suspect(draw, folder)
         start(suspect, groups[0], set(others) or cpu if draw.suspect == "elsewhere" else cpu)
         if draw.suspect == "yields":
@@ -191,6 +207,11 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
         time.sleep(0.5)
         yield Beside(draw, folder, victim, groups[0], url)
     finally:
+        if (
+            draw.victim == "postgres" and started
+        ):  # its own processes have sessions of their own: it ends them
+            started[0].send_signal(signal.SIGQUIT)
+            started[0].wait(READY_S)
         for process in started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -201,44 +222,39 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
 
 def _victim(
     draw: Draw, folder: Path, start: Callable[[Sequence[str]], subprocess.Popen[bytes]]
-) -> tuple[subprocess.Popen[bytes], str]:
+) -> tuple[subprocess.Popen[bytes], str, list[str]]:
+    """The victim, its URL where it is asked at one, and the command of a client that asks and logs."""
     log = folder / "log"
     log.touch()
-    if draw.victim in ("nginx", "redis"):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        if draw.victim == "redis":
-            words = [
-                "redis-server",
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                str(port),
-                "--save",
-                "",
-                "--dir",
-                str(folder),
-            ]
-            process, url = start(words), f"redis://127.0.0.1:{port}"
-        else:
-            (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, text="x" * 512))
-            words = [
-                shutil.which("nginx") or "/usr/sbin/nginx",
-                "-p",
-                str(folder),
-                "-c",
-                str(folder / "nginx.conf"),
-            ]
-            process, url = start(words), f"http://127.0.0.1:{port}/"
-        until = time.monotonic() + READY_S
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                return process, url
-            time.sleep(0.05)
-        raise RuntimeError(f"{draw.victim} does not serve")
-    code = {"service": SERVICE, "batch": BATCH, "journal": JOURNAL}[draw.victim]
-    locked = "lock" if draw.suspect == "lock" else ""
-    return start([sys.executable, "-c", code, str(log), str(folder / "lock"), locked]), ""
+    code = {"service": SERVICE, "batch": BATCH, "journal": JOURNAL}.get(draw.victim)
+    if code is not None:
+        locked = "lock" if draw.suspect == "lock" else ""
+        return start([sys.executable, "-c", code, str(log), str(folder / "lock"), locked]), "", []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url, asks = "", list[str]()
+    if draw.victim == "redis":
+        url = f"redis://127.0.0.1:{port}"
+        words = [
+            *("redis-server", "--bind", "127.0.0.1", "--port", str(port)),
+            *("--save", "", "--dir", str(folder)),
+        ]
+    elif draw.victim == "nginx":
+        url = f"http://127.0.0.1:{port}/"
+        settings = folder / "nginx.conf"
+        settings.write_text(NGINX.format(folder=folder, port=port, text="x" * 512))
+        words = [shutil.which("nginx") or "/usr/sbin/nginx", "-p", str(folder), "-c", str(settings)]
+    else:
+        folder.chmod(0o755)
+        words = postgres.made(folder, port)
+        asks = [sys.executable, "-c", ASKS, str(log), *postgres.client("psql", port), "-qAt", "postgres"]
+    process = start(words)
+    until = time.monotonic() + READY_S
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return process, url, asks
+        time.sleep(0.05)
+    raise RuntimeError(f"{draw.victim} does not serve")
 
 
 def _suspect(draw: Draw, folder: Path) -> list[str]:

@@ -35,7 +35,7 @@ def body(d: Data) -> str:
     ]
     failed = sum("failed" in row for row in d["rows"])
     return f"""\
-A victim (a service that logs, a batch, nginx, redis, or a journal that waits for its fsyncs) shares a CPU with a suspect, drawn by
+A victim (a service that logs, a batch, nginx, redis, PostgreSQL, or a journal that waits for its fsyncs) shares a CPU with a suspect, drawn by
 chance. What holding the suspect back brings is measured first, by turns of the bench's own: the truth. Then `contend watch` looks on
 for ten seconds, and `contend prove` has a minute.
 
