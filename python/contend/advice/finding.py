@@ -38,6 +38,14 @@ class Treatment(Shape):
 
 
 @dataclass(frozen=True, slots=True)
+class Expected(Shape):
+    """How much the subject will be slowed when `verify` runs, where the advice is right: what `contend try` compares."""
+
+    beside: Annotated[tuple[str, ...], "workloads"]
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Shape):
     """A cause that slowed a victim."""
 
@@ -54,6 +62,9 @@ class Finding(Shape):
     causes: Annotated[tuple[CauseShare, ...], OPTIONAL, "the largest first; `share` is of all of them"] = ()
     edit: Annotated[str, OPTIONAL, "of a hunt: the change, as `contend whatif` takes it"] = ""
     treatment: Annotated[Treatment | None, OPTIONAL, "what `contend try` does about it"] = None
+    expected: Annotated[Expected | None, OPTIONAL, "what `contend try` looks for when it runs `verify`"] = (
+        None
+    )
 
 
 def set_once(command: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -254,15 +255,20 @@ def allow(scenario: Prove, policy_file: Path | None, writes: list[str]) -> None:
         return
     if policy_file is not None:
         raise BadInput(f"{policy_file} does not allow that: {why}", hint="--dry-run shows every write")
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not agreed(writes, "For moments at a time, and put back after each."):
         raise BadInput(
             f"others' limits are changed only with consent, and {why}",
             hint="--dry-run shows every write; then --consent",
         )
-    for line in writes:
+
+
+def agreed(lines: Iterable[str], what: str) -> bool:
+    """Show lines on a terminal and have somebody agree; False where there is no terminal. Raises BadInput for a no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    for line in lines:
         print(f"  {printable(line)}", file=sys.stderr)
-    print(
-        "For moments at a time, and put back after each. Go on? [y/N] ", end="", file=sys.stderr, flush=True
-    )
+    print(f"{what} Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise BadInput("nothing was changed", hint="--dry-run shows every write")
+        raise BadInput("nothing was changed", hint="--dry-run shows what would be")
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +144,6 @@ def command(
     from contend.fleet.ssh import Way
     from contend.store.directory import RunDirectory
     from contend.store.hosts import hosts_of_run, refuse_part
-    from contend.studies.scenarios import load
     from contend.units import parse_duration_ns
 
     if resume_run is not None:
@@ -184,32 +183,6 @@ def command(
                 began_ns=began_ns(),
             )
         return finish(outcome, verbose=verbose, as_json=as_json)
-    mine = own_command.given(own)
-    if scenario is None and mine:
-        scenario = own_command.DEFAULT_SCENARIO
-    if scenario is None:
-        raise BadInput(
-            "no scenario was named",
-            hint="contend run noisy-neighbour -- ./mine, or one of these: contend list scenarios",
-        )
-    _is_no_program(scenario)
-    repeated = _words(scenario, (), skip_missing)
-    if mine:
-        if url is not None or pid is not None:
-            raise BadInput(
-                "a command of yours, --url and --pid each name the victim", hint="give one of them"
-            )
-        repeated += ["--command", mine, *_each("--beside", beside), *_each("--metric", metrics)]
-        of_mine = own_command.settings(scenario, mine, beside, metrics)
-    elif beside or metrics:
-        option = "--beside" if beside else "--metric"
-        raise BadInput(
-            f"{option} goes with a command of yours",
-            hint=f"contend run {scenario} {option} … -- ./mine --flag",
-        )
-    else:
-        of_mine = _running(url, rate, pid, scenario)
-        repeated += _each("--set", of_mine)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
     if cloud is not None:
@@ -218,14 +191,22 @@ def command(
         settings += (f"measure.seed={seed}",)
     if hosts is not None:
         settings += (f"hosts.names=[{','.join(chosen((hosts,), None))}]",)
-    repeated += _each("--set", settings)
-    settings = (*of_mine, *settings)
+    scenario, mine = _meant(scenario, own_command.given(own))
+    name = name or Path(scenario).stem
     with checking(parse_duration_ns(budget) if budget else None, began_ns()):
-        loaded = load(scenario, settings)
+        loaded, repeated = named(
+            scenario,
+            own=mine,
+            beside=beside,
+            metrics=metrics,
+            running=(url, rate, pid),
+            skip_missing=skip_missing,
+            changed=settings,
+        )
     if loaded.fleet is not None:
         return _on_hosts(
             loaded,
-            name=name or Path(scenario).stem,
+            name=name,
             command=shlex.join(repeated),
             runs=runs,
             way=Way(there, ssh_config),
@@ -246,7 +227,7 @@ def command(
             return _dry_run(fitted, left_out, as_json, runs)
     outcome = orchestrator.execute(
         fitted,
-        name=name or Path(scenario).stem,
+        name=name,
         command=shlex.join(repeated),
         runs=runs,
         progress=make_progress(as_json),
@@ -255,6 +236,72 @@ def command(
         began_ns=began_ns(),
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
+
+
+def of_line(words: Sequence[str]) -> Scenario:
+    """Read the scenario of what a run wrote down as the command that repeats it, after `contend run`. Raises BadInput."""
+    with command.make_context("run", list(words)) as context:
+        given = context.params
+        scenario, own = _meant(given["scenario"], own_command.given(given["own"]))
+        loaded, _ = named(
+            scenario,
+            own=own,
+            beside=given["beside"],
+            metrics=given["metrics"],
+            running=(None, None, None),
+            skip_missing=given["skip_missing"],
+            changed=given["settings"],
+        )
+    return loaded
+
+
+def _meant(scenario: str | None, own: str) -> tuple[str, str]:
+    if scenario is None and own:
+        scenario = own_command.DEFAULT_SCENARIO
+    if scenario is None:
+        raise BadInput(
+            "no scenario was named",
+            hint="contend run noisy-neighbour -- ./mine, or one of these: contend list scenarios",
+        )
+    return scenario, own
+
+
+def named(
+    scenario: str,
+    *,
+    own: str,
+    beside: tuple[str, ...],
+    metrics: tuple[str, ...],
+    running: tuple[str | None, float | None, int | None],
+    skip_missing: bool,
+    changed: tuple[str, ...],
+) -> tuple[Scenario, list[str]]:
+    """Load the scenario that a command line names, and return it with the words that repeat it. Raises BadInput.
+
+    own: a command of the user's, or ""; running: URL and rate, or pid, of a victim that runs already; changed: as of --set.
+    """
+    from contend.studies.scenarios import load
+
+    _is_no_program(scenario)
+    repeated = _words(scenario, (), skip_missing)
+    url, rate, pid = running
+    if own:
+        if url is not None or pid is not None:
+            raise BadInput(
+                "a command of yours, --url and --pid each name the victim", hint="give one of them"
+            )
+        repeated += ["--command", own, *_each("--beside", beside), *_each("--metric", metrics)]
+        of_victim = own_command.settings(scenario, own, beside, metrics)
+    elif beside or metrics:
+        option = "--beside" if beside else "--metric"
+        raise BadInput(
+            f"{option} goes with a command of yours",
+            hint=f"contend run {scenario} {option} … -- ./mine --flag",
+        )
+    else:
+        of_victim = _running(url, rate, pid, scenario)
+        repeated += _each("--set", of_victim)
+    return load(scenario, (*of_victim, *changed)), repeated + _each("--set", changed)
 
 
 def _running(url: str | None, rate: float | None, pid: int | None, scenario: str) -> tuple[str, ...]:

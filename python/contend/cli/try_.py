@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from contend.text.printable import printable
 
 if TYPE_CHECKING:
     from contend.advice.finding import Finding
-    from contend.studies.prove.model import Prove
+    from contend.studies.model import Scenario
 
 NOT_KEPT = 5
 
@@ -36,9 +37,7 @@ NOT_KEPT = 5
     help="End after this time at the latest.",
 )
 @click.option("--keep", is_flag=True, help="Where it helps: hold the neighbour back for good.")
-@click.option(
-    "--consent", is_flag=True, help="Go on without asking: what is written is what --dry-run prints."
-)
+@click.option("--consent", is_flag=True, help="Go on without asking: what is done is what --dry-run prints.")
 @click.option(
     "--policy",
     "policy_file",
@@ -63,25 +62,39 @@ def command(
     verbose: bool,
     runs: Path,
 ) -> int:
-    """Try what a finding advises, on the live host: its neighbour is held back for moments at random, as by `contend prove`.
+    """Try what a finding advises, and print what was predicted beside what came out.
 
-    RUN is one of `contend prove`, or a recording of `contend watch`; FINDING is the number of a finding of it, or its id.
-    What was predicted is printed beside what came out. All is put back, unless --keep says otherwise and it helps: then the
-    command that takes it back is printed. Exit 5 where it was to be kept, and does not help or is undecided.
+    FINDING is the number of a finding of RUN, or its id. By a run of `contend prove` or a recording of `contend watch` a
+    neighbour is held back for moments at random, on the live host. All is put back, unless --keep says otherwise and it
+    helps: then the command that takes it back is printed. Exit 5 where it was to be kept, and does not help or is undecided.
+
+    By a run of noisy-neighbour or of a forecast, whose workloads contend itself starts, they run again as advised: CPUs of
+    their own, a limit, two on one host.
 
     \b
     Examples:
       contend try runs/prove-…#1                     the same again, by itself
       contend try runs/prove-…#1 --keep              and hold it back for good, if that helps
       contend try seen#cpu-1 --url http://127.0.0.1:8080/ --for 6m
+      contend try runs/noisy-neighbour-…#F1          its victim again, with what is advised
     """
     from contend.cli.run_ import _dry_run
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
     from contend.studies.prove import holding, trying
+    from contend.studies.prove.model import Prove
 
     path, _, which = source.partition("#")
     scenario, finding, predicted = _experiment(path, which, url, rate, length, seed)
+    if not isinstance(scenario, Prove):
+        if keep:
+            raise BadInput(
+                f"what {path} ran has ended, so that there is nothing to keep",
+                hint=f"do it: {finding.advice}",
+            )
+        return _run_as_advised(
+            scenario, finding, dry_run=dry_run, consent=consent, verbose=verbose, runs=runs
+        )
     with checking(scenario.measure.budget, began_ns()):
         if dry_run:
             return _dry_run(scenario, (), as_json=False)
@@ -114,11 +127,50 @@ def command(
     return code
 
 
+def _run_as_advised(
+    scenario: Scenario, finding: Finding, *, dry_run: bool, consent: bool, verbose: bool, runs: Path
+) -> int:
+    """Run a finding's own command, and compare what comes out with what was expected of it."""
+    from contend.advice import tried
+    from contend.cli.prove_ import agreed
+    from contend.cli.run_ import _dry_run
+    from contend.engine import checks
+    from contend.engine import run as orchestrator
+    from contend.engine.checking import checking
+    from contend.studies.interference.tried import measured
+
+    with checking(scenario.measure.budget, began_ns()):
+        fitted, left_out = checks.fitted(scenario, runs)
+        if dry_run:
+            return _dry_run(fitted, left_out, as_json=False, runs=runs)
+    # A run may come from elsewhere, and with it what it started.
+    if (own := scenario.own_commands) and not (consent or agreed(own, "Commands that the run has started.")):
+        raise BadInput(
+            f"the run has commands of its own, which are started only with consent: {'; '.join(own)}",
+            hint="--dry-run shows what would run; then --consent",
+        )
+    outcome = orchestrator.execute(
+        fitted,
+        name="try",
+        command=finding.verify,
+        runs=runs,
+        progress=make_progress(False),
+        skipped=left_out,
+        began_ns=began_ns(),
+    )
+    code = finish(outcome, verbose=verbose, as_json=False)
+    slowed = measured(finding, load_report(outcome.run).analysis.cells)
+    print(printable(tried.outcome(finding, slowed)))
+    return code
+
+
 def _experiment(
     path: str, which: str, url: str | None, rate: float | None, length: str, seed: int | None
-) -> tuple[Prove, Finding, bool]:
+) -> tuple[Scenario, Finding, bool]:
     """The experiment, the finding that it tries, and whether that predicts what comes out. Raises BadInput."""
+    from contend.advice import tried
     from contend.cli.prove_ import scenario_of
+    from contend.cli.run_ import of_line
     from contend.contention.findings import findings
     from contend.contention.watch_record import read_watched
     from contend.store.directory import RunDirectory
@@ -129,7 +181,7 @@ def _experiment(
 
     run = RunDirectory.open(path, samples=True)
     if run.is_watch:
-        finding = trying.chosen(findings(read_watched(run)), which, path)
+        finding = tried.chosen(findings(read_watched(run)), which, path)
         assert finding.treatment is not None
         of = finding.treatment
         options = {
@@ -146,11 +198,15 @@ def _experiment(
         raise BadInput(
             f"{path} is a recording of contend sample, which names no neighbour", hint="contend watch -o DIR"
         )
-    finding = trying.chosen(load_report(run).analysis.findings, which, path)
+    finding = tried.chosen(load_report(run).analysis.findings, which, path)
     scenario = of_run(run)
-    if not isinstance(scenario, Prove):
-        raise BadInput(f"{path} is a run of '{scenario.study}', which holds nobody back", hint=finding.verify)
     if url is not None or rate is not None:
-        raise BadInput("--url and --rate are of a watch's finding", hint="a run of prove has its victim")
+        raise BadInput("--url and --rate are of a watch's finding", hint="a run has its victim")
+    if isinstance(scenario, Prove):
+        scenario = trying.again(scenario, finding)
+    else:
+        scenario = of_line(shlex.split(finding.verify)[2:])
+        if scenario.fleet is not None:
+            raise BadInput(f"{path} was run on several hosts", hint=finding.verify)
     measure = scenario.measure.model_copy(update={"budget": parse_duration_ns(length), "seed": seed})
-    return trying.again(scenario.model_copy(update={"measure": measure}), finding), finding, True
+    return scenario.model_copy(update={"measure": measure}), finding, True

@@ -270,6 +270,12 @@ class Scenario(Strict):
         return platform
 
     @property
+    def own_commands(self) -> tuple[str, ...]:
+        """Command lines of the user's that it runs."""
+        lines = (ref.command.run for ref in _references(self) if ref.command is not None)
+        return tuple(dict.fromkeys(lines))
+
+    @property
     def fleet(self) -> HostsSpec | None:
         """The hosts that the scenario is for; None for this host."""
         return None

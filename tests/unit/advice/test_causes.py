@@ -301,6 +301,34 @@ def test_each_cause_has_its_remedy_and_the_command_that_tries_it(
 
 
 @pytest.mark.parametrize(
+    ("seen", "placement", "quotas", "expects"),
+    [
+        (WAITED, "same-cpu", (), (1.2, 1.0 + 0.1 * 0.9, 1 + 0.3 * 1.1)),  # 80 % is gone, give or take 10
+        (HELD, "same-cpu", (OWN,), (1.0, 1 - 0.1 * 0.9, 1 + 0.1 * 1.1)),
+        (QUEUED, "same-cpu", (), (1 / 0.9 + 0.1, 1 / 0.9, 1 / 0.9 + 0.2 * 1.1)),
+        (HELD, "same-cpu", (ABOVE,), None),  # the quota is somebody's else
+        (STOLEN, "same-cpu", (), None),
+        (NOTHING, "same-cpu", (), None),
+        (WAITED, "own-cores", (), None),
+    ],
+)
+def test_what_remains_without_the_cause_is_expected(
+    seen: tuple[dict[str, float], dict[str, float]],
+    placement: str,
+    quotas: tuple[Quota, ...],
+    expects: tuple[float, float, float] | None,
+) -> None:
+    (finding,) = advise(study(placement), [cell(*seen, quotas=quotas)], [], REPEAT)
+    if expects is None:
+        assert finding.expected is None
+        return
+    assert finding.expected is not None
+    left = finding.expected.estimate
+    assert (left.value, left.low, left.high) == pytest.approx(expects)
+    assert finding.expected.beside == ("stress-cpu",)
+
+
+@pytest.mark.parametrize(
     ("iops", "limit"), [(12_340.0, "1200"), (12_540.0, "1300"), (900.0, "100"), (10.0, "100")]
 )
 def test_the_advised_limit_leaves_nine_tenths_of_the_disk_in_round_numbers(iops: float, limit: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from contend.advice.finding import Evidence, Finding
+from contend.advice.finding import Evidence, Expected, Finding
 from contend.document import CellResult, Control
 from contend.platforms.quotas import quota_name
 from contend.probes.evidence import Observed
 from contend.store.cells import Application
-from contend.studies.causes.cause import observed, percent, shares
+from contend.studies.causes.cause import Cause, observed, percent, shares
 from contend.studies.causes.explain import explain
 from contend.studies.interference.model import Interference
 from contend.units import format_times, format_value
@@ -90,7 +90,7 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
     if alarm:
         sentence += " The A/A control of this victim raised an alarm: read with care."
     kind = lead.resource if lead else "unexplained"
-    advice, verify = _remedy(kind, scenario, result, repeat)
+    remedy = _remedy(kind, scenario, result, repeat)
     evidence = tuple(e for c in causes for e in c.evidence) + _burning(result)
     return Finding(
         id=id_,
@@ -101,9 +101,10 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
         share=explained if causes else None,
         estimate=result.estimate,
         evidence=evidence,
-        advice=advice,
-        verify=verify,
+        advice=remedy.advice,
+        verify=remedy.verify,
         causes=shares(causes),
+        expected=_expected(result, causes, remedy),
     )
 
 
@@ -114,61 +115,106 @@ def _burning(result: CellResult) -> tuple[Evidence, ...]:
     )
 
 
-def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Advice, and the command that measures it done. removes: resources that are no cause any more then; leaves: the
+    slowdown that the remedy itself comes with. A command that only measures again removes none."""
+
+    advice: str
+    verify: str
+    removes: tuple[str, ...] = ()
+    leaves: float = 1.0
+
+
+_OWN_CPUS = ("run queue", "dearer execution")
+
+
+def _expected(result: CellResult, causes: Sequence[Cause], remedy: Remedy) -> Expected | None:
+    """The slowdown without what a remedy removes; None where it removes nothing."""
+    if not remedy.removes:
+        return None
+    left = max(0.0, 1 - sum(cause.share for cause in causes if cause.resource in remedy.removes))
+    slowed = result.estimate
+    value, low, high = (
+        min(of, max(0.0, remedy.leaves + part * (of - 1)))
+        for of, part in (
+            (slowed.value, left),
+            (slowed.low, left - SHARE_WITHIN),
+            (slowed.high, left + SHARE_WITHIN),
+        )
+    )
+    verdict = "higher" if low > 1 else "undecided"
+    estimate = replace(slowed, value=value, low=low, high=high, method=REMAINS, verdict=verdict)
+    return Expected(tuple(one.workload for one in result.values.neighbours), estimate)
+
+
+SHARE_WITHIN = 0.10
+"""So near a cause's share is to the part that its removal takes away (docs/results/planted-causes.md)."""
+REMAINS = f"the slowdown without its causes' shares, ± {SHARE_WITHIN:.0%} of it"
+
+
+def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> Remedy:
     victim, neighbour = result.factors["victim"], result.factors["neighbour"]
     base = narrowed(repeat, scenario, result.values.victim)
     if kind in ("run queue", "dearer execution") and scenario.placement == "same-cpu":
-        return (
+        return Remedy(
             f"give {victim} CPUs of its own (cpuset.cpus, or CPUAffinity= of its unit), or lower {neighbour}'s cpu.weight",
             f"{base} --set placement=own-cores",
+            _OWN_CPUS,
         )
     if (
         kind == "run queue"
         and result.values.victim is not None
         and result.values.victim.workload in _RUNS_ALREADY
     ):
-        return (
+        return Remedy(
             f"keep {neighbour} off its CPUs (cpuset.cpus, or CPUAffinity= of its unit), or lower its cpu.weight",
             base,
         )
     if kind == "run queue" and scenario.placement == "same-host":
-        return (
+        return Remedy(
             f"the host has too few CPUs for both: pin them apart, move {neighbour}, or cap it with cpu.max",
             f"{base} --set placement=own-cores",
+            _OWN_CPUS,
         )
     if kind == "throttling":
         lead = result.quotas[0] if result.quotas else None
         if lead is not None and lead.whose != "own":
-            return f"raise or remove the {quota_name(lead)} (cpu.max; v1: cpu.cfs_quota_us)", base
-        return (
+            return Remedy(f"raise or remove the {quota_name(lead)} (cpu.max; v1: cpu.cfs_quota_us)", base)
+        return Remedy(
             f"raise or remove {victim}'s CPU quota (cpu.max), or pin it instead",
             f"{base} --set platform.cpus=null",
+            ("throttling",),
         )
     if kind == "hypervisor":
-        return "the hypervisor runs others on these CPUs: ask for dedicated ones or another host", ""
+        return Remedy("the hypervisor runs others on these CPUs: ask for dedicated ones or another host", "")
     if kind == "disk queue":
-        # The victim then gets what the device has left: C / (C - C/10) = 1.11 of its time alone.
         beside = result.values.neighbours
         name = beside[0].workload if beside else neighbour
-        iops = max(100, round(observed(result.evidence, Observed.DISK_IOPS) / 10, -2))
-        return (
+        iops = max(100, round(observed(result.evidence, Observed.DISK_IOPS) * DISK_PART, -2))
+        return Remedy(
             f"limit {neighbour} with io.max (cgroup v2) or blkio.throttle (v1), here to"
             f" {format_value(iops, 'IOPS')}, which should leave about 1.1; or give it another device",
             f"{base} --set neighbours.{name}.limit.iops={iops:.0f}",
+            ("disk queue",),
+            leaves=1 / (1 - DISK_PART),
         )
     if (advice := _WAITED.get(kind)) is not None:
-        return advice.format(victim=victim, neighbour=neighbour), base
+        return Remedy(advice.format(victim=victim, neighbour=neighbour), base)
     if scenario.placement != "own-cores":
-        return (
+        return Remedy(
             f"separate them step by step: if {victim} is still slowed on CPUs of its own,"
             " a shared cache, memory bandwidth or device remains",
             f"{base} --set placement=own-cores",
         )
-    return (
+    return Remedy(
         f"compare placements on hosts that share less, or measure {victim} under single-resource neighbours",
         f"{base} --set neighbours=stress-cache,stress-memory",
     )
 
+
+DISK_PART = 0.1
+"""Of what a device does, that a limit leaves to a neighbour: the victim has the rest, C - C/10 of C."""
 
 _EXPORTED = {"exported-time", "exported-count", "exported-value"}
 _RUNS_ALREADY = {"service", "process", "logged-time", "logged-count"} | _EXPORTED

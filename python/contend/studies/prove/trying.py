@@ -1,4 +1,4 @@
-"""Trials of what a finding advises: its suspect alone, by its way, and what was predicted beside what came out."""
+"""Trials of what a finding of prove or watch advises: its suspect alone, by its way, and how that is kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from contend.advice.finding import Finding
 from contend.contention.tenants import UNITS
-from contend.errors import BadInput, HostFailed
+from contend.errors import HostFailed
 from contend.platforms import calls, treatments
 from contend.platforms.treatments import Switch
 from contend.stats.estimate import Estimate
@@ -16,32 +16,6 @@ from contend.studies.prove.model import Prove
 from contend.studies.prove.words import percent
 
 _SYSTEMCTL_S = 30.0
-
-
-def chosen(findings: Sequence[Finding], which: str, of: str) -> Finding:
-    """Choose the finding that is meant: by its number or id; without either the only one that can be tried.
-
-    Raises BadInput.
-    """
-    able = [finding for finding in findings if finding.treatment is not None]
-    if not able:
-        hint = next((finding.verify for finding in findings if finding.verify), "contend prove VICTIM")
-        raise BadInput(f"no finding of {of} holds a neighbour back, which is what can be tried", hint=hint)
-    if not which and len(able) == 1:
-        return able[0]
-    names = ", ".join(
-        f"{of}#{n} ({f.subject}, {f.treatment.suspect})" for n, f in _numbered(findings) if f.treatment
-    )
-    for number, finding in _numbered(findings):
-        if which in (str(number), finding.id):
-            if finding.treatment is None:
-                raise BadInput(f"{of}#{which} holds nobody back: {finding.advice}", hint=f"try {names}")
-            return finding
-    raise BadInput(f"{of} has no finding '{which}'" if which else f"which finding of {of}?", hint=names)
-
-
-def _numbered(findings: Sequence[Finding]) -> list[tuple[int, Finding]]:
-    return list(enumerate(findings, start=1))
 
 
 def again(scenario: Prove, finding: Finding) -> Prove:

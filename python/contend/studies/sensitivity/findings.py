@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from contend.advice.document import MeasuredMeans, PlacementDocument, PredictedMeans
-from contend.advice.finding import Evidence, Finding
+from contend.advice.finding import Evidence, Expected, Finding
 from contend.errors import BadInput
 from contend.studies.cell import cell_workload
 from contend.studies.model import COMMAND, WorkloadRef
@@ -184,6 +184,7 @@ def _claim(
         evidence=tuple(evidence),
         advice=advice,
         verify=verify(scenario, refs[two[0]], refs[two[1]]),
+        expected=Expected((labelled(scenario)[worse.neighbour].workload,), worse.predicted),
     )
 
 
@@ -198,22 +199,25 @@ def factor(pair: Pair) -> str:
     return format_times(e.value, e.low, e.high)
 
 
+def labelled(scenario: Sensitivity) -> dict[str, WorkloadRef]:
+    """Labels of workloads, also with all parameters spelt out, with what the scenario's list has."""
+    refs = {}
+    for ref in scenario.workloads:
+        workload = cell_workload(ref)
+        refs[workload.label] = ref
+        refs.setdefault(workload.label.replace(workload.instance.label, workload.instance.spelt_out, 1), ref)
+    return refs
+
+
 def settings(scenario: Sensitivity) -> dict[str, str]:
     """Labels of workloads, with how `--set victims=` names each."""
-    texts = {}
-    for ref in scenario.workloads:
-        given = as_given(ref)
-        text = (
-            yaml.safe_dump(given, default_flow_style=True, width=1000).strip()
-            if isinstance(given, dict)
-            else given
-        )
-        workload = cell_workload(ref)
-        texts[workload.label] = text
-        texts.setdefault(
-            workload.label.replace(workload.instance.label, workload.instance.spelt_out, 1), text
-        )
-    return texts
+    return {label: _text(as_given(ref)) for label, ref in labelled(scenario).items()}
+
+
+def _text(given: str | dict[str, Any]) -> str:
+    if isinstance(given, str):
+        return given
+    return yaml.safe_dump(given, default_flow_style=True, width=1000).strip()
 
 
 def as_given(ref: WorkloadRef) -> str | dict[str, Any]:
