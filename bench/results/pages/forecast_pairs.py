@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from results.files import Data
 from results.words import bounds, pct, table
@@ -14,6 +18,11 @@ SLOWED = 1.10
 """Pairs that are really slowed by so much are judged."""
 DRAWS, SEED = 2000, 1
 LEVEL = 0.95
+SHUFFLES = 500
+TOGETHER, MEETINGS = 0.01, 8
+"""A product of two logarithms from which on two resources are said to meet, and in so many pairs at least."""
+
+Floats = npt.NDArray[np.float64]
 
 
 def body(d: Data) -> str:
@@ -83,6 +92,14 @@ over blocks. Errors are in points of the slowdown: at 2.5×, 5 points are 2 %.
 
 {table(["workload", "as a victim", "as a neighbour"], by_workload, "lrr")}
 
+**Where errors come from.** The squared error of the logarithm, and how much of it a linear model of each of these would take away.
+*By chance*: 95 % of models with that many figures that mean nothing (shuffled, {SHUFFLES} times) take away no more.
+
+{explained(slowed, names)}
+
+The product of two parts of a prediction is what probes of two resources at once could add. No pair of resources takes away more
+than {pct(most_together(slowed))} of it: what is wrong is mostly how hard a neighbour presses, not that two resources meet.
+
 **The largest errors**, with what each resource alone was to make:
 
 {table(["victim", "beside", "predicted", "measured", "by"], wrong, "llrrl")}
@@ -92,6 +109,57 @@ Of more than two on a host pairs are multiplied, which nobody measured.
 
 {packing(d["packing"])}
 """
+
+
+def explained(pairs: Sequence[Data], names: Sequence[str]) -> str:
+    """Parts of the squared error that workloads, measuring, and two resources at once account for."""
+    residuals = np.array([math.log(pair["measured"][0] / pair["predicted"][0]) for pair in pairs])
+    whole = float(np.mean(residuals**2))
+    noise = [pair["error"] ** 2 for pair in pairs if pair["error"]]
+    lines = [["measuring itself", "", pct(statistics.fmean(noise) / whole), ""]]
+    for end in ("victim", "neighbour"):
+        columns = np.array([[pair[end] == name for name in names] for pair in pairs], dtype=float)
+        lines.append([f"who the {end} is", str(len(names)), *against_chance(columns, residuals)])
+    lines += [
+        [" × ".join(two), "1", *against_chance(products(pairs, two), residuals)]
+        for two in resources_together(pairs)
+    ]
+    return table(["of", "figures", "taken away", "by chance"], lines, "lrrr")
+
+
+def resources_together(pairs: Sequence[Data]) -> list[tuple[str, str]]:
+    """Two resources that both slow somebody in enough pairs to tell."""
+    names = sorted({name for pair in pairs for name in pair["parts"]})
+    return [
+        two
+        for two in itertools.combinations(names, 2)
+        if int((products(pairs, two) > TOGETHER).sum()) >= MEETINGS
+    ]
+
+
+def products(pairs: Sequence[Data], two: tuple[str, str]) -> Floats:
+    """What each pair's parts by two resources come to together, in logarithms: a column."""
+    parts = [[math.log(max(pair["parts"].get(name, 1.0), 1.0)) for name in two] for pair in pairs]
+    return np.array(parts).prod(axis=1, keepdims=True)
+
+
+def most_together(pairs: Sequence[Data]) -> float:
+    """The most that one product of two resources takes away."""
+    residuals = np.array([math.log(pair["measured"][0] / pair["predicted"][0]) for pair in pairs])
+    return max((taken(products(pairs, two), residuals) for two in resources_together(pairs)), default=0.0)
+
+
+def taken(columns: Floats, residuals: Floats) -> float:
+    """The part of a squared error that a linear model takes away."""
+    fit, *_ = np.linalg.lstsq(columns, residuals, rcond=None)
+    return 1 - float(np.sum((residuals - columns @ fit) ** 2) / np.sum(residuals**2))
+
+
+def against_chance(columns: Floats, residuals: Floats) -> list[str]:
+    """What is taken away, and what is with shuffled figures."""
+    rng = np.random.default_rng(SEED)
+    shuffled = [taken(rng.permutation(columns), residuals) for _ in range(SHUFFLES)]
+    return [pct(taken(columns, residuals)), pct(float(np.quantile(shuffled, LEVEL)))]
 
 
 def points(pair: Data, predicted: float) -> float:
