@@ -9,7 +9,14 @@ site=$home/lib/python$python/site-packages
 mkdir -p "$home/bin"
 uv=$(dirname "$0")/../target/dist/tools/bin/uv
 [ -x "$uv" ] || uv=uv
-"$uv" pip install --quiet --link-mode copy --target "$site" --python-version "$python" --python-platform x86_64-manylinux_2_28 \
+# A wheel that was built again has the name of the one before it, by which uv keeps what it unpacked.
+again=
+for wheel in "$wheels"/*.whl; do
+    name=${wheel##*/}
+    again="$again --refresh-package ${name%%-*}"
+done
+# shellcheck disable=SC2086 # names have no blanks
+"$uv" pip install $again --quiet --link-mode copy --target "$site" --python-version "$python" --python-platform x86_64-manylinux_2_28 \
     --only-binary :all: --no-compile --find-links "$wheels" "$@"
 ln -sf "/usr/bin/python$python" "$home/bin/python$python"
 ln -sf "python$python" "$home/bin/python3"

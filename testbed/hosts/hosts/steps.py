@@ -77,7 +77,7 @@ for unit in shop backup; do systemd-run --quiet --unit=$unit sh $PWD/works.sh; d
 tar -C / -ch bin/busybox | docker import - idle >/dev/null &&
     docker run -d --rm --name noisy -v $PWD:/w idle /bin/busybox sh /w/works.sh >/dev/null
 sleep 30
-prove() {{ contend prove shop.service --against backup.service --against noisy --trial 1s --for 15m "$@"; }}
+prove() {{ contend prove shop.service --against backup.service --against noisy --trial 1s --for 6m "$@"; }}
 prove --dry-run | grep ' → ' >before
 prove --consent; code=$?
 prove --dry-run | grep ' → ' >after; cat before; docker kill noisy >/dev/null; systemctl stop shop backup
