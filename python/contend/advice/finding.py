@@ -66,6 +66,11 @@ class Finding(Shape):
         None
     )
 
+    def trial(self, run: str) -> str:
+        """The command that tries it, where it can be tried; else "". run: the path of what it is a finding of."""
+        able = bool(run) and (self.treatment is not None or self.expected is not None)
+        return f"contend try {shlex.quote(run.rstrip('/'))}#{self.id}" if able else ""
+
 
 def set_once(command: str) -> str:
     """The command line without each `--set KEY=…` that a later one of the same key overrides.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +93,7 @@ def command(
                 f"what {path} ran has ended, so that there is nothing to keep",
                 hint=f"do it: {finding.advice}",
             )
+        consent = consent or _made_here(path)
         return _run_as_advised(
             scenario, finding, dry_run=dry_run, consent=consent, verbose=verbose, runs=runs
         )
@@ -127,6 +129,15 @@ def command(
     return code
 
 
+def _made_here(path: str) -> bool:
+    """Return True where this user made the run, on this host since it came up: its commands are known to them."""
+    from contend.platforms.procfs import boot_id
+    from contend.store.directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    return run.path.stat().st_uid == os.geteuid() and run.environment().get("boot_id") == boot_id()
+
+
 def _run_as_advised(
     scenario: Scenario, finding: Finding, *, dry_run: bool, consent: bool, verbose: bool, runs: Path
 ) -> int:
@@ -143,7 +154,7 @@ def _run_as_advised(
         fitted, left_out = checks.fitted(scenario, runs)
         if dry_run:
             return _dry_run(fitted, left_out, as_json=False, runs=runs)
-    # A run may come from elsewhere, and with it what it started.
+    # A run may come from somebody else, and with it what it started.
     if (own := scenario.own_commands) and not (consent or agreed(own, "Commands that the run has started.")):
         raise BadInput(
             f"the run has commands of its own, which are started only with consent: {'; '.join(own)}",

@@ -328,7 +328,9 @@ class _Printer(Printer):
                     self.line(f"{item.what}: {seen} ({item.where})", "dim", 5, 2)
             if finding.advice:
                 self.line(f"→ {finding.advice}", "", 3, 2)
-            if finding.verify:
+            if trial := finding.trial(self.report.run_dir):
+                self.command(f"try it: {trial}", 5)
+            elif finding.verify:
                 self.command(f"verify: {finding.verify}", 5)
 
     def money(self) -> None:

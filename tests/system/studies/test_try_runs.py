@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -31,11 +32,15 @@ def test_it_is_run_as_advised(mine: Home) -> None:
     run = str(mine.the_run())
     mine("try", f"{run}#9").error(2, "has no finding '9'")
     mine("try", f"{run}#1", "--keep", "--consent").error(2, "nothing to keep", "CPUs of its own")
+    made = mine.the_run() / "environment.json"
+    here = made.read_text()
+    made.write_text(here.replace(json.loads(here)["boot_id"], "of another host"))
     mine("try", f"{run}#1").error(2, "only with consent: ./mine")
+    made.write_text(here)
     mine("try", f"{run}#1", "--for", "1s", "--consent").error(2, "budget")
     assert "places: " in mine("try", f"{run}#F1", "--dry-run").fine().out
     assert len(mine.run_directories()) == 1
-    out = mine("try", f"{run}#F1", "--consent", "--for", "3m", timeout=240).fine().out
+    out = mine("try", f"{run}#F1", "--for", "3m", timeout=240).fine().out
     line = re.search(
         r"mine beside stress-cpu: ([\d.]+)× .* as it was; predicted ([\d.]+)× .*; measured ([\d.]+)×", out
     )
