@@ -143,12 +143,12 @@ def _run_as_advised(
 ) -> int:
     """Run a finding's own command, and compare what comes out with what was expected of it."""
     from contend.advice import tried
+    from contend.analysis.tried import measured
     from contend.cli.prove_ import agreed
     from contend.cli.run_ import _dry_run
     from contend.engine import checks
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
-    from contend.studies.interference.tried import measured
 
     with checking(scenario.measure.budget, began_ns()):
         fitted, left_out = checks.fitted(scenario, runs)
