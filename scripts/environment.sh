@@ -7,8 +7,10 @@ shift 4
 home=$root$prefix
 site=$home/lib/python$python/site-packages
 mkdir -p "$home/bin"
-uv=$(dirname "$0")/../target/dist/tools/bin/uv
-[ -x "$uv" ] || uv=uv
+tree=$(dirname "$0")/..
+for uv in "$tree/target/dist/tools/bin/uv" "$tree/.venv/bin/uv" uv; do
+    [ ! -x "$uv" ] || break
+done
 # A wheel that was built again has the name of the one before it, by which uv keeps what it unpacked.
 again=
 for wheel in "$wheels"/*.whl; do

@@ -94,13 +94,13 @@ KINDS = {
         "file lock",
         "fcntl.flock(file, fcntl.LOCK_EX); work(SCALE * 0.001); fcntl.flock(file, fcntl.LOCK_UN)",
         """\
-import fcntl, time
+import fcntl, random, time
 with open("FOLDER/lock", "w") as file:
-    while True:
+    while True:  # not at a steady beat: a victim whose rounds are as long would come when it is free each time
         fcntl.flock(file, fcntl.LOCK_EX)
-        time.sleep(0.02)
+        time.sleep(random.uniform(0.01, 0.03))
         fcntl.flock(file, fcntl.LOCK_UN)
-        time.sleep(0.005)
+        time.sleep(random.uniform(0.002, 0.008))
 """,
         setup='import fcntl; file = open("FOLDER/lock", "w")',
         work=0.006,

@@ -124,7 +124,9 @@ def _payload(image: Image, wheels: Path) -> Path:
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(of.read_bytes()).digest() for of in sorted(wheels.glob("*.whl")))
     )
-    for of in (*sorted((ROOT / "tests").rglob("*.py")), INSIDE, Path(__file__)):
+    digest.update(image.contend.encode())
+    tests = sorted((ROOT / "tests").rglob("*.py")) if image.tests else []
+    for of in (*tests, INSIDE, Path(__file__)):
         digest.update(of.read_bytes())
     home = state.cache() / "hosts"
     home.mkdir(parents=True, exist_ok=True)
@@ -141,18 +143,24 @@ def _payload(image: Image, wheels: Path) -> Path:
         part,
         "/opt/contend",
         wheels,
-        "contend[fetch,rpc]",
+        image.contend,
         cwd=ROOT,
     )
-    _do(ROOT / "scripts/environment.sh", PYTHONS[image.suite], part, "/opt/tests", wheels, *TESTS, cwd=ROOT)
-    shutil.copytree(ROOT / "tests", part / "opt/checkout/tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", part / "opt/checkout/")
+    if image.tests:
+        _tests(image, part, wheels)
     shutil.copy(INSIDE, part / "opt/inside.py")
     unit = part / "etc/systemd/system/matrix.service"
     unit.parent.mkdir(parents=True)
     unit.write_text(UNIT)
     part.rename(kept)
     return kept
+
+
+def _tests(image: Image, root: Path, wheels: Path) -> None:
+    """contend's tests and their libraries."""
+    _do(ROOT / "scripts/environment.sh", PYTHONS[image.suite], root, "/opt/tests", wheels, *TESTS, cwd=ROOT)
+    shutil.copytree(ROOT / "tests", root / "opt/checkout/tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", root / "opt/checkout/")
 
 
 def _initramfs(modules: Path) -> bytes:

@@ -25,10 +25,12 @@ OWN = "systemd.legacy_systemd_cgroup_controller"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A root file system, made once for all hosts that start it."""
+    """A root file system, made once for all hosts that start it. contend: what of it is installed; tests: and its tests."""
 
     suite: str
     packages: tuple[str, ...] = SYSTEM
+    contend: str = "contend[fetch,rpc]"
+    tests: bool = True
 
 
 BOOKWORM = Image("bookworm")
