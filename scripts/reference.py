@@ -81,6 +81,7 @@ def pages() -> dict[str, str]:
     """File name and text of every page."""
     return {
         "cli.md": command_line(),
+        "hosts.md": hosts(),
         "workloads.md": catalogue(),
         "scenario.schema.json": as_json(scenario.json_schema()),
         "workload.schema.json": as_json(load.schema()),
@@ -106,6 +107,22 @@ def pages() -> dict[str, str]:
         "serve.schema.json": as_json(schema(Listening, "contend serve")),
         "fetch.schema.json": as_json(schema(Fetched, "contend fetch")),
     }
+
+
+def hosts() -> str:
+    """Hosts of other kinds and what contend does there, as docs/results/hosts.json has it."""
+    sys.path.insert(0, str(PLACE.parents[1] / "bench"))
+    from results.files import load as load_result
+    from results.pages.hosts import body
+
+    kept = load_result("hosts")
+    made = kept["made"]
+    return f"""# Hosts
+
+What of contend works where, tried until {made["date"][:10]} ([how, and on what](../results/hosts.md)).
+
+{body(kept)}
+"""
 
 
 def answers() -> dict[str, Any]:
