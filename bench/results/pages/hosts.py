@@ -37,7 +37,7 @@ def grid(d: Data) -> str:
             if row is not None and row["words"] and row["came"] != "works":
                 mark += f" {notes.setdefault(row['words'], len(notes) + 1)}"
             line.append(mark)
-        lines.append([*line, host["commit"]])
+        lines.append([*line, ", ".join(dict.fromkeys(host["commit"].split(", ")))])
     words = "\n".join(f"{number}. {note}" for note, number in notes.items())
     return f"{table(['host', *steps, 'tried at'], lines, 'l' * (len(steps) + 2))}\n\n{words}"
 

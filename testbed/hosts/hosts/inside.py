@@ -17,7 +17,7 @@ from typing import Any
 
 PLAN = Path("/dev/vdb")
 RESULTS = "/dev/virtio-ports/results"
-MOST = 6000  # characters of an output
+MOST = 20_000
 
 
 def main() -> None:

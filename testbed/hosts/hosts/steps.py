@@ -186,6 +186,10 @@ def plan(kind: Kind) -> list[dict[str, Any]]:
     ]
 
 
+FULL = 60
+"""A line of more is one that was broken, on a terminal of 80 columns."""
+
+
 def judged(said: Mapping[str, Any]) -> Outcome:
     """One answer of a guest."""
     step = BY_NAME.get(said["step"])
@@ -213,11 +217,27 @@ def judged(said: Mapping[str, Any]) -> Outcome:
 
 
 def notes(text: str) -> list[str]:
-    """What it did without, by its own notes, which go on in lines that stand further in."""
-    told = re.findall(r"^( *)note: (.*(?:\n\1 {2}.*)*)", text, re.MULTILINE)
-    # A watch without BPF says so in a line of its own.
-    alone = re.findall(r"^no blame without BPF .*(?:\n\S.*)*", text, re.MULTILINE)
-    return list(dict.fromkeys(" ".join(note.split()) for note in (*(note for _, note in told), *alone)))
+    """What it did without, by its own notes: each goes on in lines that stand further in, or follow one that was full.
+
+    >>> notes("note: no disks, as there\\n  are none\\nnext\\n" + "note: " + "long " * 14 + "\\nend\\nnext")[0]
+    'no disks, as there are none'
+    >>> notes("note: " + "long " * 14 + "\\nend\\nnext")[0].endswith("long end")
+    True
+    """
+    found: list[str] = []
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        if not (begins := re.match(r"( *)note: (.*)", line)):
+            continue
+        words, before = [begins[2]], line
+        for later in lines[at + 1 :]:
+            deeper = later.startswith(f"{begins[1]}  ")
+            if not later.strip() or re.match(r" *note: ", later) or not (deeper or len(before) > FULL):
+                break
+            words.append(later)
+            before = later
+        found.append(" ".join(" ".join(words).split()))
+    return list(dict.fromkeys(found))
 
 
 def placed(text: str) -> str:
