@@ -4,9 +4,9 @@
 
 Victims (a service that logs, a batch, nginx, redis, PostgreSQL, a journal that waits for its fsyncs) and suspects
 (bench/proving) are planted in pairs that chance draws. Half of the suspects cost nothing that holding them back would bring.
-What that brings is measured before, in turns of the bench's own: the truth. Then `contend watch` looks at the victim, as
-everybody would first: whom does it name? Then `contend prove` has a minute. Needs root, and a DIR that PostgreSQL's user may
-enter.
+What that brings is measured before and afterwards, in turns of the bench's own: the truth. Between them `contend watch`
+looks on, as everybody would first: whom does it name? And `contend prove` has a minute. Needs root, and a DIR that
+PostgreSQL's user may enter.
 
 A row is kept when its draw is complete: a campaign that was stopped goes on where it stood.
 """
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from results.campaign import gathering, parser
 
 CONTEND = (sys.executable, "-m", "contend")
 PACE = (sys.executable, "-m", "contend.workloads.generators", "pace")
-TURNS = 12
+TURNS = 8
 TURN_S, SETTLE_S = 1.0, 0.2
 """As long as trials of contend prove, and as they wait after a change: a disk's queue takes a while to drain."""
 WATCH_S, PROVE_S = 10, 60
@@ -58,16 +59,17 @@ def one(draw: Draw, output: Path) -> Row:
     with tempfile.TemporaryDirectory(prefix="contend-proving-", dir=output) as name:
         folder = Path(name)
         with beside(draw, folder) as planted:
-            row = asdict(draw) | {"truth": truth(planted)}
-            row |= watched(planted) | proved(planted)
+            before = turns(planted, 0)
+            row = asdict(draw) | watched(planted) | proved(planted)
+            row |= {"truth": truth([*before, *turns(planted, TURNS)])}
     return row
 
 
-def truth(planted: Beside) -> list[float]:
-    """The figure as it is over that with the suspect held back, with its 95 % interval, by turns in random order."""
-    chance = random.Random(planted.draw.seed)
+def turns(planted: Beside, first: int) -> list[float]:
+    """Logarithms of the figure as it is over that with the suspect held back, by turns in random order."""
+    chance = random.Random(planted.draw.seed + first)
     ratios = []
-    for turn in range(TURNS):
+    for turn in range(first, first + TURNS):
         order = [False, True]
         chance.shuffle(order)
         figures = {}
@@ -76,8 +78,16 @@ def truth(planted: Beside) -> list[float]:
                 time.sleep(SETTLE_S)
                 figures[held] = figure(planted, planted.draw.seed % 10_000 + turn)
         ratios.append(math.log(figures[False] / figures[True]))
+    return ratios
+
+
+def truth(ratios: Sequence[float]) -> list[float]:
+    """What holding the suspect back brings, with its 95 % interval.
+
+    A disk changes from one minute to the next: half of the turns come before, and half after, what is judged by them.
+    """
     mean = statistics.fmean(ratios)
-    half = t_quantile(0.975, TURNS - 1) * statistics.stdev(ratios) / math.sqrt(TURNS)
+    half = t_quantile(0.975, len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios))
     return [round(math.exp(value), 5) for value in (mean, mean - half, mean + half)]
 
 
@@ -100,20 +110,23 @@ def figure(planted: Beside, seed: int) -> float:
 
 
 def watched(planted: Beside) -> Row:
-    """Whom a watch names: is the suspect one of them, and with which part of what the victim waited for others?"""
+    """Whether a watch names the suspect, and with which part of what a process of the victim's waited for others."""
     run = subprocess.run(
-        [*CONTEND, "watch", str(planted.victim.pid), "--by", "process", "--for", f"{WATCH_S}s", "--json"],
+        [*CONTEND, "watch", "--by", "process", "--for", f"{WATCH_S}s", "--json"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if run.returncode:
         return {"failed": run.stderr.strip()[-300:]}
-    theirs = set((planted.group / "cgroup.procs").read_text().split())
+    suspects, victims = (
+        set((groups[0] / "cgroup.procs").read_text().split()) for groups in (planted.suspect, planted.victims)
+    )
     findings = json.loads(run.stdout)["data"]["findings"]
     parts = [
         float(finding["share"])
         for finding in findings
         if finding.get("treatment")
-        and finding["treatment"]["suspect"] in theirs
+        and finding["treatment"]["victim"] in victims
+        and finding["treatment"]["suspect"] in suspects
         and finding["share"] is not None
     ]
     return {"watch_names": any(part >= NAMED for part in parts), "watch_share": max(parts, default=0.0)}
@@ -125,8 +138,8 @@ def proved(planted: Beside) -> Row:
     began = time.monotonic()
     run = subprocess.run(
         [
-            *CONTEND, "prove", str(planted.victim.pid), "--against", f"/{planted.group.name}", *planted.figure,
-            "--by", draw.by, "--trial", f"{TURN_S:g}s", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000),
+            *CONTEND, "prove", str(planted.victim.pid), "--against", f"/{planted.suspect[0].name}", *planted.figure,
+            *draw.treatment, "--trial", f"{TURN_S:g}s", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000),
             "--consent", "--json", "--runs", str(planted.folder / "runs"),
         ],
         capture_output=True, text=True, check=False,

@@ -74,12 +74,9 @@ while True:
     time.sleep(0.02)
 """
 WRITES = """
-import os, sys
-file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
-while True:
-    for _ in range(16): os.write(file, bytes(65536))
-    os.fsync(file)
-    os.lseek(file, 0, os.SEEK_SET)
+import mmap, os, sys
+file, data = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DIRECT), mmap.mmap(-1, 1 << 20)
+while True: os.pwrite(file, data, 0)
 """
 HOLDS = """
 import fcntl, sys, time
@@ -101,6 +98,8 @@ READY_S = 20.0
 VICTIMS = ("service", "batch", "nginx", "redis", "postgres")
 """Those that any suspect may be beside; a journal is beside who writes."""
 GUILTY = ("burner", "bursts", "writer")
+LIMIT = 1 << 20
+"""Bytes a second that a writer has where it is held back."""
 INNOCENT = ("sleeper", "elsewhere", "yields", "lock")
 """Suspects that cost nothing which holding them back would bring: one that holds a lock costs what no weight changes."""
 
@@ -125,8 +124,13 @@ class Draw:
 
     @property
     def by(self) -> str:
-        """A weight for the disk does nothing on most disks: who writes is held back by a quota."""
-        return "quota" if self.suspect == "writer" else "weight"
+        """A weight for the disk does nothing on most disks: who writes is held back by a limit."""
+        return "io-limit" if self.suspect == "writer" else "weight"
+
+    @property
+    def treatment(self) -> list[str]:
+        """Options of contend prove."""
+        return ["--by", self.by, *(["--io", str(LIMIT)] if self.by == "io-limit" else [])]
 
 
 @dataclass(slots=True)
@@ -136,7 +140,9 @@ class Beside:
     draw: Draw
     folder: Path
     victim: subprocess.Popen[bytes]
-    group: Path
+    suspect: list[Path]
+    """Its control groups, of one name in each hierarchy; so of the victim."""
+    victims: list[Path]
     url: str = ""
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -156,32 +162,46 @@ class Beside:
     @contextlib.contextmanager
     def held_back(self) -> Iterator[None]:
         """Hold the suspect back as contend does, by the bench's own hand."""
-        name, value = self._setting()
-        before = (self.group / name).read_text()
-        (self.group / name).write_text(value)
+        file, before, during = self._setting()
+        file.write_text(during)
         try:
             yield
         finally:
-            (self.group / name).write_text(before)
+            file.write_text(before)
 
-    def _setting(self) -> tuple[str, str]:
-        names = {path.name for path in self.group.iterdir()}
+    def _setting(self) -> tuple[Path, str, str]:
+        """A file, and what is written to it to put things back and to hold the suspect back."""
         if self.draw.by == "weight":
-            return ("cpu.weight", "10") if "cpu.weight" in names else ("cpu.shares", "102")
-        return ("cpu.max", "10000 100000") if "cpu.max" in names else ("cpu.cfs_quota_us", "10000")
+            file = _first(self.suspect, "cpu.weight", "cpu.shares")
+            return file, file.read_text(), "10" if file.name == "cpu.weight" else "102"
+        file, disk = _first(self.suspect, "io.max", "blkio.throttle.write_bps_device"), _disk(self.folder)
+        none, limit = ("wbps=max", f"wbps={LIMIT}") if file.name == "io.max" else ("0", str(LIMIT))
+        return file, f"{disk} {none}", f"{disk} {limit}"
+
+
+def _first(groups: Sequence[Path], *names: str) -> Path:
+    """The first of these files that a group has."""
+    return next(group / name for name in names for group in groups if (group / name).exists())
+
+
+def _disk(folder: Path) -> str:
+    """Numbers of the disk that a folder is on."""
+    device = folder.stat().st_dev
+    path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    return ((path.parent if (path / "partition").exists() else path) / "dev").read_text().strip()
 
 
 @contextlib.contextmanager
 def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
     """Start both, in groups of their own; all is gone afterwards. Needs root."""
-    groups = [_group(f"{name}-{os.getpid()}") for name in ("suspect", "victim")]
+    suspects, victims = (_groups(f"{name}-{os.getpid()}") for name in ("suspect", "victim"))
     first, *others = sorted(os.sched_getaffinity(0))
     cpu = {first}
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(command: Sequence[str], group: Path | None, cpus: set[int]) -> subprocess.Popen[bytes]:
+    def start(command: Sequence[str], groups: Sequence[Path], cpus: set[int]) -> subprocess.Popen[bytes]:
         def join() -> None:
-            if group is not None:
+            for group in groups:
                 (group / "cgroup.procs").write_text(str(os.getpid()))
             os.sched_setaffinity(0, cpus)
 
@@ -197,15 +217,15 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
         return process
 
     try:
-        victim, url, asks = _victim(draw, folder, lambda command: start(command, groups[1], cpu))
+        victim, url, asks = _victim(draw, folder, lambda command: start(command, victims, cpu))
         if asks:
-            start(asks, None, set(others) or cpu)
+            start(asks, [], set(others) or cpu)
         suspect = _suspect(draw, folder)
-        start(suspect, groups[0], set(others) or cpu if draw.suspect == "elsewhere" else cpu)
+        start(suspect, suspects, set(others) or cpu if draw.suspect == "elsewhere" else cpu)
         if draw.suspect == "yields":
-            _yields(groups[0])
+            _yields(suspects)
         time.sleep(0.5)
-        yield Beside(draw, folder, victim, groups[0], url)
+        yield Beside(draw, folder, victim, suspects, victims, url)
     finally:
         if (
             draw.victim == "postgres" and started
@@ -216,7 +236,7 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        for group in groups:
+        for group in (*suspects, *victims):
             _gone(group)
 
 
@@ -270,21 +290,22 @@ def _suspect(draw: Draw, folder: Path) -> list[str]:
     return [sys.executable, "-c", code, *words]
 
 
-def _group(name: str) -> Path:
-    """A group with a weight for CPUs, in whichever hierarchy has one."""
+def _groups(name: str) -> list[Path]:
+    """Groups of that name with a weight for CPUs and a limit for disks, in whichever hierarchies have them."""
     layout = cgroups.read_layout()
-    two = layout.v2 is not None and "cpu" in layout.v2.controllers
-    root = layout.v2.root if two and layout.v2 is not None else layout.v1["cpu"].root
-    path = root / name
-    path.mkdir()
-    return path
+    if layout.v2 is not None and "cpu" in layout.v2.controllers:
+        roots = [layout.v2.root]
+    else:
+        roots = list(dict.fromkeys(layout.v1[controller].root for controller in ("cpu", "blkio")))
+    for root in roots:
+        (root / name).mkdir()
+    return [root / name for root in roots]
 
 
-def _yields(group: Path) -> None:
+def _yields(groups: Sequence[Path]) -> None:
     """It has a fiftieth of the usual weight already."""
-    for name, value in (("cpu.weight", "2"), ("cpu.shares", "20")):
-        if (group / name).exists():
-            (group / name).write_text(value)
+    file = _first(groups, "cpu.weight", "cpu.shares")
+    file.write_text("2" if file.name == "cpu.weight" else "20")
 
 
 def _gone(group: Path) -> None:
