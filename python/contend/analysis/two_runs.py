@@ -89,6 +89,12 @@ def compare_runs(
     changed = [t for t in one.get("tools", {}) if one["tools"][t] != other.get("tools", {}).get(t)]
     if changed:
         warnings.append(f"other versions of {', '.join(changed)}")
+    commits, later = one.get("revisions", {}), other.get("revisions", {})
+    warnings += [
+        f"{name} was {commits[name][:12]}, and is {later[name][:12]}"
+        for name in commits
+        if name in later and commits[name] != later[name]
+    ]
     if candidates is None:
         candidates = list(runs_in([*sessions] or [first.path.parent, second.path.parent]))
     earlier = list(aa_sessions(first, second, candidates))
@@ -156,7 +162,7 @@ def _settings_changed(first: RunDirectory, second: RunDirectory) -> list[str]:
 def aa_sessions(
     first: RunDirectory, second: RunDirectory, candidates: Iterable[Path]
 ) -> Iterable[dict[str, dict[str, Series]]]:
-    """Tables of earlier runs of the first one's scenario, host and tools: they show how much "unchanged" varies."""
+    """Tables of earlier runs of the first one's scenario, commits, host and tools: they show how much "unchanged" varies."""
     environment, question = first.environment(), _question(first)
     for path in candidates:
         if path.resolve() == second.path.resolve():
@@ -168,6 +174,7 @@ def aa_sessions(
                 _question(run) == question
                 and same_host(environment, other)
                 and environment.get("tools") == other.get("tools")
+                and environment.get("revisions") == other.get("revisions")
             )
             table = _table(run) if alike else {}
         except UNREADABLE:

@@ -41,7 +41,7 @@ VERBS = {
     "advise": "Say which workloads can share a host.",
     "serve": "Serve many runs as pages: list, compare, trends.",
     "sql": "Query a run's rows with SQL.",
-    "export": "Write a run as CSV, Parquet, JUnit, OpenMetrics or SVG.",
+    "export": "Write a run as CSV, Parquet, LaTeX, JUnit, OpenMetrics or SVG.",
     "import": "Import results of fio, Rally, hyperfine, k6 and others.",
     "stats": "Compare measurements from a CSV file.",
     "context": "Show what a part costs of the whole cloud's CPU time.",

@@ -64,7 +64,7 @@ def _exported(form: str, what: str) -> Callable[[F], F]:
     "revs",
     multiple=True,
     metavar="REV",
-    help="Twice: compare one command at two git revisions of this repository.",
+    help="Twice, or more often: compare one command at these git revisions of this repository.",
 )
 @click.option(
     "--build",
@@ -77,9 +77,15 @@ def _exported(form: str, what: str) -> Callable[[F], F]:
     "names",
     multiple=True,
     metavar="NAME",
-    help="Twice: what to call the two sides (default: A and B).",
+    help="For each: what to call it (default: A, B, or the revision).",
 )
 @click.option("--shell", is_flag=True, help="Run each command by sh -c.")
+@click.option(
+    "--fail-above",
+    metavar="PERCENT",
+    help="As a gate: exit 4 if the headline metric is worse than the first command's by more than this beyond its interval,"
+    " 5 if that is undecided.",
+)
 @click.option(
     "--randomise",
     type=click.Choice(["layout"]),
@@ -153,6 +159,7 @@ def command(
     export_json: Path | None,
     export_markdown: Path | None,
     export_csv: Path | None,
+    fail_above: str | None,
     **options: Any,
 ) -> int:
     """Compare two commands, or more. Their trials alternate in random order within blocks, with an A/A control.
@@ -164,11 +171,14 @@ def command(
       contend ab --prepare 'systemctl restart mysvc' -- ./bench --old --vs ./bench --new
       contend ab --metric 'rps:1/s:higher=Requests/sec: +([0-9.]+)' -- wrk http://a/ --vs wrk http://b/
       contend ab --rev main --rev HEAD --build 'make -j2' -- ./bench
+      contend ab --rev main --rev HEAD --build 'make -j2' --fail-above 5% --target 1% -- ./bench
     """
     from contend.cli.run_ import _dry_run
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
+    from contend.units import parse_fraction
 
+    limit = None if fail_above is None else parse_fraction(fail_above)
     runs, options["count"] = _count(runs, options["count"])
     exports = {"json": export_json, "markdown": export_markdown, "csv": export_csv}
     scenario = scenario_of(words, seed=seed, **options)
@@ -184,7 +194,7 @@ def command(
         progress=make_progress(as_json, quiet=quiet),
         began_ns=began_ns(),
     )
-    code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet)
+    code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet, fail_above=limit)
     if any(exports.values()):
         _export(outcome, exports)
     return code
@@ -257,7 +267,7 @@ def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compar
         "study": "compare",
         "title": f"Which is faster: {', or '.join(map(_short, sides))}?"
         if not o["revs"]
-        else f"{_short(sides[0])}: {names[0]}, or {names[1]}?",
+        else f"{_short(sides[0])}: {', or '.join(names)}?",
         "variants": variants,
         "metrics": {
             name: metric.model_dump(by_alias=True, exclude_defaults=True)
@@ -276,16 +286,13 @@ def _sides(words: tuple[str, ...], revs: tuple[str, ...]) -> tuple[str, ...]:
     """The command lines. Without --vs each word is one, as in other tools; with it, one word with spaces is a command line,
     and several words are its words."""
     if revs:
-        if len(revs) != 2:
-            raise BadInput(
-                f"--rev was given {len(revs)} time{'s' if len(revs) != 1 else ''}, not twice",
-                hint="--rev main --rev HEAD",
-            )
+        if len(revs) < 2:
+            raise BadInput("--rev was given once: two are compared, or more", hint="--rev main --rev HEAD")
         if not words or "--vs" in words:
             raise BadInput(
-                "with --rev there is one command for both", hint="contend ab --rev main --rev HEAD -- ./bench"
+                "with --rev there is one command for all", hint="contend ab --rev main --rev HEAD -- ./bench"
             )
-        return line(words), line(words)
+        return (line(words),) * len(revs)
     if "--vs" not in words and (
         len(words) == 2 or (len(words) > 2 and all(len(w.split()) > 1 for w in words))
     ):

@@ -204,10 +204,22 @@ def write_sample_report(run: RunDirectory) -> Summary:
     return summary
 
 
-def finish(outcome: Outcome, *, verbose: bool, as_json: bool, quiet: bool = False) -> int:
-    """Write the report, print the answer, and give the exit code. quiet: print the answer's sentence alone."""
+def finish(
+    outcome: Outcome,
+    *,
+    verbose: bool,
+    as_json: bool,
+    quiet: bool = False,
+    fail_above: float | None = None,
+) -> int:
+    """Write the report, print the answer, and give the exit code. quiet: print the answer's sentence alone. fail_above: as a
+    gate, by how much a headline metric may be worse."""
     report = write_report(outcome.run)
     code, why = _ending(outcome, report.analysis)
+    if fail_above is not None and not code:
+        from contend.report import gate
+
+        code, why = gate.verdict(report, fail_above)
     if as_json:
         print_answer(headline(report.analysis), report.analysis, code=code)
     elif quiet:

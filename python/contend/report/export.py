@@ -17,6 +17,7 @@ from contend.errors import HostFailed, UnknownName
 from contend.files import SHARED, made_beside
 from contend.report import words
 from contend.report.exposition import Family, exposition
+from contend.report.gate import inverted, is_beyond, might_be_beyond
 from contend.report.latex import export_latex
 from contend.report.matrix import condition, control_detail, is_compare, subject
 from contend.report.model import ReportInput
@@ -153,7 +154,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
             f"{subject(c.factors)} {c.metric.name}".strip(),
             condition(c, analysis),
             c.estimate,
-            _inverted(c, report),
+            inverted(c, report),
             False,
         )
         for c in analysis.cells
@@ -168,7 +169,7 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         )
         for c in analysis.controls
     ]
-    for who, what, estimate, inverted, control in results:
+    for who, what, estimate, less_is_worse, control in results:
         case = ET.SubElement(
             suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
         )
@@ -176,11 +177,11 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         if not estimate.known:
             skipped += 1
             ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {text}"))
-        elif _beyond(estimate, fail_above, inverted, control=control):
+        elif is_beyond(estimate, fail_above, less_is_worse, control=control):
             failures += 1
             limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
             ET.SubElement(case, "failure", message=_xml(f"{text}: {limit}"), type="slowdown")
-        elif _may_be_beyond(estimate, fail_above, inverted, control=control):
+        elif might_be_beyond(estimate, fail_above, less_is_worse, control=control):
             skipped += 1
             about = f"undecided: {text}: whether it is worse by more than {words.percent(fail_above)}"
             ET.SubElement(case, "skipped", message=_xml(about))
@@ -192,23 +193,6 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
     suite.set("skipped", str(skipped))
     suite.set("time", f"{report.elapsed_ns / NS_PER_S:.3f}")
     ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
-
-
-def _inverted(cell: CellResult, report: ReportInput) -> bool:
-    """In a compare study the ratio is as measured: for throughput less than 1 is worse."""
-    return is_compare(report.analysis) and cell.metric.better == "higher"
-
-
-def _beyond(estimate: Estimate, fail_above: float, inverted: bool, *, control: bool) -> bool:
-    limit = 1 + fail_above
-    slower, faster = estimate.low > limit, estimate.high < 1 / limit
-    return (slower or faster) if control else faster if inverted else slower
-
-
-def _may_be_beyond(estimate: Estimate, fail_above: float, inverted: bool, *, control: bool) -> bool:
-    limit = 1 + fail_above
-    slower, faster = estimate.high > limit, estimate.low < 1 / limit
-    return (slower or faster) if control else faster if inverted else slower
 
 
 def _xml(text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contend.document import Analysis, CellResult
 from contend.report import words
-from contend.report.matrix import Matrix, is_compare, matrices, rows_are
+from contend.report.matrix import Matrix, is_compare, matrices, rows_are, subject
 from contend.report.model import ReportInput
 from contend.units import within
 
@@ -52,9 +52,33 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
     what = "Ratio to the baseline" if is_compare(analysis) else "Slowdown"
     about = (
         f"{(analysis.title or analysis.run).rstrip('?.')}: {what.lower()} with {words.level_text(analysis)};"
-        f" {analysis.design.blocks} blocks{', ' + matrix.group if matrix.group else ''}."
+        f" {analysis.design.blocks} blocks{''.join(f', {of}' for of in _conditions(matrix))}.{_doubts(analysis)}"
     )
     return _tabular(analysis, str(number), about, f"l{'r' * (len(heads) - 1)}", heads, lines)
+
+
+def _conditions(matrix: Matrix) -> list[str]:
+    """What all cells of a table have in common: their placement and platform, where the study has these."""
+    if matrix.group:
+        return [matrix.group]
+    every = [cell.factors for cell in matrix.cells.values()]
+    return [
+        f"{name} {values.pop()}"
+        for name in ("placement", "platform")
+        if len(values := {factors[name] for factors in every if name in factors}) == 1
+    ]
+
+
+def _doubts(analysis: Analysis) -> str:
+    """The controls of headline metrics, and how much was flagged."""
+    controls = [
+        f"{subject(c.repeats)} {words.ratio(c.estimate)}{' (alarm)' if c.alarm else ''}".strip()
+        for c in analysis.controls
+        if c.metric.primary
+    ]
+    said = f" A/A control: {'; '.join(controls)}." if controls else ""
+    flagged = words.all_flagged(analysis)
+    return f"{said} {flagged[:1].upper()}{flagged[1:]}." if flagged else said
 
 
 def _effects(report: ReportInput) -> list[str]:
@@ -78,13 +102,17 @@ def _effects(report: ReportInput) -> list[str]:
 def _tabular(
     analysis: Analysis, number: str, about: str, columns: str, heads: Sequence[str], lines: Sequence[str]
 ) -> str:
-    run, matters = analysis.run, analysis.design.matters
+    run = analysis.run
+    notes = {
+        "unaffected": f"Unaffected, {escape(within(analysis.design.matters))}.",
+        "undecided": "Undecided.",
+    }
+    marks = [f" {mark} {notes[name]}" for name, mark in _MARKS.items() if any(mark in line for line in lines)]
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escape(about)} {_MARKS['unaffected']} Unaffected, {escape(within(matters))}."
-            rf" {_MARKS['undecided']} Undecided.}}",
+            rf"\caption{{{escape(about)}{''.join(marks)}}}",
             rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', run.lower())}-{number}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",

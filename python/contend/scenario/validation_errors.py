@@ -98,6 +98,8 @@ def _describe(
         names = [a for a in allowed if a]
         near = suggest(str(file.value_at(loc)), names)
         near = near if near.startswith("did you mean") else ""
+        if isinstance(file.value_at(loc), list):
+            near = "one value, not a list: make a run of each"
         return f"{shown} is not one of: {', '.join(names)}", hint or near
     if kind == "value_error":
         cause = first["ctx"]["error"]

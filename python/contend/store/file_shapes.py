@@ -87,6 +87,7 @@ class EnvironmentFile(TypedDict):
     topology: NotRequired[Wired | None]
     hosts: NotRequired[dict[Name, HostKnown]]
     pools: NotRequired[dict[Name, PoolFacts]]
+    revisions: NotRequired[dict[Name, Name]]
     imported: NotRequired[ImportedFacts]
     kernel: NotRequired[Name | None]
     contend: NotRequired[Name | None]

@@ -277,7 +277,7 @@ NOTHING = {"wall": 2.0}, {"wall": 1.0}
         (DEARER, "same-cpu", (), "CPUs of its own", "--set placement=own-cores"),
         (WAITED, "same-host", (), "too few CPUs", "--set placement=own-cores"),
         (DEARER, "same-host", (), "step by step", "--set placement=own-cores"),
-        (WAITED, "own-cores", (), "hosts that share less", "--set neighbours=stress-cache,stress-memory"),
+        (WAITED, "own-cores", (), "somebody else had", None),
         (HELD, "same-cpu", (), "fio's CPU quota", "--set platform.cpus=null"),
         (HELD, "same-cpu", (OWN,), "fio's CPU quota", "--set platform.cpus=null"),
         (HELD, "same-cpu", (ABOVE,), "2 CPUs in /sys/fs/cgroup/a", None),

@@ -99,6 +99,16 @@ def test_other_hosts_tools_and_questions_are_no_sessions(tmp_path: Path) -> None
     assert any("different hosts" in w for w in mixed.warnings)
 
 
+def test_runs_of_other_commits_are_no_sessions(tmp_path: Path) -> None:
+    old, new = ({"revisions": {"base": "c" * 40, "head": commit * 40}} for commit in "ab")
+    for number in range(5):
+        made(tmp_path, seed=100 + number, environment=old)
+        made(tmp_path, seed=200 + number, environment=new, level=1.1)
+    found = compare_runs(made(tmp_path, seed=1, environment=old), made(tmp_path, seed=2, environment=new))
+    assert {c.sessions for c in found.cells} == {6}, "the first run is itself an unchanged one"
+    assert f"head was {'a' * 12}, and is {'b' * 12}" in found.warnings
+
+
 def test_times_and_rates_are_both_worse_above_one(tmp_path: Path) -> None:
     found = compare_runs(made(tmp_path, seed=1), made(tmp_path, seed=2, level=2.0))
     assert {c.metric.better for c in found.cells} == {"lower", "higher"}

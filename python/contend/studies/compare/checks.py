@@ -7,7 +7,7 @@ import subprocess
 from contend.clouds.login import find, speaks_https
 from contend.errors import CannotHonour, ContendError, ScenarioError
 from contend.platforms.packages import install_command
-from contend.studies.compare.model import Compare
+from contend.studies.compare.model import Compare, Variant
 from contend.workloads import install
 from contend.workloads.instance import Instance, resolve
 from contend.workloads.load import load as load_workload
@@ -18,7 +18,7 @@ def check(scenario: Compare) -> None:
     if scenario.workload:
         _check_cloud(scenario)
     else:
-        _check_revisions(scenario)
+        revisions(scenario)
 
 
 def fitted(scenario: Compare) -> tuple[Compare, tuple[str, ...]]:
@@ -57,38 +57,36 @@ def _speaks_https(cloud: str) -> bool:
         return False
 
 
-def _check_revisions(scenario: Compare) -> None:
-    """Raises ScenarioError for a revision that the variant's repository does not have, CannotHonour without git."""
-    for variant in scenario.variants:
-        if not variant.rev:
-            continue
-        try:
-            done = subprocess.run(
-                [
-                    "git",
-                    "-C",
-                    variant.directory,
-                    "rev-parse",
-                    "--verify",
-                    "--quiet",
-                    f"{variant.rev}^{{commit}}",
-                ],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except FileNotFoundError as error:
-            raise CannotHonour("comparing revisions needs git", hint=install_command("git")) from error
-        if done.returncode != 0:
-            where = f"the repository at {variant.directory}"
-            raise ScenarioError(
-                f"'{variant.rev}' is no commit in {where}"
-                if not done.stderr
-                else f"{variant.directory} is in no git repository",
-                hint="git log --oneline -5 shows the latest; a tag or branch will do"
-                if not done.stderr
-                else "run it inside the repository",
-            )
+def revisions(scenario: Compare) -> dict[str, str]:
+    """The commit of each variant that has a revision, by its name.
+
+    Raises ScenarioError for one that the variant's repository does not have, CannotHonour without git.
+    """
+    return {variant.name: _commit(variant) for variant in scenario.variants if variant.rev}
+
+
+def _commit(variant: Variant) -> str:
+    asked = f"{variant.rev}^{{commit}}"
+    try:
+        done = subprocess.run(
+            ["git", "-C", variant.directory, "rev-parse", "--verify", "--quiet", asked],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise CannotHonour("comparing revisions needs git", hint=install_command("git")) from error
+    if done.returncode != 0:
+        where = f"the repository at {variant.directory}"
+        raise ScenarioError(
+            f"'{variant.rev}' is no commit in {where}"
+            if not done.stderr
+            else f"{variant.directory} is in no git repository",
+            hint="git log --oneline -5 shows the latest; a tag or branch will do"
+            if not done.stderr
+            else "run it inside the repository",
+        )
+    return done.stdout.strip()
 
 
 def _check_cloud(scenario: Compare) -> None:

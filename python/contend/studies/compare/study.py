@@ -39,6 +39,10 @@ class CompareStudy(Study[Compare]):
                 hint="compare commands or workloads",
             )
 
+    def wiring(self, scenario: Compare, runs: Path) -> dict[str, Any]:
+        commits = checks.revisions(scenario)
+        return {"revisions": commits} if commits else {}
+
     def timeout_s(self, scenario: Compare) -> float:
         return scenario.timeout / 1e9
 

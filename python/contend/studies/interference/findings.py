@@ -177,6 +177,12 @@ def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) 
             f"{base} --set placement=own-cores",
             _OWN_CPUS,
         )
+    if kind == "run queue" and scenario.placement == "own-cores":
+        return Remedy(
+            f"{neighbour} had other CPUs: somebody else had {victim}'s. `contend watch` names them; measure again when they"
+            " are quiet",
+            base,
+        )
     if kind == "throttling":
         lead = result.quotas[0] if result.quotas else None
         if lead is not None and lead.whose != "own":
