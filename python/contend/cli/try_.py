@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,13 @@ import click
 
 from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option
 from contend.errors import BadInput
+from contend.platforms import procfs
 from contend.text.printable import printable
+from contend.units import NS_PER_S
 
 if TYPE_CHECKING:
     from contend.advice.finding import Finding
+    from contend.store.directory import RunDirectory
     from contend.studies.model import Scenario
 
 NOT_KEPT = 5
@@ -129,13 +133,26 @@ def command(
     return code
 
 
+def _was_there(pid: int, run: RunDirectory, ended_ns: int) -> None:
+    """Raises BadInput for a process that is not the one that was watched: numbers are used again."""
+    status = procfs.stat(pid)
+    if run.environment().get("boot_id") != procfs.boot_id() or status is None:
+        raise BadInput(f"process {pid} of {run.path.name} has ended", hint="contend watch -o DIR")
+    # Since the host came up, without the time that it slept, as the recording counts.
+    slept_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    if status.start_ticks * NS_PER_S // os.sysconf("SC_CLK_TCK") - slept_ns > ended_ns:
+        raise BadInput(
+            f"process {pid} began when {run.path.name} was over: it is another one of that number",
+            hint="contend watch -o DIR",
+        )
+
+
 def _made_here(path: str) -> bool:
     """Return True where this user made the run, on this host since it came up: its commands are known to them."""
-    from contend.platforms.procfs import boot_id
     from contend.store.directory import RunDirectory
 
     run = RunDirectory.open(path)
-    return run.path.stat().st_uid == os.geteuid() and run.environment().get("boot_id") == boot_id()
+    return run.path.stat().st_uid == os.geteuid() and run.environment().get("boot_id") == procfs.boot_id()
 
 
 def _run_as_advised(
@@ -183,7 +200,7 @@ def _experiment(
     from contend.cli.prove_ import scenario_of
     from contend.cli.run_ import of_line
     from contend.contention.findings import findings
-    from contend.contention.watch_record import read_watched
+    from contend.contention.watch_record import read_watched, scoped
     from contend.store.directory import RunDirectory
     from contend.studies.prove import trying
     from contend.studies.prove.model import Prove
@@ -192,9 +209,12 @@ def _experiment(
 
     run = RunDirectory.open(path, samples=True)
     if run.is_watch:
-        finding = tried.chosen(findings(read_watched(run)), which, path)
+        record, watched = run.watch(), read_watched(run)
+        finding = tried.chosen(findings(watched, scoped(record, watched)), which, path)
         assert finding.treatment is not None
         of = finding.treatment
+        for pid in (int(name) for name in (of.victim, of.suspect) if name.isdecimal()):
+            _was_there(pid, run, watched.last_ns)
         options = {
             "url": url,
             "rate": rate,

@@ -152,7 +152,9 @@ def command(
             if run is not None and not run.is_watch:  # it never began
                 run.remove()
             raise
-        keep = _keep(about, watch.watched)
+        from contend.contention.watch_record import scoped
+
+        keep = scoped(about, watch.watched)
 
         def seen(period: Period) -> None:
             shower.show(watch.watched, period)
@@ -180,24 +182,13 @@ def report_again(run: RunDirectory, as_json: bool) -> None:
     _finish(report, run, as_json)
 
 
-def _keep(record: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
-    """Choose the victims that are shown and alerted for. Machines may be found while it goes on."""
-    from contend.contention.groups import matches
-
-    scope, machines = str(record.get("scope", "")), record.get("asked_by") == "vm"
-
-    def keep(name: str) -> bool:
-        return (not scope or matches(scope, name)) and (not machines or name in watched.namer.machines)
-
-    return keep
-
-
 def _report(watched: Watched, record: Mapping[str, Any], environment: Mapping[str, Any]) -> WatchReport:
     from contend.contention.alert import judge
     from contend.contention.findings import findings
+    from contend.contention.watch_record import scoped
     from contend.report.watch_document import WatchReport
 
-    keep, threshold = _keep(record, watched), record.get("threshold")
+    keep, threshold = scoped(record, watched), record.get("threshold")
     return WatchReport(
         watched=watched,
         findings=findings(watched, keep),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from contend.contention.groups import Namer
+from contend.contention.groups import Namer, matches
 from contend.contention.watch import Watched
 from contend.errors import HostFailed
 from contend.probes.base import Cost
@@ -83,6 +83,17 @@ class WatchRecord:
     def _give_up(self, error: HostFailed) -> None:
         self._writer = None
         self._warn(f"warning: the recording ends here: {error.message}\n  hint: {error.hint}")
+
+
+def scoped(record: Mapping[str, Any], watched: Watched) -> Callable[[str], bool]:
+    """Choose the victims that are shown, judged and tried: those in the scope that was given. Machines may be found while it
+    goes on."""
+    scope, machines = str(record.get("scope", "")), record.get("asked_by") == "vm"
+
+    def keep(name: str) -> bool:
+        return (not scope or matches(scope, name)) and (not machines or name in watched.namer.machines)
+
+    return keep
 
 
 def read_watched(run: RunDirectory) -> Watched:

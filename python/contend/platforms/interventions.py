@@ -130,12 +130,23 @@ class Interventions:
 
     def _check(self, switch: Switch) -> None:
         now = switch.setting.read()
+        if now is None and self._is_one_of_several(switch):
+            return
         if now != switch.before:
             raise Rewritten(
                 f"{switch.setting.name} was {switch.before} and is {'gone' if now is None else now}: somebody else"
                 " changed it",
                 hint="run it again while nobody changes limits (systemctl daemon-reload, docker update, a kubelet)",
             )
+
+    def _is_one_of_several(self, switch: Switch) -> bool:
+        """Whether others of its treatment are left: of a job's processes some end while it goes on."""
+        return any(
+            other.setting.read() is not None
+            for switches in self._treatments.values()
+            if switch in switches
+            for other in switches
+        )
 
     def _back(self) -> bool:
         """All are tried; the first error is raised then. True if all were as under treatment."""
@@ -147,7 +158,7 @@ class Interventions:
                 now = switch.setting.read()
                 if now == switch.during:
                     put(switch.setting, switch.before)
-                else:
+                elif now is not None or not self._is_one_of_several(switch):
                     lasted = False
                     if now is not None:
                         self._check(switch)

@@ -239,3 +239,25 @@ def test_a_ledger_that_names_a_stranger_changes_nothing(tmp_path: Path) -> None:
         treatments.restore(treatments.NICE, "1:0", {"boot_id": "another", "before": "0", "during": "19"})
         is False
     )
+
+
+def test_a_process_of_several_may_end_meanwhile(run: Path) -> None:
+    need(os.geteuid() == 0, "run as root: nice values are lowered again")
+    with subprocess.Popen(["sleep", "60"]) as stays, subprocess.Popen(["sleep", "60"]) as ends:
+        switches = treatments.nice([stays.pid, ends.pid])
+        own = str(os.getpriority(os.PRIO_PROCESS, stays.pid))
+        with Ledger(run / "ledger.ndjson") as ledger:
+            of = Interventions("run", {"it": switches}, ledger, run)
+            of.on(["it"], 1.0)
+            ends.kill()
+            ends.wait()
+            assert of.off(), "who is left was held back all the time"
+            assert os.getpriority(os.PRIO_PROCESS, stays.pid) == int(own)
+            of.on(["it"], 1.0)
+            stays.kill()
+            stays.wait()
+            assert not of.off(), "nobody is left"
+            with pytest.raises(Rewritten, match="gone"):
+                of.on(["it"], 1.0)
+            of.close()
+            assert leftovers(ledger.path) == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,34 @@ def test_it_is_run_as_advised(mine: Home) -> None:
     assert predicted < before and measured < before
     assert len(mine.run_directories()) == 2
     assert all(Path(path).is_dir() for path in mine.run_directories())
+
+
+def test_a_watch_is_tried_for_whom_it_was_asked_about(contend: Home) -> None:
+    """Two who wait for each other: whichever was watched is the victim."""
+    need(
+        os.geteuid() == 0, "run as root: who waits for whom is seen by BPF, and nice values are lowered again"
+    )
+    cpu = min(os.sched_getaffinity(0))
+    burners = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: sum(range(1000))",
+            ]
+        )
+        for _ in range(2)
+    ]
+    try:
+        pids = [burner.pid for burner in burners]
+        for victim, other in (pids, pids[::-1]):
+            contend("watch", str(victim), "--for", "3s", "-o", f"seen-{victim}").no_traceback()
+            out = contend("try", f"seen-{victim}#cpu-1", "--for", "2m", "--dry-run").fine().out
+            assert f"What does {other} cost" in out and f"{other} held back: {other}:" in out, out
+            assert f"{victim} held back" not in out
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    ended = contend("try", f"seen-{pids[0]}#cpu-1", "--for", "2m", "--dry-run")
+    ended.error(2, "has ended", "contend watch")

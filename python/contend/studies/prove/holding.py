@@ -12,7 +12,7 @@ from typing import Any
 
 from contend.contention.tenants import UNITS, Tenant, tenant
 from contend.errors import BadInput, CannotHonour, TrialFailed
-from contend.platforms import procfs, treatments
+from contend.platforms import procfs, treatments, weighed
 from contend.platforms.interventions import Interventions
 from contend.platforms.treatments import ProcessNice, Switch
 from contend.store.directory import Row
@@ -64,16 +64,28 @@ def switches(scenario: Prove) -> dict[str, list[Switch]]:
 
 
 def _switches(scenario: Prove, suspects: Mapping[str, Tenant]) -> dict[str, list[Switch]]:
-    plan = {name: _held_back(suspect, scenario) for name, suspect in suspects.items()}
+    victim = victim_of(scenario)
+    plan = {name: _held_back(suspect, victim, scenario) for name, suspect in suspects.items()}
     names = [switch.setting.name for each in plan.values() for switch in each]
     if len(set(names)) < len(names):
         raise BadInput("two suspects are the same, or one is within another", hint="name each once")
     return plan
 
 
-def _held_back(of: Tenant, scenario: Prove) -> list[Switch]:
+def _nicer(of: Tenant, victim: Tenant) -> list[Switch]:
+    """Raises CannotHonour where the victim would not notice."""
+    if (groups := weighed.apart(of.pids, victim.pids)) is not None:
+        raise CannotHonour(
+            f"a nice value of {of.name} means nothing to {victim.name}: the scheduler weighs their groups,"
+            f" {groups[0]} and {groups[1]}, and not them",
+            hint=f"give {of.name} a control group of its own and name that: mkdir, and its pid into cgroup.procs",
+        )
+    return treatments.nice(sorted(of.pids))
+
+
+def _held_back(of: Tenant, victim: Tenant, scenario: Prove) -> list[Switch]:
     if scenario.by == "nice":
-        return treatments.nice(sorted(of.pids))
+        return _nicer(of, victim)
     if scenario.by == "quota":
         return [treatments.cpu_quota(of.groups, scenario.cpus)]
     if scenario.by == "cpuset":
@@ -92,7 +104,7 @@ def _held_back(of: Tenant, scenario: Prove) -> list[Switch]:
             chosen.append(treat(of.groups))
         except CannotHonour:
             continue
-    return chosen or treatments.nice(sorted(of.pids))
+    return chosen or _nicer(of, victim)
 
 
 class Holding:
