@@ -140,7 +140,7 @@ class Interventions:
             )
 
     def _is_one_of_several(self, switch: Switch) -> bool:
-        """Whether others of its treatment are left: of a job's processes some end while it goes on."""
+        """Return True while others of its treatment are left: some of a job's processes end while it goes on."""
         return any(
             other.setting.read() is not None
             for switches in self._treatments.values()

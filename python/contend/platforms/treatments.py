@@ -431,7 +431,12 @@ def _of(groups: Sequence[Path], name: str, key: str = "") -> GroupLimit | None:
 
 
 def _none(groups: Sequence[Path], what: str) -> CannotHonour:
-    names = ", ".join(map(str, groups)) or "no cgroup"
+    if not groups:
+        return CannotHonour(
+            "it has no control group of its own, and only nice works without",
+            hint="give it one, and name that: mkdir below /sys/fs/cgroup, its pid into cgroup.procs there, --against /NAME",
+        )
+    names = ", ".join(map(str, groups))
     return CannotHonour(
         f"there is no {what} setting that this user may change in {names}",
         hint="run as root, and have systemd delegate the controller: Delegate=cpu cpuset io",

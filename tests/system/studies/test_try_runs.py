@@ -52,7 +52,7 @@ def test_it_is_run_as_advised(mine: Home) -> None:
     assert all(Path(path).is_dir() for path in mine.run_directories())
 
 
-def test_a_watch_is_tried_for_whom_it_was_asked_about(contend: Home) -> None:
+def test_a_watch_is_tried_for_its_own_victim(contend: Home) -> None:
     """Two who wait for each other: whichever was watched is the victim."""
     need(
         os.geteuid() == 0, "run as root: who waits for whom is seen by BPF, and nice values are lowered again"

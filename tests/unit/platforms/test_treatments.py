@@ -120,3 +120,9 @@ def test_a_kernel_that_keeps_another_value_is_an_error(tmp_path: Path) -> None:
         put(Stubborn(), "2")
     with pytest.raises(HostFailed, match="cannot write '2'"):
         put(GroupLimit(tmp_path), "2")
+
+
+def test_who_has_no_group_is_refused_with_how_to_give_one() -> None:
+    with pytest.raises(CannotHonour, match="no control group of its own") as refused:
+        treatments.cpu_quota([], 0.1)
+    assert "cgroup.procs" in refused.value.hint
