@@ -1,4 +1,4 @@
-"""What does a victim beside two neighbours come to, of what it is beside each?
+"""A victim beside two neighbours: what it comes to, of what it is beside each.
 
     python bench/triples.py -o DIR [--count 10] [--seed 1] [--write docs/results/triples [--resume]]
 

@@ -14,7 +14,8 @@ def body(d: Data) -> str:
     return f"""\
 Each host is a guest that QEMU emulates, without KVM: what is shown is function, and no time of it is a figure. contend is
 installed from wheels, and there is no network. **yes**: it works. **less**: it works with less, and contend says so. **no**:
-contend refuses it, with the reason and a hint. **BROKEN**: it failed otherwise, or left something behind.
+contend refuses it, with the reason and a hint. **BROKEN**: it failed otherwise, or left something behind. *Tried at* are the commits
+of the wheels. Before 78e7343b a wheel that was built a second time on one machine may have been replaced by the first one there.
 
 {grid(d)}
 

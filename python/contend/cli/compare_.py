@@ -89,7 +89,12 @@ def command(
         )
     if limit is not None and code == 5:
         doubt = next(
-            (w for c in comparison.cells for w in c.estimate.warnings),
+            (
+                w
+                for c in comparison.cells
+                if c.metric.primary and c.estimate.high > 1 + limit
+                for w in c.estimate.warnings
+            ),
             "the intervals reach beyond the threshold",
         )
         raise NoVerdict(

@@ -58,7 +58,7 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
 
 
 def _conditions(matrix: Matrix) -> list[str]:
-    """What all cells of a table have in common: their placement and platform, where the study has these."""
+    """Name what all cells of a table have in common: their placement and platform, where the study has these."""
     if matrix.group:
         return [matrix.group]
     every = [cell.factors for cell in matrix.cells.values()]
@@ -76,9 +76,9 @@ def _doubts(analysis: Analysis) -> str:
         for c in analysis.controls
         if c.metric.primary
     ]
-    said = f" A/A control: {'; '.join(controls)}." if controls else ""
+    text = f" A/A control: {'; '.join(controls)}." if controls else ""
     flagged = words.all_flagged(analysis)
-    return f"{said} {flagged[:1].upper()}{flagged[1:]}." if flagged else said
+    return f"{text} {flagged[:1].upper()}{flagged[1:]}." if flagged else text
 
 
 def _effects(report: ReportInput) -> list[str]:

@@ -195,10 +195,7 @@ def all_flagged(analysis: Analysis) -> str:
     dirty = sum(effect(cell, analysis) == "flagged" for cell in shown)
     if not dirty:
         return ""
-    return (
-        f"every trial was flagged in {dirty} of {len(shown)} comparisons, which are drawn without a bar: read their"
-        " figures as those of a busy host"
-    )
+    return f"every trial was flagged in {dirty} of {len(shown)} comparisons: read their figures as those of a busy host"
 
 
 def missed(analysis: Analysis) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 PLAN = Path("/dev/vdb")
 RESULTS = "/dev/virtio-ports/results"
-MOST = 20_000
+MOST = 20_000  # characters of an output
 
 
 def main() -> None:

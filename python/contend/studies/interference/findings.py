@@ -149,8 +149,8 @@ def _expected(result: CellResult, causes: Sequence[Cause], remedy: Remedy) -> Ex
 
 
 SHARE_WITHIN = 0.10
-"""So near a cause's share is to the part that its removal takes away (docs/results/planted-causes.md)."""
-REMAINS = f"the slowdown without its causes' shares, ± {SHARE_WITHIN:.0%} of it"
+"""So near a cause's share is meant to be to what its removal takes away; docs/results/planted-causes.md: how often it is."""
+REMAINS = f"the slowdown without its causes' shares, ± {percent(SHARE_WITHIN)} of it"
 
 
 def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> Remedy:
