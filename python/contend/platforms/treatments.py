@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import confinement, procfs
+from contend.platforms import confinement, procfs, weighed
 from contend.platforms.bandwidth import MIN_QUOTA_US
 from contend.platforms.topology import format_cpu_list
 
@@ -31,6 +31,12 @@ _ABSENT = {
     **{f"blkio.throttle.{way}_{what}_device": "0" for way in ("read", "write") for what in ("iops", "bps")},
 }
 """What it means that a device has no line in such a file."""
+_WEIGHTS_OF_DISKS: Mapping[weighed.DiskScheduler, tuple[tuple[str, str, int], ...]] = {
+    "io.cost": (("io.weight", "default", 1),),
+    "bfq": (("io.bfq.weight", "default", 1), ("blkio.bfq.weight", "", 1)),
+    "cfq": (("blkio.weight", "", 10),),
+}
+"""The files that each goes by: their names, keys and least values."""
 _THROTTLES = tuple(f"blkio.throttle.{way}_bps_device" for way in ("read", "write"))
 _FILES = frozenset(
     (
@@ -282,19 +288,27 @@ def cpu_weight(groups: Sequence[Path], part: float = 0.1) -> Switch:
     return _lighter(groups, (("cpu.weight", "", 1), ("cpu.shares", "", 2)), part, "cpu")
 
 
-def io_weight(groups: Sequence[Path], part: float = 0.1) -> Switch:
-    """A part of the group's weight for disks. Raises CannotHonour."""
-    files = (
-        *(("io.weight", "default", 1), ("io.bfq.weight", "default", 1)),
-        *(("blkio.bfq.weight", "", 1), ("blkio.weight", "", 10)),
-    )
+def io_weight(
+    groups: Sequence[Path], weighing: Iterable[weighed.DiskScheduler] | None = None, part: float = 0.1
+) -> Switch:
+    """A part of the group's weight for disks. weighing: what weighs on them; None: look. Raises CannotHonour."""
+    if weighing is None:
+        weighing = weighed.disk_schedulers(used := disks_used(groups))
+        if groups and not used:
+            raise _no_disk()
+        if used and not weighing:
+            raise CannotHonour(
+                f"weights mean nothing to the scheduler of the disks that it has used ({', '.join(used)})",
+                hint="--by io-limit; or echo bfq > /sys/block/DISK/queue/scheduler",
+            )
+    files = [file for by in weighing for file in _WEIGHTS_OF_DISKS[by]]
     return _lighter(groups, files, part, "io")
 
 
 def io_limit(groups: Sequence[Path], bytes_per_s: int) -> list[Switch]:
     """So many bytes a second from and to each disk that the group has used. Raises CannotHonour."""
     switches = []
-    for device in _devices(groups):
+    for device in disks_used(groups):
         if (of := _of(groups, "io.max", device)) is not None:
             before = of.read() or ""
             most = {
@@ -311,9 +325,7 @@ def io_limit(groups: Sequence[Path], bytes_per_s: int) -> list[Switch]:
             before = of.read() or "0"
             switches.append(Switch(of, before, _less(before, "0", bytes_per_s)))
     if not switches:
-        raise CannotHonour(
-            "it has used no disk so far, by its group's io.stat", hint="treat its CPU: --by weight"
-        )
+        raise _no_disk()
     if all(switch.during == switch.before for switch in switches):
         raise CannotHonour(
             f"{switches[0].setting.name} allows no more than that already", hint="a smaller limit"
@@ -321,12 +333,18 @@ def io_limit(groups: Sequence[Path], bytes_per_s: int) -> list[Switch]:
     return [switch for switch in switches if switch.during != switch.before]
 
 
+def _no_disk() -> CannotHonour:
+    return CannotHonour(
+        "it has used no disk so far, by its group's io.stat", hint="treat its CPU: --by weight"
+    )
+
+
 def _less(before: str, none: str, most: int) -> str:
     """A limit that is no looser than the one there was; none: how the file says that there is none."""
     return str(most) if before == none else str(min(int(before), most))
 
 
-def _devices(groups: Sequence[Path]) -> list[str]:
+def disks_used(groups: Sequence[Path]) -> list[str]:
     """Numbers of the disks that a group has used, as its account has them."""
     numbers = set()
     for group in groups:

@@ -36,7 +36,7 @@ def test_weights_and_quotas_of_either_version(tmp_path: Path) -> None:
 
 def test_files_with_a_line_for_each_device(tmp_path: Path) -> None:
     (tmp_path / "io.weight").write_text("default 100\n8:0 50\n")
-    switch = treatments.io_weight([tmp_path])
+    switch = treatments.io_weight([tmp_path], ["io.cost"])
     assert (switch.setting.name, switch.before, switch.during) == (
         f"{tmp_path}/io.weight default",
         "100",
@@ -95,7 +95,13 @@ def test_freezing(tmp_path: Path) -> None:
             lambda paths: treatments.cpu_quota(paths, 0.5),
             "no more than that already",
         ),
-        ({"cpu_weight": "100"}, treatments.io_weight, "no io setting"),
+        ({"io_weight": "default 100"}, treatments.io_weight, "used no disk"),
+        (
+            {"io_stat": "0:0 rbytes=7", "io_weight": "default 100"},
+            treatments.io_weight,
+            "mean nothing to the scheduler of the disks",
+        ),
+        ({"io_weight": "default 100"}, lambda paths: treatments.io_weight(paths, ["bfq"]), "no io setting"),
         ({}, treatments.cpu_weight, "no cpu setting"),
     ],
 )

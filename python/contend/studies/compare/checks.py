@@ -66,10 +66,10 @@ def revisions(scenario: Compare) -> dict[str, str]:
 
 
 def _commit(variant: Variant) -> str:
-    asked = f"{variant.rev}^{{commit}}"
+    commit = f"{variant.rev}^{{commit}}"
     try:
         done = subprocess.run(
-            ["git", "-C", variant.directory, "rev-parse", "--verify", "--quiet", asked],
+            ["git", "-C", variant.directory, "rev-parse", "--verify", "--quiet", commit],
             capture_output=True,
             text=True,
             check=False,

@@ -14,13 +14,13 @@ from contend.contention.tenants import UNITS, Tenant, tenant
 from contend.errors import BadInput, CannotHonour, TrialFailed
 from contend.platforms import procfs, treatments, weighed
 from contend.platforms.interventions import Interventions
-from contend.platforms.treatments import ProcessNice, Switch
+from contend.platforms.treatments import GroupLimit, ProcessNice, Switch
 from contend.store.directory import Row
 from contend.store.ledger import Ledger
 from contend.studies.cell import Cell, instance_of
 from contend.studies.plan import Trial
 from contend.studies.prove.levels import HELD, SHAM, together
-from contend.studies.prove.model import Prove
+from contend.studies.prove.model import TAKES_CPU, Prove
 from contend.studies.prove.stalls import Stalls
 from contend.units import NS_PER_S
 from contend.workloads.generators.listeners import servers
@@ -83,7 +83,33 @@ def _nicer(of: Tenant, victim: Tenant) -> list[Switch]:
     return treatments.nice(sorted(of.pids))
 
 
+def _counting(of: Tenant, victim: Tenant, switch: Switch) -> Switch:
+    """Raises CannotHonour for a weight that the victim would not notice, as if the suspect cost it nothing."""
+    assert isinstance(switch.setting, GroupLimit)
+    group = switch.setting.file.parent
+    if not weighed.counts(group, victim.pids):
+        raise CannotHonour(
+            f"a weight of {of.name} means nothing to {victim.name}: it counts among what is below {group.parent},"
+            f" where no process of {victim.name} is known to be",
+            hint="--by quota, which counts for everybody",
+        )
+    return switch
+
+
+def _cpu_weight(of: Tenant, victim: Tenant) -> Switch:
+    return _counting(of, victim, treatments.cpu_weight(of.groups))
+
+
+def _disk_weight(of: Tenant, victim: Tenant) -> Switch:
+    return _counting(of, victim, treatments.io_weight(of.groups))
+
+
 def _held_back(of: Tenant, victim: Tenant, scenario: Prove) -> list[Switch]:
+    if scenario.by in TAKES_CPU and (pid := weighed.of_real_time(of.pids)) is not None:
+        raise CannotHonour(
+            f"process {pid} of {of.name} has a real-time priority, which no weight, nice value or quota holds back",
+            hint="--by cpuset --apart CPUS moves it to other CPUs",
+        )
     if scenario.by == "nice":
         return _nicer(of, victim)
     if scenario.by == "quota":
@@ -93,18 +119,31 @@ def _held_back(of: Tenant, victim: Tenant, scenario: Prove) -> list[Switch]:
     if scenario.by == "freeze":
         return [treatments.freeze(of.groups)]
     if scenario.by == "weight":
-        return [treatments.cpu_weight(of.groups)]
+        return [_cpu_weight(of, victim)]
     if scenario.by == "io-weight":
-        return [treatments.io_weight(of.groups)]
+        return [_disk_weight(of, victim)]
     if scenario.by == "io-limit":
         return treatments.io_limit(of.groups, scenario.io)
-    chosen = []
-    for treat in (treatments.cpu_weight, treatments.io_weight):
+    return _by_weights(of, victim)
+
+
+def _by_weights(of: Tenant, victim: Tenant) -> list[Switch]:
+    """Lower the weights that count, or else the nice value. Raises CannotHonour where neither is possible."""
+    chosen: list[Switch] = []
+    refused: list[CannotHonour] = []
+    for treat in (_cpu_weight, _disk_weight):
         try:
-            chosen.append(treat(of.groups))
-        except CannotHonour:
-            continue
-    return chosen or _nicer(of, victim)
+            chosen.append(treat(of, victim))
+        except CannotHonour as error:
+            refused.append(error)
+    if chosen:
+        return chosen
+    try:
+        return _nicer(of, victim)
+    except CannotHonour:
+        if of.groups:  # with a group of its own, it is the weight that should have been possible
+            raise refused[0] from None
+        raise
 
 
 class Holding:

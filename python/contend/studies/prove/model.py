@@ -12,6 +12,8 @@ from contend.studies.model import Names, Scenario, Size, Workloads
 from contend.workloads.spec import Duration
 
 By = Literal["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "freeze"]
+TAKES_CPU: frozenset[By] = frozenset(("auto", "weight", "quota", "nice"))
+"""By these a suspect is held back where it loses CPU time, and not otherwise."""
 
 
 def _cpus(value: Any) -> Any:

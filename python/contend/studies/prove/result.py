@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FEWEST = 6
 """Trials on either side, for what is carried over to be told."""
 COSTS, HELPS = "costs", "helps"
+_NO_LOSS, _NO_LOSS_S = 0.05, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,16 @@ class Harm(Shape):
     held_s: Annotated[float, "for so long in all, s"]
     lost_s: Annotated[
         float | None,
-        "CPU time that it would have had meanwhile, by what it had at other times, s; null where unknown",
+        "CPU time that it lost, of what it would have had meanwhile by what it had at other times, s; null where unknown",
     ]
+    had_s: Annotated[float | None, OPTIONAL, "CPU time that it had while it was held back, s"] = None
+
+    @property
+    def lost_none(self) -> bool:
+        """True if it lost no CPU time to speak of: less than a twentieth."""
+        return self.lost_s is not None and self.lost_s < max(
+            _NO_LOSS_S, _NO_LOSS * (self.lost_s + (self.had_s or 0.0))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +181,7 @@ def _harm(name: str, rows: Iterable[Mapping[str, Any]]) -> Harm:
         else:
             free_s, had_free_s = free_s + seconds, had_free_s + had_s
     lost_s = had_free_s / free_s * held_s - had_held_s if free_s and held_s else None
-    return Harm(name, times, held_s, lost_s)
+    return Harm(name, times, held_s, lost_s, had_held_s if times else None)
 
 
 def _carried(

@@ -15,7 +15,7 @@ from contend.studies.cell import Cell, cell_workload
 from contend.studies.plan import Plan
 from contend.studies.prove import holding, policy, result, words
 from contend.studies.prove.levels import HELD, NOBODY, SHAM, together
-from contend.studies.prove.model import Prove
+from contend.studies.prove.model import TAKES_CPU, Prove
 from contend.studies.words import known
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class ProveStudy(Study[Prove]):
         """A sentence on each suspect, those that cost most first."""
         if result is None or not known(run.primary):
             return ""
-        return words.answer(result, self._victim(scenario, run), scenario.measure.matters)
+        victim, matters = self._victim(scenario, run), scenario.measure.matters
+        return words.answer(result, victim, matters, takes_cpu=scenario.by in TAKES_CPU)
 
     def findings(self, scenario: Prove, run: OnRecord, result: result.Proved | None) -> tuple[Finding, ...]:
         by_level = {str(one.factors.get(HELD)): one for one in run.primary}

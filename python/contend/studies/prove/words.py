@@ -11,11 +11,30 @@ from contend.units import within
 _FIRST = {COSTS: 0, HELPS: 1, "undecided": 2}
 
 
-def answer(of: Proved, victim: str, matters: float) -> str:
-    """A sentence on each suspect, those that cost most first, and on suspects that cost more or less together."""
+def answer(of: Proved, victim: str, matters: float, *, takes_cpu: bool) -> str:
+    """A sentence on each suspect, those that cost most first, and on suspects that cost more or less together.
+
+    takes_cpu: they were held back where they lost CPU time: one who lost none is not acquitted.
+    """
     ranked = sorted(of.suspects, key=lambda cost: (_FIRST.get(cost.verdict, 3), -cost.value))
+    lost_none = {harm.suspect for harm in of.held_back if takes_cpu and harm.lost_none}
+    each = (
+        no_loss(cost.suspect, victim, matters)
+        if cost.verdict == "unaffected" and cost.suspect in lost_none
+        else sentence(cost, victim, matters)
+        for cost in ranked
+    )
     joint = (together(one, victim) for one in of.together)
-    return " ".join([*(sentence(cost, victim, matters) for cost in ranked), *filter(None, joint)])
+    return " ".join([*each, *filter(None, joint)])
+
+
+def no_loss(suspect: str, victim: str, matters: float) -> str:
+    """A sentence on a suspect that had as much of the CPU while it was held back: the victim competes with it for none.
+
+    >>> no_loss("a", "b", 0.05)
+    'a takes no CPU time from b that matters (within ±5 %).'
+    """
+    return f"{suspect} takes no CPU time from {victim} that matters ({within(matters)})."
 
 
 def sentence(of: Cost, victim: str, matters: float) -> str:
@@ -78,7 +97,7 @@ def _lost(of: Harm) -> str:
     """
     if of.lost_s is None:
         return ""
-    return f": it lost {seconds(of.lost_s)} of CPU time" if of.lost_s >= 0.05 else ": it lost no CPU time"
+    return ": it lost no CPU time" if of.lost_none else f": it lost {seconds(of.lost_s)} of CPU time"
 
 
 def _carried(of: Estimate, matters: float) -> str:

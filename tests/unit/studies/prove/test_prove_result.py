@@ -87,8 +87,11 @@ def test_who_costs_is_told_from_who_does_not_and_together_they_cost_no_more() ->
     assert innocent.verdict == "unaffected"
     [both] = of.together
     assert both.cost.verdict == "costs" and not both.beyond.differs
-    assert words.answer(of, "shop", MATTERS).startswith("a.service costs shop ")
-    assert "Together" not in words.answer(of, "shop", MATTERS)
+    answer = words.answer(of, "shop", MATTERS, takes_cpu=False)
+    assert answer.startswith("a.service costs shop ") and "Together" not in answer
+    assert "b.service costs shop nothing that matters" in answer
+    by_cpu = words.answer(of, "shop", MATTERS, takes_cpu=True)
+    assert "b.service takes no CPU time from shop that matters" in by_cpu, "it lost none: no acquittal"
 
 
 def test_what_only_both_together_cost_is_said() -> None:
@@ -96,7 +99,7 @@ def test_what_only_both_together_cost_is_said() -> None:
     assert [cost.verdict for cost in of.suspects] == ["unaffected", "unaffected"]
     [both] = of.together
     assert both.beyond.verdict == "higher" and both.beyond.low < 1.2 / 0.9 < both.beyond.high
-    assert "Together a.service and b.service cost shop 3" in words.answer(of, "shop", MATTERS)
+    assert "Together a.service and b.service cost shop 3" in words.answer(of, "shop", MATTERS, takes_cpu=True)
 
 
 def test_harm_is_what_a_suspect_would_have_had() -> None:
