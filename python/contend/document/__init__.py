@@ -174,8 +174,8 @@ class Layout:
     condition: what its treatment is, in words. control: whose figure a control is. controlled: by cells of the run, by the
     study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables, "" for
     one that says what is compared. treated, untreated: where a time was taken, "" for the name of the baseline. forest: all
-    of them are drawn together. points: of which tables every point is drawn. compared: factors in which a row's cells and
-    its control differ, besides victim, neighbour and variant.
+    of them are drawn together. points: of which tables every point is drawn. effect: what a ratio is called. compared:
+    factors in which a row's cells and its control differ, besides victim, neighbour and variant.
     """
 
     as_measured: bool = False
@@ -197,6 +197,7 @@ class Layout:
     untreated: str = ""
     forest: bool = True
     points: Literal["every", "headline", "no"] = "every"
+    effect: str = "slowdown"
     compared: frozenset[str] = frozenset()
 
 

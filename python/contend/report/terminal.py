@@ -151,7 +151,7 @@ class _Printer(Printer):
             if (cell := matrix.cells.get((row, column))) is not None
         ]
         table, most = self.table(), _most(matrix)
-        for title in (matrix.beside, "slowdown", "", "why"):
+        for title in (matrix.beside, self.analysis.layout.effect, "", "why"):
             table.add_column(self.text(title), overflow="fold", max_width=ROW_LABEL)
         table.add_row(
             self.text(f"({matrix.baseline})", "dim"), self.text(words.level(matrix.level(row)), "dim"), "", ""
@@ -297,11 +297,12 @@ class _Printer(Printer):
         if not cells:
             return
         self.line()
-        self.line("Other metrics (slowdown; > 1 is worse)", "bold")
+        effect = self.analysis.layout.effect
+        self.line(f"Other metrics ({effect}; > 1 is worse)", "bold")
         table = self.table()
         for title in (rows_are(self.analysis), "metric", "condition"):
             table.add_column(title, overflow="fold", max_width=ROW_LABEL)
-        for title in ("from → to", "slowdown"):
+        for title in ("from → to", effect):
             table.add_column(self.text(title), overflow="fold")
         for cell in cells:
             closed = " (closed loop)" if cell.metric.loop == "closed" else ""

@@ -31,6 +31,7 @@ LAYOUT = Layout(
     beside="without",
     baseline="as it is",
     title="With suspects held back",
+    effect="change",
     treated="with it held back",
     untreated="as it is",
 )
