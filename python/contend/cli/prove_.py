@@ -159,13 +159,13 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     """The scenario that the options ask for. Raises BadInput."""
     import yaml
 
-    from contend.platforms import procfs
+    from contend.contention.groups import names_of
     from contend.scenario.yaml_file import read_yaml
     from contend.studies.scenarios import parse
 
     what = victim_workload(victim, options)
     verb = "do" if against[1:] else "does"
-    called = f"{procfs.name(int(victim))} ({victim})" if victim.isdecimal() else victim
+    called = f"{next(iter(names_of(int(victim))), '')} ({victim})" if victim.isdecimal() else victim
     document = {
         "study": "prove",
         "title": f"What {verb} {', '.join(against)} cost {called or options.get('url') or options['metrics']}?",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from contend.contention.groups import machine_name
+from contend.contention.groups import machine_name, names_of
 from contend.errors import BadInput
 from contend.platforms import accounting, calls, cgroups, procfs
 
@@ -229,8 +229,8 @@ def _machines(name: str) -> Iterator[int]:
 
 
 def _programs(name: str) -> list[int]:
-    """Processes of that name whose parents have another: of a server with workers its first."""
-    named = {status.pid: status.ppid for status in procfs.processes() if procfs.name(status.pid) == name}
+    """Processes of that name, or of that script, whose parents have another: of a server with workers its first."""
+    named = {status.pid: status.ppid for status in procfs.processes() if name in names_of(status.pid)}
     return sorted(pid for pid, parent in named.items() if parent not in named and not _is_own(pid))
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from contend.contention.blame import IDLE, Blame, Period
+from contend.contention.groups import Namer, names_of
 from contend.contention.suspects import suspects
 from contend.contention.tenants import tenant
 from contend.platforms import procfs
@@ -91,3 +94,20 @@ def test_nobody_is_suspected_where_it_waited_for_none(jobs: list[subprocess.Pope
     victim = jobs[0].pid
     assert suspects(watched(victim, {IDLE: 100}), tenant(str(victim)), 3) == ([], [])
     assert suspects(Blame(), tenant(str(victim)), 3) == ([], [])
+
+
+def test_a_script_is_called_by_its_own_name(tmp_path: Path) -> None:
+    """Of several programs of one interpreter each is itself, and is found by the script's name or by both."""
+    script = tmp_path / f"backup-{os.getpid()}.py"
+    script.write_text(SLEEPS)
+    with subprocess.Popen([sys.executable, "-u", str(script), "--all"]) as process:
+        try:
+            while script.name not in names_of(process.pid):  # not before it has become another program
+                time.sleep(0.01)
+            both, program, name = names_of(process.pid)
+            assert (both, name) == (f"{program} {script.name}", script.name)
+            assert Namer()(f"{program}:{process.pid}") == f"{both}:{process.pid}"
+            for text in (script.name, both):
+                assert tenant(text).pids == {process.pid}
+        finally:
+            process.kill()
