@@ -58,7 +58,9 @@ MOST_WATCHED = 3
 )
 @click.option(
     "--by",
-    type=click.Choice(["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "freeze"]),
+    type=click.Choice(
+        ["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "group", "freeze"]
+    ),
     default="auto",
     show_default=True,
     help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19.",

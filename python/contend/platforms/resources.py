@@ -272,8 +272,7 @@ HOST = Removers(
         "file": _file,
         "scope": _scope,
         hotplug.KIND: _cpus,
-        treatments.GROUP: _changed,
-        treatments.NICE: _changed,
+        **dict.fromkeys(treatments.KINDS, _changed),
     }
 )
 """Of what contend itself makes on this host."""

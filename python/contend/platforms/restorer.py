@@ -99,7 +99,7 @@ def _first() -> None:
 def _rows(directory: Path) -> list[dict[str, object]]:
     standing = obedience.judge(directory)
     rows = standing.left() if isinstance(standing, obedience.Obeyed) else []
-    return [row for row in rows if row.get("kind") in (treatments.GROUP, treatments.NICE)]
+    return [row for row in rows if row.get("kind") in treatments.KINDS]
 
 
 def _restore(rows: list[dict[str, object]]) -> None:

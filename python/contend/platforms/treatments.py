@@ -13,18 +13,19 @@ import re
 import resource
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import confinement, procfs, weighed
+from contend.platforms import confinement, moving, procfs, weighed
 from contend.platforms.bandwidth import MIN_QUOTA_US
 from contend.platforms.topology import format_cpu_list
 
 GROUP, NICE = "changed-limit", "changed-nice"
 """Kinds of a ledger: a limit of a group, and the nice value of a process, that are changed for moments."""
+KINDS = (GROUP, NICE, moving.KIND)
 
 _ABSENT = {
     "io.max": "rbps=max wbps=max riops=max wiops=max",
@@ -174,6 +175,10 @@ def setting(kind: str, name: str) -> Setting:
     if kind == NICE and re.fullmatch(r"\d{1,10}:\d{1,20}", name):
         pid, _, start = name.partition(":")
         return ProcessNice(int(pid), int(start))
+    if kind == moving.KIND and (moved := moving.parse(name)) is not None:
+        if confinement.in_hierarchy(str(moved.origin)) is None:
+            raise confinement.stranger(name, "settings")
+        return moved
     keyed = _KEYED.fullmatch(name)
     file = Path(keyed["file"] if keyed else name)
     if kind != GROUP or file.name not in _FILES or confinement.in_hierarchy(str(file)) is None:
@@ -253,6 +258,8 @@ def by_hand(of: Setting, value: str) -> str:
     >>> by_hand(GroupLimit(Path("/sys/fs/cgroup/a/io.max"), "8:0"), "wbps=1000")
     "echo '8:0 wbps=1000' > /sys/fs/cgroup/a/io.max"
     """
+    if isinstance(of, moving.Moved):
+        return of.by_hand(value)
     if isinstance(of, GroupLimit):
         return f"echo {shlex.quote(f'{of.key} {value}'.lstrip())} > {shlex.quote(str(of.file))}"
     return f"renice -n {value} -p {of.name.partition(':')[0]}"
@@ -409,6 +416,12 @@ def freeze(groups: Sequence[Path]) -> Switch:
                 raise CannotHonour(f"{of.name} is '{of.read()}' already", hint="thaw it first")
             return Switch(of, before, during)
     raise _none(groups, "freezer")
+
+
+def group(pids: Collection[int]) -> Switch:
+    """A control group of their own, with a tenth of a weight, for processes that share theirs. Raises CannotHonour."""
+    moved = moving.of(pids)
+    return Switch(moved, str(moved.origin), str(moved.own))
 
 
 def nice(pids: Iterable[int], value: int = 19) -> list[Switch]:

@@ -66,10 +66,10 @@ def counts(group: Path, pids: Collection[int]) -> bool:
     roots = {hierarchy.root for hierarchy in cgroups.read_layout().hierarchies()}
     if group.parent in roots:
         return True
-    return any(group.parent in (own, *own.parents) for pid in pids for own in _groups(pid))
+    return any(group.parent in (own, *own.parents) for pid in pids for own in groups_of(pid))
 
 
-def _groups(pid: int) -> Iterator[Path]:
+def groups_of(pid: int) -> Iterator[Path]:
     """The control groups of a process, one a hierarchy; none where it has ended."""
     try:
         text = procfs.read_text(procfs.PROC / str(pid) / "cgroup")

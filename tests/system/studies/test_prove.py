@@ -114,6 +114,38 @@ measure: {{target: null, blocks: 10, pilot: 0, trial: 500ms, seed: 3}}
 
 @pytest.mark.slow
 @pytest.mark.alone
+def test_one_without_a_group_of_its_own_is_moved_into_one_for_moments(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a program of a login session beside a service: no nice value and no weight of its own counts there."""
+    (pid,) = (planted.guilty / "cgroup.procs").read_text().split()
+    home = planted.guilty.parent / f"session-{os.getpid()}"
+    home.mkdir()
+    idle = subprocess.Popen(["sleep", "1000"])
+    try:
+        for one in (pid, str(idle.pid)):
+            (home / "cgroup.procs").write_text(one)
+        words = ("prove", str(planted.victim.pid), "--against", pid, "--consent", "--json", "--seed", "3")
+        options = ("--trial", "500ms", "--for", "40s", "--runs", str(tmp_path / "runs"))
+        assert cli.run([*words, "--by", "nice", *options]) == 2
+        assert "--by group" in capsys.readouterr().err
+        assert cli.run([*words, "--by", "group", *options]) == 0
+        answer = data_in(capsys.readouterr().out)
+        [cost] = answer["proved"]["suspects"]
+        assert cost["verdict"] == "costs" and cost["low"] > 0
+        [finding] = answer["findings"]
+        assert finding["advice"].startswith("keep it so: mkdir -p ")
+        assert pid in (home / "cgroup.procs").read_text().split(), "it is back"
+        assert not list(home.parent.glob("contend-moved-*"))
+    finally:
+        idle.kill()
+        idle.wait()
+        (planted.guilty / "cgroup.procs").write_text(pid)
+        home.rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
 def test_a_watch_names_who_is_proved_by_the_log_and_then_kept_back(
     planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from contend.contention.tenants import UNITS, Tenant, tenant
 from contend.errors import BadInput, CannotHonour, TrialFailed
-from contend.platforms import procfs, treatments, weighed
+from contend.platforms import moving, procfs, treatments, weighed
 from contend.platforms.interventions import Interventions
 from contend.platforms.treatments import GroupLimit, ProcessNice, Switch
 from contend.store.directory import Row
@@ -78,7 +78,7 @@ def _nicer(of: Tenant, victim: Tenant) -> list[Switch]:
         raise CannotHonour(
             f"a nice value of {of.name} means nothing to {victim.name}: the scheduler weighs their groups,"
             f" {groups[0]} and {groups[1]}, and not them",
-            hint=f"give {of.name} a control group of its own and name that: mkdir, and its pid into cgroup.procs",
+            hint="--by group, which moves it into a control group of its own for moments",
         )
     return treatments.nice(sorted(of.pids))
 
@@ -112,6 +112,8 @@ def _held_back(of: Tenant, victim: Tenant, scenario: Prove) -> list[Switch]:
         )
     if scenario.by == "nice":
         return _nicer(of, victim)
+    if scenario.by == "group":
+        return [treatments.group(of.pids)]
     if scenario.by == "quota":
         return [treatments.cpu_quota(of.groups, scenario.cpus)]
     if scenario.by == "cpuset":
@@ -285,12 +287,14 @@ def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
     'keep it so: systemctl set-property a.service CPUWeight=10'
     >>> keep("rsync", [{"kind": "changed-nice", "setting": "17:4", "during": "19", "pid": 17}])
     'keep it so: renice -n 19 -p 17'
+    >>> keep("rsync", [{"kind": "moved-processes", "by_hand": "mkdir -p /b; echo 17 > /b/cgroup.procs"}])
+    'keep it so: mkdir -p /b; echo 17 > /b/cgroup.procs'
     """
     properties = [str(each) for of in held for each in of.get("properties", ())]
     if suspect.endswith(UNITS) and properties:
         return f"keep it so: {shlex.join(['systemctl', 'set-property', suspect, *properties])}"
     if held and all("pid" in of for of in held):
         return f"keep it so: renice -n {held[0]['during']} -p {' '.join(str(of['pid']) for of in held)}"
-    if writes := [str(of["by_hand"]) for of in held if of.get("properties")]:
+    if writes := [str(of["by_hand"]) for of in held if of.get("properties") or of["kind"] == moving.KIND]:
         return f"keep it so: {'; '.join(writes)}"
     return "frozen for good it does nothing: run it at another time or on another host, or see what --by weight brings"

@@ -11,8 +11,8 @@ from contend.platforms.topology import parse_cpu_list
 from contend.studies.model import Names, Scenario, Size, Workloads
 from contend.workloads.spec import Duration
 
-By = Literal["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "freeze"]
-TAKES_CPU: frozenset[By] = frozenset(("auto", "weight", "quota", "nice"))
+By = Literal["auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "group", "freeze"]
+TAKES_CPU: frozenset[By] = frozenset(("auto", "weight", "quota", "nice", "group"))
 """By these a suspect is held back where it loses CPU time, and not otherwise."""
 
 
@@ -39,10 +39,11 @@ class Prove(Scenario):
     victim: a workload that asks or follows what runs already. called: its name in the answer. pid: a process of it, which is
     never held back; 0: the one that is followed, or that serves what is asked. suspects: units, cgroups,
     containers, machines, processes or programs of this host. by: how they are held back; auto: by a tenth of their weight
-    for CPUs and disks, or else by nice. cpus: with a quota, of so many CPUs. io: with an io-limit, bytes a second from and
-    to each disk that it has used. apart: with a cpuset, the CPUs it may use then. allow_freeze: freezing stops it, and all
-    who wait for it; it is let go at once where the victim stands still. settle: between a change and what is measured.
-    consent: others' settings may be changed; without it a policy of the host's must allow it.
+    for CPUs and disks, or else by nice; group: moved into a control group of their own with a tenth of a weight. cpus: with
+    a quota, of so many CPUs. io: with an io-limit, bytes a second from and to each disk that it has used. apart: with a
+    cpuset, the CPUs it may use then. allow_freeze: freezing stops it, and all who wait for it; it is let go at once where
+    the victim stands still. settle: between a change and what is measured. consent: others' settings may be changed; without
+    it a policy of the host's must allow it.
     """
 
     study: Literal["prove"]

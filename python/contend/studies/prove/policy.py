@@ -16,7 +16,7 @@ from contend.studies.prove.model import By, Prove
 from contend.workloads.spec import Duration, Strict
 
 FILE = Path("/etc/contend/prove.yaml")
-_GENTLE: tuple[By, ...] = ("auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice")
+_GENTLE: tuple[By, ...] = ("auto", "weight", "quota", "io-weight", "io-limit", "cpuset", "nice", "group")
 _LONGEST_NS = 10 * 60 * 10**9
 
 
