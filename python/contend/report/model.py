@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from contend.document import Analysis
 
 if TYPE_CHECKING:
+    from contend.advice.finding import Finding
     from contend.contention.hunt import Batch
     from contend.report.series import Timelines
 
@@ -35,6 +36,10 @@ class ReportInput:
     """What is in `series_dir`, where somebody has read it already."""
     traced: Callable[[], Sequence[Batch]] = tuple
     """Where the time of jobs went, of each cell whose trials were traced; read when it is asked for."""
+
+    def trial_of(self, finding: Finding) -> str:
+        """The command that tries a finding; "" where it cannot be tried, as on several hosts."""
+        return "" if self.analysis.fleet is not None else finding.trial(self.run_dir)
 
     @cached_property
     def cells(self) -> Mapping[str, Mapping[str, Any]]:

@@ -329,7 +329,7 @@ class _Printer(Printer):
                     self.line(f"{item.what}: {seen} ({item.where})", "dim", 5, 2)
             if finding.advice:
                 self.line(f"→ {finding.advice}", "", 3, 2)
-            if trial := finding.trial(self.report.run_dir):
+            if trial := self.report.trial_of(finding):
                 self.command(f"try it: {trial}", 5)
             elif finding.verify:
                 self.command(f"verify: {finding.verify}", 5)

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from contend.advice.finding import Finding, Treatment
 from contend.analysis.hosts_words import notes, rows
 from contend.analysis.schema import analysis_schema
 from contend.fleet.following import Following, Settings
@@ -59,6 +60,18 @@ def test_four_hosts_are_each_by_themselves(tmp_path: Path) -> None:
             ratio.estimate.low < 1.5 + 0.1 * number < ratio.estimate.high
             or ratio.estimate.value == pytest.approx(1.5 + 0.1 * number, rel=0.02)
         )
+
+
+def test_a_finding_on_several_hosts_is_not_offered_to_be_tried(tmp_path: Path) -> None:
+    analysis = of(made_run(tmp_path, {f"h{n}": 1.5 for n in range(5)}))
+    (cell,) = analysis.cells
+    finding = Finding(
+        id="F1", subject="fio", share=None, estimate=cell.estimate, evidence=(),
+        kind="", resource="run queue", sentence="", advice="", verify="",
+        treatment=Treatment("fio", "stress-cpu", "quota"),
+    )  # fmt: skip
+    report = ReportInput(analysis, {}, "", [], None, "contend run s.yaml", str(tmp_path))
+    assert finding.trial(report.run_dir) and report.trial_of(finding) == ""
 
 
 def test_one_block_of_each_host_is_no_answer(tmp_path: Path) -> None:
