@@ -57,18 +57,22 @@ VERBS = {
 _VERBS_MEANT = {
     "analyse": "hunt", "analyze": "hunt", "bench": "ab", "benchmark": "ab", "blame": "watch", "check": "doctor",
     "clean": "destroy", "cleanup": "destroy", "convert": "export", "delete": "destroy", "diff": "compare",
-    "download": "fetch", "live": "watch", "load": "import", "ls": "list", "measure": "run", "monitor": "watch",
-    "new": "init", "open": "report", "perf": "sample", "predict": "whatif", "profile": "trace", "query": "sql",
-    "record": "sample",
+    "diagnose": "hunt", "download": "fetch", "explain": "hunt", "graph": "report", "html": "report",
+    "hyperfine": "ab", "iostat": "sample", "live": "watch", "load": "import", "ls": "list", "measure": "run",
+    "monitor": "watch", "new": "init", "open": "report", "perf": "sample", "pidstat": "sample", "plot": "report",
+    "predict": "whatif", "profile": "trace", "query": "sql", "record": "sample",
     "remove": "destroy", "replay": "whatif", "rm": "destroy", "save": "export", "show": "report", "simulate": "whatif",
-    "start": "run", "stat": "sample", "status": "doctor", "top": "watch", "ui": "serve", "view": "report", "web": "serve",
+    "start": "run", "stat": "sample", "status": "doctor", "stop": "fleet", "test": "ab", "top": "watch", "ui": "serve",
+    "view": "report", "vmstat": "sample", "web": "serve", "why": "hunt",
 }  # fmt: skip
 _OPTIONS_MEANT = {
     "--against": ("--beside", "--vs"), "--clean": ("--stop",), "--conclude": ("--stop",), "--count": ("--blocks",),
     "--dir": ("--output", "--runs"), "--directory": ("--output", "--runs"), "--duration": ("--for", "--budget"),
     "--format": ("--to", "--json"), "--iterations": ("--blocks",), "--max-time": ("--budget",), "--neighbor": ("--beside",),
     "--neighbors": ("--beside",), "--neighbour": ("--beside",), "--neighbours": ("--beside",), "--out": ("--output",),
-    "--period": ("--interval",), "--process": ("--pid",), "--repeat": ("--blocks",), "--setup": ("--prepare",),
+    "--html": ("--open", "--page"), "--period": ("--interval",), "--process": ("--pid",),
+    "--repeat": ("--blocks",), "--repetitions": ("--count", "--blocks"), "--samples": ("--count", "--blocks"),
+    "--seconds": ("--for", "--budget"), "--setup": ("--prepare",), "--shell-mode": ("--shell",),
     "--time": ("--for", "--budget"), "--timeout": ("--for", "--budget"), "--victim": ("--set",), "--victims": ("--set",),
     "--with": ("--beside",),
 }  # fmt: skip
@@ -83,6 +87,11 @@ _HINTS = {
     errno.EPERM: "this user may not do that; contend doctor says what needs which right",
     errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
 }
+
+
+def _is_slip_of(word: str, verb: str) -> bool:
+    """True for the same letters but one: nobody is led to remove things by a word that is only a little like it."""
+    return abs(len(word) - len(verb)) <= 1 and len(set(word) ^ set(verb)) <= 1
 
 
 class Lazy(click.Group):
@@ -102,11 +111,18 @@ class Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            hint = suggest(args[0], VERBS)
+            hint = suggest(args[0], [v for v in VERBS if v != "destroy" or _is_slip_of(args[0], v)])
             if (meant := _VERBS_MEANT.get(args[0].lower())) is not None:
                 hint = f"contend {meant}: {VERBS[meant]}"
             raise click.UsageError(f"no verb is called '{args[0]}'\n  hint: {hint}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # before click, which takes it for a failure: the reader has seen enough
+            _silence(sys.stdout)
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

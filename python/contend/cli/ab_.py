@@ -29,7 +29,7 @@ def _exported(form: str, what: str) -> Callable[[F], F]:
         f"--export-{form}",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help=f"Also write {what}.",
+        help=f"Also write {what}; - for stdout.",
     )
 
 
@@ -219,7 +219,11 @@ def _export(outcome: Outcome, exports: Mapping[str, Path | None]) -> None:
     report = load_report(outcome.run)
     for form, path in exports.items():
         if path is not None:
-            write(path, render(report, form).encode())
+            text = render(report, form)
+            if str(path) == "-":
+                print(text, end="")
+            else:
+                write(path, text.encode())
 
 
 def scenario_of(words: tuple[str, ...], *, seed: int | None, **o: Any) -> Compare:

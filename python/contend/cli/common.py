@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from contend.clock import Began
-from contend.errors import HostFailed, ThresholdCrossed
+from contend.errors import BadInput, HostFailed, ThresholdCrossed
 from contend.store.damage import noting, uncollected
 from contend.text.answer import VERDICTS, Answer
 from contend.text.safe import safe_console, write_json
@@ -48,6 +48,15 @@ def runs_option(function: F) -> F:
         help="Where run directories are made.",
     )
     return option(function)
+
+
+def no_stream(output: Path | None) -> None:
+    """Raises BadInput for `-o -`: a recording is a directory."""
+    if output is not None and str(output) == "-":
+        raise BadInput(
+            "a recording is a directory, and not written to stdout",
+            hint="--json prints the answer; contend export DIR --to csv -o - prints the rows",
+        )
 
 
 def began_ns() -> int:

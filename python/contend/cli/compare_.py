@@ -15,6 +15,7 @@ from contend.units import parse_fraction
 
 if TYPE_CHECKING:
     from contend.analysis.two_runs_words import Row
+    from contend.report.printer import Printer
 
 
 @click.command("compare", short_help="Which cells changed between two runs.")
@@ -55,7 +56,9 @@ def command(
     """
     from contend.analysis.two_runs import compare_runs, verdict
     from contend.analysis.two_runs_words import changed_cells, headline, notes
+    from contend.report.printer import Printer
     from contend.store.directory import RunDirectory
+    from contend.text.safe import safe_console
 
     limit = parse_fraction(fail_above) if fail_above is not None else None
     one, other = RunDirectory.open(first), RunDirectory.open(second)
@@ -70,11 +73,12 @@ def command(
     if as_json:
         print_answer(headline(comparison), comparison, code=code)
     else:
+        printer = Printer(safe_console())
         for warning in comparison.warnings:
-            print(f"warning: {warning}")
-        _show(headline(comparison), [r for r in changed_cells(comparison) if r.primary or verbose])
+            printer.line(f"warning: {warning}", hang=2)
+        _show(headline(comparison), [r for r in changed_cells(comparison) if r.primary or verbose], printer)
         for why in notes(comparison, primary=not verbose):
-            print(f"note: {why}")
+            printer.line(f"note: {why}", hang=2)
         if page is not None:
             print(f"page: {page}")
     if limit is not None and code == 4:
@@ -104,18 +108,14 @@ def command(
     return 0
 
 
-def _show(answer: str, rows: Sequence[Row]) -> None:
+def _show(answer: str, rows: Sequence[Row], printer: Printer) -> None:
     """The verdict in a sentence, then a row a cell that fits the screen."""
-    from contend.report.printer import Printer
-    from contend.text.safe import safe_console
-
-    printer = Printer(safe_console())
     printer.line(answer, "bold")
     if not rows:
         return
     table = printer.table()
     for title in ("cell", "metric", "first → second", "ratio", "verdict"):
-        table.add_column(printer.text(title), overflow="fold")
+        table.add_column(printer.text(title), overflow="fold", no_wrap=title == "verdict")
     for row in rows:
         table.add_row(*map(printer.text, (row.name, row.metric, row.levels, row.ratio, row.verdict)))
     printer.line()

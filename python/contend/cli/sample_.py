@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import print_answer, runs_option, shown, write_sample_report
+from contend.cli.common import no_stream, print_answer, runs_option, shown, write_sample_report
 from contend.errors import BadInput, ContendError
 from contend.interrupts import new_threads_take_none
 from contend.text.safe import plain
@@ -124,6 +124,7 @@ def command(
         raise BadInput(
             f"there is no program '{command[0]}'", hint="give the command as its words: -- make -j4 test"
         )
+    no_stream(output)
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.SystemRandom().randrange(16**4):04x}"
     run = sample_directory(output, runs, stamp)
     try:

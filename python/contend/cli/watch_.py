@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.cli.common import print_answer, shown
+from contend.cli.common import no_stream, print_answer, shown
 from contend.errors import BadInput, HostFailed
 from contend.text.safe import plain, safe_console
 
@@ -139,6 +139,7 @@ def command(
         "threshold": threshold,
     }
     environment = fingerprint()
+    no_stream(output)
     run = None if output is None else RunDirectory.at(output)
     exporter = Exporter()
     with Interrupts() as interrupts:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -176,9 +177,26 @@ class ContainerHost:
 
     def _mounts(self) -> list[bundles.Mount]:
         writable = [*self._visible, self._bundle.exchange]
-        if self._image and not self._image.startswith(f"{names.PREFIX}-"):
+        if self._users_image:
             return [bundles.Mount(path.resolve(), writable=True) for path in writable]
         return bundles.host_mounts(writable)
+
+    @property
+    def _users_image(self) -> bool:
+        return bool(self._image) and not self._image.startswith(f"{names.PREFIX}-")
+
+    def _refuse_unseen(self, program: str, path: str | None) -> None:
+        """Raises CannotHonour for a program of the host that lies in no folder which the container has."""
+        where = None if self._users_image else shutil.which(program, path=path)
+        if where is None:
+            return
+        seen = [mount.path.resolve() for mount in self._mounts()]
+        for each in (Path(where).absolute(), Path(where).resolve()):
+            if not any(each.parent.resolve().is_relative_to(folder) for folder in seen):
+                raise CannotHonour(
+                    f"a container does not see {each}",
+                    hint="it sees /usr and the directory that contend was started in: cd there, or copy the program there",
+                )
 
     def _create(self) -> None:
         spec, limit = self.spec, self.spec.limit
@@ -252,8 +270,9 @@ class ContainerHost:
             self._count += 1
             stamp = self._bundle.exchange / f"stamp-{self._count}"
         marks = {procfs.MARKER: self._run_id, procfs.MEMBER_MARKER: self.spec.name}
-        own = {} if self._image and not self._image.startswith(f"{names.PREFIX}-") else dict(os.environ)
+        own = {} if self._users_image else dict(os.environ)
         inside = {**own, **command.env, **marks}
+        self._refuse_unseen(command.argv[0], inside.get("PATH"))
         argv = exec_argv(
             self._engine,
             self._name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -85,7 +86,13 @@ def results(report: ReportInput) -> list[dict[str, Any]]:
 
 
 def _json(made: list[dict[str, Any]]) -> str:
-    return json.dumps({"results": made}, indent=2, allow_nan=False) + "\n"
+    results = [of | {"ratio": None if of["ratio"] is None else _finite(of["ratio"])} for of in made]
+    return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
+
+
+def _finite(ratio: Mapping[str, float]) -> dict[str, float | None]:
+    """Few trials have no interval, or one without an end, for which JSON has no number."""
+    return {key: value if math.isfinite(value) else None for key, value in ratio.items()}
 
 
 def _csv(made: list[dict[str, Any]]) -> str:

@@ -6,10 +6,12 @@ Works at 80 columns, without colour and without a terminal; colour only repeats 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rich import box
+from rich.cells import cell_len
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -17,8 +19,9 @@ from rich.text import Text
 from contend.text.masking import mask
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
+FOLDED = 16
 _ASCII = str.maketrans(
     {
         "·": ".",
@@ -61,6 +64,54 @@ def titled_table(title: str, *columns: str, texts: Collection[str] = ()) -> Tabl
     return table
 
 
+def fitted(table: Table, console: Console, width: int | None = None) -> RenderableType:
+    """The table; where it would lose a column in that width, a record a row: the first cell, and below it all others.
+
+    width: None for the console's. A table is given up where a figure would be broken, or a name within FOLDED characters.
+    """
+    room = console.width if width is None else width
+    return table if _least(table) <= room else Group(*_records(table, room))
+
+
+def _least(table: Table) -> int:
+    """The width at which a table still shows every column."""
+    whole = 0
+    for column in table.columns:
+        cells = [_plain(cell) for cell in (column.header, *column.cells)]
+        folds = column.overflow == "fold" and not column.no_wrap
+        parts = [part for cell in cells for part in (cell.split() if folds else cell.split("\n"))]
+        widest = max(map(cell_len, parts), default=0)
+        whole += min(widest, FOLDED) if folds and column.justify == "left" else widest
+    _, right, _, left = table.padding
+    return (
+        whole + (right + left) * (len(table.columns) - (0 if table.pad_edge else 1)) + (2 if table.box else 0)
+    )
+
+
+def _records(table: Table, width: int) -> Iterator[Text]:
+    if table.title:
+        yield Text(_plain(table.title))
+    headers = [" ".join(_plain(column.header).split()) for column in table.columns]
+    for first, *others in zip(*(list(column.cells) for column in table.columns), strict=True):
+        yield from (Text(line) for line in textwrap.wrap(" ".join(_plain(first).split()), width))
+        pairs = [
+            f"{header} {text}".strip().replace(" ", "\N{NO-BREAK SPACE}")
+            for header, cell in zip(headers[1:], others, strict=True)
+            if (text := " ".join(_plain(cell).split()))
+        ]
+        shown = textwrap.wrap(
+            "; ".join(pairs), width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
+        for line in shown:
+            # A pair that is longer than a line is folded at its own blanks.
+            spaced = line.replace("\N{NO-BREAK SPACE}", " ").removesuffix(";")
+            yield from map(Text, textwrap.wrap(spaced, width, initial_indent="", subsequent_indent="    "))
+
+
+def _plain(cell: object) -> str:
+    return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
+
+
 class Printer:
     """Prints to a rich console, in ASCII where that has nothing else."""
 
@@ -99,7 +150,9 @@ class Printer:
     def columns(self, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
         """Print a table: the first `words` columns to the left, figures to the right."""
         table = self.table()
-        table.add_column(headers[0], no_wrap=True)
+        # A name is whole beside its figures, unless it leaves them no room: as a command line does.
+        short = all(cell_len(row[0]) <= self.console.width // 2 for row in rows)
+        table.add_column(headers[0], overflow="fold", no_wrap=short)
         for number, header in enumerate(headers[1:], start=1):
             side: Literal["left", "right"] = "left" if number < words else "right"
             table.add_column(self.text(header), justify=side, overflow="fold")
@@ -111,4 +164,5 @@ class Printer:
         return table.__rich_measure__(self.console, self.console.options.update(max_width=10_000)).maximum
 
     def put(self, table: Table) -> None:
-        self.console.print(Padding(table, (0, 0, 0, 2)), highlight=False, markup=False)
+        shown = fitted(table, self.console, self.console.width - 2)
+        self.console.print(Padding(shown, (0, 0, 0, 2)), highlight=False, markup=False)

@@ -166,6 +166,7 @@ class ConsoleProgress:
         self._block = 0
         self._label = ""
         self._value = ""
+        self._before = ""
         self._drawn = 0  # lines
         self._so_far: list[str] = []
         self._decided = False
@@ -183,12 +184,14 @@ class ConsoleProgress:
         self._time.replan(plan)
 
     def trial(self, cell: str, label: str) -> None:
+        if self._value:  # a figure stands beside its own trial's name
+            self._before, self._value = f"({self._label}: {self._value})", ""
         self._label, self._trials = label, True
         self._draw()
 
     def result(self, cell: str, value: str) -> None:
         self._time.ended(cell)
-        self._value = value
+        self._value, self._before = value, ""
         self._draw()
 
     def block(self, number: int) -> None:
@@ -254,16 +257,21 @@ class ConsoleProgress:
         if self._block and self._plan.budget_ns is None:  # with a budget, it is the time that ends the run
             where += f"/{self._plan.blocks}"
         left, share = self._time.left_ns(), self._time.share()
-        parts = [where]
+        width = self._console.width - 1
+        now = "  ".join(filter(None, (self._label, self._value))) if bar else ""
+        ahead = []
         if share is not None:
-            parts.append(f"{share * 100:3.0f} %")
+            ahead.append(f"{share * 100:3.0f} %")
         if left is not None:
             # Whole seconds: more would promise more than a mean of past trials can.
             seconds = round(left / NS_PER_S)
-            parts.append(f"{format_duration(seconds * NS_PER_S) if seconds else '0 s'} left")
-        now = "  ".join(x for x in (self._label if bar else "", self._value if bar else "") if x)
-        parts += [now] if now else []
-        width = self._console.width - 1
+            ahead.append(f"{format_duration(seconds * NS_PER_S) if seconds else '0 s'} left")
+        # On a narrow screen the trial and its figure come before what is left.
+        while ahead and len("  ".join([where, *ahead, now])) >= width:
+            ahead.pop(0)
+        parts = [where, *ahead, *([now] if now else [])]
+        if bar and self._before and len("  ".join([*parts, self._before])) < width:
+            parts.append(self._before)
         # The trial's figures come first: the bar has what they leave.
         room = min(BAR, width - len(" " + "  ".join(parts)) - 2)
         if bar and share is not None and room >= LEAST_BAR:

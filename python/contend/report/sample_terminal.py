@@ -17,7 +17,7 @@ _VERDICTS = {
     "steal": "Stolen by the hypervisor",
     "throttling": "Throttled by a quota",
     "thread": "One thread",
-    "idle": "Hardware idle: look at the software",
+    "idle": "Nothing at its limit: look at the software",
     "unknown": "Not known",
 }
 _SYSTEM_CALL = re.compile(r"^__[a-z0-9]+_sys_")  # what the architecture puts before its name
@@ -61,7 +61,7 @@ def verdict_words(alibi: Alibi) -> str:
 
     >>> from contend.contention.alibi.verdict import Alibi
     >>> verdict_words(Alibi("disk", "vda", (), {}, (), (), 0, 1)), verdict_words(Alibi("idle", "", (), {}, (), (), 0, 1))
-    ('Disk: vda', 'Hardware idle: look at the software')
+    ('Disk: vda', 'Nothing at its limit: look at the software')
     """
     words = _VERDICTS.get(alibi.verdict, alibi.verdict.capitalize())
     return f"{words}: {alibi.subject}" if alibi.subject else words

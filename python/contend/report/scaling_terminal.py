@@ -10,7 +10,7 @@ from rich.text import Text
 
 from contend.contention.scaling import Scaling
 from contend.contention.scaling_findings import duration
-from contend.report.printer import printable, titled_table
+from contend.report.printer import fitted, printable, titled_table
 from contend.units import format_duration
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def print_scaling(of: Scaling, console: Console) -> None:
     """Print four tables: storms, law, parts, resources; empty ones are left out."""
     for table in (_law(of), _parts(of), _spans(of), _demands(of)):
         if table.row_count:
-            console.print(table)
+            console.print(fitted(table, console))
     if text := held_out(of):
         console.print(Text(text))
     for warning in of.law.warnings:

@@ -17,6 +17,8 @@ from contend.report.theme import var
 from contend.units import format_value
 
 HEIGHT = 140
+_PERCENT_WHOLE = 25
+"""From so many percent on an axis goes up to 100: below, the line would lie on its floor."""
 CPU_COLOURS = {
     "user": var("c1"),
     "nice": var("c5"),
@@ -115,6 +117,8 @@ def timeline(
     y = quantity("v", unit, {"tickCount": 4, "format": ",.10~g"}, domainMin=0, zero=True, nice=True)
     if not any(step.mean for step in steps):
         y["scale"] = {"domain": [0, 1]}  # a line of zeros has no scale of its own
+    elif ceiling is None and unit == "%" and 100 >= max(step.mean for step in steps) > _PERCENT_WHOLE:
+        y["scale"] = {"domain": [0, 100], "nice": False}
     elif ceiling is not None:
         y["scale"] = {"domain": [0, ceiling], "nice": False}
     shade = {"domain": names, "range": list(legend.values())}

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contend.report import trace_words as words
-from contend.report.printer import one_line, titled_table
+from contend.report.printer import fitted, one_line, titled_table
 from contend.store.trace_summary import TraceSummary
 from contend.units import format_duration
 
@@ -36,7 +36,7 @@ def print_summary(summary: TraceSummary, console: Console) -> None:
     tables = (_hottest, _locks, _blocked, _remote, _repeated)
     for table in (table(summary) for table in tables):
         if table is not None and table.row_count:
-            console.print(table)
+            console.print(fitted(table, console))
     for note in summary.notes:
         console.print(Text(f"note: {note}", style="yellow"))
 

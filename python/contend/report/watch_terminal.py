@@ -13,7 +13,7 @@ from rich.text import Text
 from contend.contention.blame import RESOURCES, Period, is_neighbour
 from contend.contention.watch import Watched
 from contend.report import watch_words as words
-from contend.report.printer import titled_table
+from contend.report.printer import FOLDED, fitted, titled_table
 from contend.report.watch_document import WatchReport
 from contend.text.masking import mask
 from contend.units import format_duration
@@ -103,8 +103,9 @@ class LiveTable:
             f"{words.cost(watched)} · Ctrl-C ends with the summary"
         )
         for column in ("victim", "", "now", "", "mean", "of its waits"):
-            table.add_column(column, no_wrap=column != "of its waits", overflow="ellipsis")
-        table.columns[0].max_width = max(16, self._console.width // 3)
+            words_ = column in ("victim", "of its waits")
+            table.add_column(column, no_wrap=not words_, overflow="fold")
+        table.columns[0].max_width = max(FOLDED, self._console.width // 3)
         losses = losers(period, self._keep)
         for share, resource, victim in losses[:ROWS]:
             sums = watched.blame.sums(resource, victim)
@@ -119,7 +120,7 @@ class LiveTable:
             )
         if not losses:
             table.add_row("nobody lost 0.1 % to a neighbour", "", "", "", "", "")
-        return table
+        return fitted(table, self._console)
 
 
 def bar(share: float) -> str:
@@ -163,10 +164,10 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
     table = titled_table(
         f"{NAMES[resource]}: share of time lost to neighbours (95 % interval), and whom it waited for"
     )
-    table.add_column("victim", no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 3))
+    table.add_column("victim", overflow="fold", max_width=max(FOLDED, console.width // 3))
     table.add_column("lost", no_wrap=True)
     table.add_column("waited", no_wrap=True, justify="right")
-    table.add_column("of its waits")
+    table.add_column("of its waits", overflow="fold")
     rows = blame.rows(resource)
     named: set[str] = set()
     for victim, share in ranked[:SUMMARY]:
@@ -180,7 +181,7 @@ def _matrix(report: WatchReport, resource: str, console: Console) -> None:
             Text(words.culprits(victim, row)),
         )
     _say(console, "")
-    console.print(table)
+    console.print(fitted(table, console))
     for name, about in words.meanings(named):
         _say(console, f" {name}: {about}", style="dim", indent="   ")
 

@@ -14,7 +14,7 @@ from contend.contention.whatif.ranking import Fix
 from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted
 from contend.contention.whatif.verification import Compared, Verification
-from contend.report.printer import one_line, titled_table
+from contend.report.printer import fitted, one_line, titled_table
 from contend.text.safe import safe_console
 from contend.units import format_duration
 
@@ -36,9 +36,9 @@ def show_answer(of: Whatif) -> None:
         console.print(one_line(answer(of), style="bold"))
     console.print(one_line(f"{basis}: {_few(of.sources)}"))
     if of.gate.passed:
-        console.print(_before_and_after(of))
+        console.print(fitted(_before_and_after(of), console))
         if of.fixes:
-            console.print(_ranking(of.fixes))
+            console.print(fitted(_ranking(of.fixes), console))
         console.print(one_line(f"{checked(of)} → {trust(of)} ({of.regime.kind}: {of.regime.why})"))
         if replayed:
             console.print(one_line(words_on_tests()))
@@ -129,7 +129,7 @@ def print_cells(edits: Sequence[Edit], answers: Mapping[str, Whatif | str]) -> N
         table.add_row(one_line(cell), str(len(of.sources)), *row, trust(of))
         if not of.gate.passed:
             reasons.append(f"{cell}: {of.gate.reason}")
-    console.print(table)
+    console.print(fitted(table, console))
     for reason in reasons:
         console.print(one_line(f"note: {reason}", style="yellow"))
     console.print(one_line("--cell CELL for its intervals, notes and the fixes worth most"))
@@ -177,7 +177,7 @@ def print_listing(of: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         spans.add_row(one_line(row["name"]), *counts, format_duration(row["total_ns"]))
     for table in (locks, pools, spans):
         if table.row_count:
-            console.print(table)
+            console.print(fitted(table, console))
     more = max(0, len(shown) - ROWS) + max(0, len(ranked) - ROWS)
     if more:
         console.print(one_line(f"{more} more: --list --json"))
@@ -192,7 +192,7 @@ def print_verification(of: Verification) -> None:
         inside = {None: "–", True: "✓", False: "✗"}[one.inside]
         value = predicted(Predicted(one.predicted, one.low, one.high))
         table.add_row(NAMES[one.key], value, measured(one), signed(one.error), inside)
-    console.print(table)
+    console.print(fitted(table, console))
 
 
 def measured(of: Compared) -> str:

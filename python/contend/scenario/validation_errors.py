@@ -69,6 +69,13 @@ def describe_all(
     return sorted(result, key=lambda problem: problem[0])
 
 
+_ELSEWHERE = dict.fromkeys(
+    ("metric", "metrics"),
+    "figures stand where they are read: `metrics` of a workload file, or `victims: [{command: {run: ./mine, metrics: …}}]`",
+)
+"""Keys that stand elsewhere, by what users take them for."""
+
+
 def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:
     """True if a list is too short only because what stands in it is wrong, which is a mistake of its own."""
     within = (other for other in grouped if len(other) > len(loc) and other[: len(loc)] == loc)
@@ -90,7 +97,8 @@ def _describe(
         return f"{owner} needs '{loc[-1]}'", _about(model, loc)
     if kind == "extra_forbidden":
         known = _keys(model, loc[:-1])
-        return f"unknown key '{loc[-1]}'", suggest(str(loc[-1]), known)
+        hint = _ELSEWHERE.get(str(loc[-1]), "") if not {"metrics", "metric"} & set(known) else ""
+        return f"unknown key '{loc[-1]}'", hint or suggest(str(loc[-1]), known)
     shown = _shown(file, loc)
     hint = (advise(file, loc) if advise else "") or _about(model, loc)
     if kind == "literal_error":

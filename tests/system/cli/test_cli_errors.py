@@ -389,6 +389,8 @@ def test_a_reader_that_goes_away(contend: Home, shared_run: tuple[Home, Path]) -
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=home.environment())
     assert done.returncode == 0
     assert done.stderr == ""
+    words = ["bash", "-o", "pipefail", "-c", f"{CONTEND} list workloads | head -1"]
+    assert subprocess.run(words, capture_output=True, env=home.environment()).returncode == 0
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>&1 | head -0"])

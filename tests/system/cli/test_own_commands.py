@@ -58,6 +58,17 @@ def test_a_neighbour_that_idles_is_none(mine: Home) -> None:
     said.error(1, "neighbour sleep ", "burn")  # it starts again each second, which costs a little
 
 
+def test_a_program_that_a_container_does_not_see_is_named(
+    mine: Home, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    program = tmp_path_factory.mktemp("elsewhere") / "mine"
+    program.write_text(LOOP)
+    program.chmod(0o755)
+    settings = ("--set", "sizes=1", "--set", "measure.pilot=0", *FEW[:4])
+    said = mine("run", "platform-overhead", *settings, "--", str(program), timeout=180)
+    assert f"a container does not see {program}" in said.err and "cd there" in said.err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

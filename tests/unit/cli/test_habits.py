@@ -44,6 +44,12 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (["run", "noisy-neighbour", "--neighbors", "fio"], "'--beside'"),
         (["sample", "--process", "1"], "'--pid'"),
         (["run", "noisy-neighbour", "./mine", "--flag"], "-- ./mine --flag"),
+        (["vmstat"], "contend sample:"),
+        (["stop"], "contend fleet:"),
+        (["destory"], "'destroy'"),
+        (["desk"], "known: ab"),  # nobody is led to remove things
+        (["sample", "-o", "-", "--", "true"], "--json"),
+        (["watch", "-o", "-", "--for", "1s"], "--json"),
     ],
 )
 def test_what_is_meant_is_suggested(capsys: pytest.CaptureFixture[str], words: list[str], hint: str) -> None:

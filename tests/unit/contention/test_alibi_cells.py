@@ -101,7 +101,7 @@ def test_reports_tell_it_where_it_is_no_noise(tmp_path: Path) -> None:
             report.analysis, study="compare", cells=(), controls=(), layout=study("compare").layout(None)
         ),
     )
-    assert "sleeper: hardware idle, in 5 of 5 trials" in render(compare, width=100)
+    assert "sleeper: nothing at its limit, in 5 of 5 trials" in render(compare, width=100)
 
 
 def test_link_speeds_come_from_hardware_alone(tmp_path: Path) -> None:

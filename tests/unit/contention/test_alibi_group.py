@@ -43,7 +43,7 @@ def theirs(cpu: float) -> Thread:
 def test_its_own_thread_and_not_its_neighbours(tmp_path: Path) -> None:
     host = Host().load(START, END, cores=[0.3] * 4, threads=[mine(0.1, 0.1), theirs(1.0)], cgroup="/mine")
     found = told(host, tmp_path / "calm")
-    assert found is not None and found.verdict == "idle" and "not held up" in found.text
+    assert found is not None and found.verdict == "idle" and "hardly waited" in found.text
     host = Host().load(START, END, cores=[0.3] * 4, threads=[mine(1.0, 1.0), theirs(0.1)], cgroup="/mine")
     found = told(host, tmp_path / "full")
     assert found is not None and (found.verdict, found.subject) == ("thread", "mine (pid 70)")
@@ -171,7 +171,7 @@ def test_the_measured_party_of_a_run(tmp_path: Path) -> None:
     whole = Recording.of_directory(tmp_path)
     (cell,) = cell_alibis([row], whole, read_group(tmp_path, VICTIM))
     assert (cell.verdict, cell.workload_verdict, cell.workload_agreeing) == ("thread", "idle", 1)
-    assert workload_line(cell) == "not held up by the hardware, in 1 of 1 trials"
+    assert workload_line(cell) == "it hardly waited for the hardware, in 1 of 1 trials"
     jsonschema.validate(cell.to_json(), schema(CellAlibi))
     (alone,) = cell_alibis([row], whole, read_group(tmp_path, Groups("nobody")))
     assert (alone.workload_verdict, workload_line(alone)) == ("", "")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -61,3 +63,16 @@ def test_results_as_hyperfine_has_them() -> None:
     assert first["min"] <= first["median"] <= first["max"]
     assert render(report, "csv").splitlines()[0] == "command,mean,stddev,median,user,system,min,max"
     assert render(report, "markdown").startswith("| command | mean | min | max | relative |\n")
+
+
+def test_few_trials_are_exported_without_an_interval() -> None:
+    """JSON has no number for an interval without an end, as after -n 3."""
+    report = compare_study()
+    cells = [
+        replace(cell, estimate=replace(cell.estimate, low=0.0, high=math.inf))
+        for cell in report.analysis.cells
+    ]
+    few = replace(report, analysis=replace(report.analysis, cells=tuple(cells)))
+    ratio = json.loads(render(few, "json"))["results"][1]["ratio"]
+    assert ratio["high"] is None and ratio["low"] == 0 and ratio["value"] > 0
+    assert "| " in render(few, "markdown")

@@ -121,6 +121,26 @@ def test_on_a_terminal_the_line_is_redrawn_and_leaves_nothing_behind() -> None:
     assert max(len(part) for part in text.split("\r\x1b[2K")) < 115
 
 
+def test_a_figure_stands_beside_its_own_trial() -> None:
+    """While a trial runs, the last one's figure is not taken for its own."""
+    clock = ManualClock()
+    for width in (100, 40):
+        progress = ConsoleProgress(Console(file=io.StringIO(), width=width, force_terminal=True), clock)
+        progress.started(PlanSummary("", ("v|none", "v|n") * 2, 2))
+        progress.block(1)
+        progress.trial("v|none", "v alone")
+        assert progress.line(bar=True).endswith("v alone")
+        clock.sleep(2)
+        progress.result("v|none", "2.13 s")
+        assert progress.line(bar=True).endswith("v alone  2.13 s")
+        progress.trial("v|n", "v beside n")
+        line = progress.line(bar=True)
+        assert line.endswith("v beside n  (v alone: 2.13 s)" if width == 100 else "v beside n"), line
+        clock.sleep(2)
+        progress.result("v|n", "4.50 s")
+        assert progress.line(bar=True).endswith("v beside n  4.50 s")
+
+
 def test_a_reader_that_went_away_does_not_end_the_run() -> None:
     clock, stream = ManualClock(), io.StringIO()
     progress = ConsoleProgress(Console(file=stream, width=100, force_terminal=True), clock)

@@ -53,7 +53,7 @@ _SHORT = {
     "steal": "the hypervisor took CPU time",
     "throttling": "a CPU quota was the limit",
     "thread": "one thread was the limit",
-    "idle": "hardware idle",
+    "idle": "nothing at its limit",
     "unknown": "not known",
 }
 
@@ -83,7 +83,7 @@ def cell_line(alibi: CellAlibi) -> str:
 
     >>> from contend.contention.alibi.verdict import CellAlibi
     >>> cell_line(CellAlibi("a", {}, "idle", "", 10, 9, ""))
-    'hardware idle, in 9 of 10 trials'
+    'nothing at its limit, in 9 of 10 trials'
     """
     return f"{short(alibi)}, in {alibi.agreeing} of {alibi.trials} trials"
 
@@ -100,7 +100,7 @@ def workload_line(alibi: CellAlibi) -> str:
     wordings = {
         "cpu": "it waited for a CPU",
         "disk": "it waited for a disk",
-        "idle": "not held up by the hardware",
+        "idle": "it hardly waited for the hardware",
     }
     words = wordings.get(alibi.workload_verdict) or _SHORT[alibi.workload_verdict]
     return f"{words}, in {alibi.workload_agreeing} of {alibi.trials} trials"
@@ -112,7 +112,7 @@ def paragraph(alibi: Alibi) -> str:
         return _group_words(alibi)
     parts = []
     if alibi.verdict == "idle":
-        parts.append(f"Hardware idle, look at the software: {_calm(alibi)}.")
+        parts.append(f"No hardware was at its limit, look at the software: {_calm(alibi)}.")
     elif alibi.verdict == "unknown":
         parts.append(f"Not known: {_joined(alibi.unknown)}.")
     else:
@@ -136,7 +136,7 @@ def _group_words(alibi: Alibi) -> str:
     name = f"{alibi.scope[0].upper()}{alibi.scope[1:]}"
     main_limits = [s for s in alibi.saturated if s.share >= limits.MAIN_SHARE]
     if alibi.verdict == "idle":
-        parts = [f"{name}: not held up by the hardware, look at the software: {', '.join(_GROUP_CALM)}."]
+        parts = [f"{name} hardly waited for the hardware, look at the software: {', '.join(_GROUP_CALM)}."]
     elif alibi.verdict == "unknown":
         parts = [f"{name}: not known: {_joined(alibi.unknown)}."]
     else:
