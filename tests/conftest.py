@@ -27,6 +27,7 @@ pytest_plugins = [
     "support.openstack_bed",
     "support.examples",
     "support.whole_estimates",
+    "support.pasted_commands",
 ]
 
 

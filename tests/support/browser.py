@@ -102,6 +102,20 @@ class Opened:
             width,
         )
         assert too_wide == []
+        assert self.cut() == []
+
+    def cut(self) -> list[str]:
+        """Texts of charts that reach beyond their chart."""
+        texts: list[str] = self.page.eval_on_selector_all(
+            ".chart svg text",
+            """nodes => nodes.filter(n => n.textContent.trim() && getComputedStyle(n).opacity !== "0")
+            .filter(n => {
+              const own = n.getBoundingClientRect(), all = n.ownerSVGElement.getBoundingClientRect();
+              return own.width && (own.left < all.left - 2 || own.right > all.right + 2
+                || own.top < all.top - 2 || own.bottom > all.bottom + 2);
+            }).map(n => n.textContent)""",
+        )
+        return texts
 
     def brush(self, start: float, end: float, down: int) -> None:
         """Drag across the strip, `start` and `end` as parts of its width, `down` pixels below its top."""

@@ -174,8 +174,9 @@ def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
 
 def print_summary(summary: Summary, run: RunDirectory, *, to_stderr: bool = False) -> None:
     """Print the table, and where the recording is."""
-    from contend.report.sample_terminal import lines
+    from contend.report.sample_terminal import WIDTH, lines
 
     stream = sys.stderr if to_stderr else sys.stdout
     where = shown(run.path)
-    print("\n".join([*lines(summary), "", f"{where}   report: {where}/report.html"]), file=stream)
+    width = shutil.get_terminal_size().columns if stream.isatty() else WIDTH
+    print("\n".join([*lines(summary, width), "", f"{where}   report: {where}/report.html"]), file=stream)

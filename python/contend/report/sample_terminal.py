@@ -1,4 +1,4 @@
-"""The summary of a recording for the terminal: plain columns, no wider than 80."""
+"""The summary of a recording for the terminal: plain columns, no wider than 80; below that a line a figure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contend.sample.summary import Consumer, Measure, Summary
 from contend.text.masking import mask
 from contend.units import NS_PER_S, format_duration, format_value
 
+WIDTH, LEAST_WIDTH = 80, 40
 _VERDICTS = {
     "cpu": "CPU",
     "steal": "Stolen by the hypervisor",
@@ -29,15 +30,31 @@ LISTS = {
 }
 
 
-def lines(summary: Summary) -> Iterator[str]:
-    """The lines of the summary: the verdict, then the table."""
+def lines(summary: Summary, width: int = WIDTH) -> Iterator[str]:
+    """The lines of the summary: the verdict, then the table. width: of the terminal."""
+    wide = min(max(width, LEAST_WIDTH), WIDTH)
     if summary.verdict is not None:
-        yield from textwrap.wrap(mask(summary.verdict.text), 80, subsequent_indent="  ")
+        yield from textwrap.wrap(mask(summary.verdict.text), wide, subsequent_indent="  ")
         if summary.command_alibi is not None:
-            yield from textwrap.wrap(mask(summary.command_alibi.text), 80, subsequent_indent="  ")
+            yield from textwrap.wrap(mask(summary.command_alibi.text), wide, subsequent_indent="  ")
         yield ""
     recording = summary.recording
     head = f"{format_duration(summary.length_s * NS_PER_S)} at {format_duration(recording['interval_ns'])}"
+    if wide < WIDTH:
+        yield from _narrow(summary, head, wide)
+    else:
+        yield from _measures(summary, head)
+    if summary.top:
+        yield ""
+        yield from _consumers(summary, wide)
+    if summary.stacks:
+        yield ""
+        yield from _stacks(summary, wide)
+    yield ""
+    yield from _own(summary, wide)
+
+
+def _measures(summary: Summary, head: str) -> Iterator[str]:
     yield f"{'Host, ' + head:<46}{'mean':>10} {'p95':>10} {'max':>10}"
     before = ""
     for measure in summary.host:
@@ -46,14 +63,17 @@ def lines(summary: Summary) -> Iterator[str]:
         what = " ".join(part for part in (measure.subject, _what(measure, summary)) if part)
         figures = " ".join(f"{value(x, measure.unit):>10}" for x in (measure.mean, measure.p95, measure.max))
         yield f"  {resource:<9}{what[:34]:<35}{figures}".rstrip()
-    if summary.top:
-        yield ""
-        yield from _consumers(summary)
-    if summary.stacks:
-        yield ""
-        yield from _stacks(summary)
-    yield ""
-    yield from _own(summary)
+
+
+def _narrow(summary: Summary, head: str, wide: int) -> Iterator[str]:
+    """What is measured, and below it the figures."""
+    yield f"Host, {head}"
+    for measure in summary.host:
+        what = " ".join(filter(None, (measure.resource, measure.subject, _what(measure, summary))))
+        yield from textwrap.wrap(what, wide, initial_indent="  ", subsequent_indent="    ")
+        figures = (("mean", measure.mean), ("p95", measure.p95), ("max", measure.max))
+        text = ", ".join(f"{name} {value(x, measure.unit)}" for name, x in figures)
+        yield from textwrap.wrap(text, wide, initial_indent="    ", subsequent_indent="    ")
 
 
 def verdict_words(alibi: Alibi) -> str:
@@ -99,11 +119,11 @@ def value(number: float, unit: str) -> str:
     return f"{number:.2f}"
 
 
-def _consumers(summary: Summary) -> Iterator[str]:
-    """Two lists beside each other, and two below."""
+def _consumers(summary: Summary, wide: int) -> Iterator[str]:
+    """Two lists beside each other, and two below; or one below the other."""
     yield "Top consumers"
     lists = [(LISTS[by], by, consumers) for by, consumers in summary.top.items()]
-    for pair in (lists[:2], lists[2:]):
+    for pair in (lists[:2], lists[2:]) if wide == WIDTH else [[one] for one in lists]:
         yield ("  " + " ".join(f"{title:>10}{'':<28}" for title, _, _ in pair)).rstrip()
         for row in range(max(len(consumers) for _, _, consumers in pair)):
             cells = (
@@ -112,7 +132,8 @@ def _consumers(summary: Summary) -> Iterator[str]:
             yield ("  " + " ".join(f"{cell:<38}" for cell in cells)).rstrip()
     busy = [c.name for c in summary.top["cpu"] if c.busiest_thread is not None and c.busiest_thread > 0.9]
     if busy:
-        yield f"  with a thread on a CPU for more than 90 % of an interval: {', '.join(busy)}"
+        threads = f"  with a thread on a CPU for more than 90 % of an interval: {', '.join(busy)}"
+        yield from textwrap.wrap(threads, wide, subsequent_indent="    ")
 
 
 def _consumer(by: str, consumer: Consumer) -> str:
@@ -121,12 +142,13 @@ def _consumer(by: str, consumer: Consumer) -> str:
     return f"{value(consumer.value, unit):>10}  {consumer.name[: 26 - len(count)]}{count}"
 
 
-def _stacks(summary: Summary) -> Iterator[str]:
+def _stacks(summary: Summary, wide: int) -> Iterator[str]:
     """Time, program, times, and below it the calls: as many as a line holds."""
-    yield "Longest off the CPU, by where (sleeping on purpose counts too)"
+    title = "Longest off the CPU, by where (sleeping on purpose counts too)"
+    yield from textwrap.wrap(title, wide, subsequent_indent="  ")
     for stack in summary.stacks:
-        yield f"  {value(stack.off_cpu_s, 's'):>10}  {stack.subject[:40]} ×{stack.count:,}"
-        yield f"{'':14}{_where(stack.frames, 64)}"
+        yield f"  {value(stack.off_cpu_s, 's'):>10}  {stack.subject[: min(40, wide - 26)]} ×{stack.count:,}"
+        yield f"{'':14}{_where(stack.frames, wide - 16)}"
 
 
 def _where(frames: Sequence[str], width: int) -> str:
@@ -146,19 +168,20 @@ def _where(frames: Sequence[str], width: int) -> str:
     return words[:width] or "(where is not known)"
 
 
-def _own(summary: Summary) -> Iterator[str]:
+def _own(summary: Summary, wide: int) -> Iterator[str]:
     recording = summary.recording
     cost = recording.get("cost")
     sources = ", ".join(f"{part} from {source}" for part, source in recording.get("sources", {}).items())
     yield from textwrap.wrap(
-        f"Recorded {sources or 'nothing'}; {summary.samples} samples.", 80, subsequent_indent="  "
+        f"Recorded {sources or 'nothing'}; {summary.samples} samples.", wide, subsequent_indent="  "
     )
     if summary.lateness is not None:
         late = summary.lateness
-        yield (
+        late_words = (
             f"  late by {format_duration(late.median_ns)} (median), {format_duration(late.p99_ns)} (p99),"
             f" {format_duration(late.max_ns)} (max)"
         )
+        yield from textwrap.wrap(late_words, wide, subsequent_indent="    ")
     if cost is not None and summary.probe_share is not None:
         missed = f"; {cost['dropped']} records were missed" if cost["dropped"] else ""
         missed += f"; {cost['errors']} reads failed ({cost['last_error']})" if cost["errors"] else ""
@@ -166,9 +189,9 @@ def _own(summary: Summary) -> Iterator[str]:
         around = f", contend around it {own * 100:.2g} %" if math.isfinite(own) else ""
         bpf = f", BPF {format_duration(cost['bpf_ns'])} of it" if cost["bpf_ns"] else ""
         cost_words = f"  cost: the probe {summary.probe_share * 100:.2g} % of one CPU{bpf}{around}{missed}"
-        yield from textwrap.wrap(mask(cost_words), 80, subsequent_indent="    ")
+        yield from textwrap.wrap(mask(cost_words), wide, subsequent_indent="    ")
     for note in recording.get("notes", ()):
-        yield from textwrap.wrap(mask(f"  note: {note}"), 80, subsequent_indent="    ")
+        yield from textwrap.wrap(mask(f"  note: {note}"), wide, subsequent_indent="    ")
     if recording.get("failed"):
         yield f"  incomplete: {recording['failed']}"
     elif "ended_ns" not in recording:

@@ -22,7 +22,7 @@ from contend.units import NS_PER_S
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
-POINTS = 360  # steps a chart can show on a wide screen; more only makes the page heavy
+POINTS = 320  # steps a chart can show on a wide screen; more only makes the page heavy
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,12 +49,12 @@ def _printable(value: Any) -> Any:
 def embedded(specs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Charts by id as their page carries them: Vega-Lite, in which rows that several layers or charts show stand once.
 
-    A chart's `datasets` are names of `rows`; report.js puts these in their place.
+    A chart's `datasets` are names of `rows`, which stand there as `packed`; report.js puts them in their place.
 
     >>> layers = [{"mark": "point", "data": {"values": [{"x": 1}]}}, {"mark": "rule", "data": {"values": [{"x": 1}]}}]
     >>> page = embedded({"a": {"layer": layers}, "b": {"mark": "bar", "data": {"values": [{"x": 1}]}}})
     >>> [layer["data"] for layer in page["charts"]["a"]["layer"]], page["rows"]
-    ([{'name': 'rows-0'}, {'name': 'rows-0'}], {'rows-0': [{'x': 1}]})
+    ([{'name': 'rows-0'}, {'name': 'rows-0'}], {'rows-0': {'keys': ['x'], 'rows': [[1]]}})
     >>> page["charts"]["b"]
     {'mark': 'bar', 'data': {'name': 'rows-0'}, 'datasets': ['rows-0']}
     """
@@ -64,7 +64,34 @@ def embedded(specs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         names: dict[str, None] = {}
         bare = _without_rows(spec, tables, names)
         charts[id_] = {**bare, "datasets": list(names)}
-    return drawable({"charts": charts, "rows": tables})
+    return drawable({"charts": charts, "rows": {name: packed(rows) for name, rows in tables.items()}})
+
+
+def packed(rows: list[Any]) -> dict[str, Any] | list[Any]:
+    """Rows without their keys, and these once; as they are where keys differ. Figures are kept to seven digits.
+
+    >>> packed([{"x": 1, "y": 2.000000049}, {"x": 3, "y": 4.5}])
+    {'keys': ['x', 'y'], 'rows': [[1, 2.0], [3, 4.5]]}
+    """
+    keys = list(rows[0]) if rows and isinstance(rows[0], dict) else []
+    if not keys or any(not isinstance(row, dict) or list(row) != keys for row in rows):
+        return rows
+    return {"keys": keys, "rows": [[_short(value) for value in row.values()] for row in rows]}
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def unpacked(table: dict[str, Any] | list[Any]) -> list[Any]:
+    """Rows of a table as `packed` gave it.
+
+    >>> unpacked(packed([{"x": 1}, {"x": 2}]))
+    [{'x': 1}, {'x': 2}]
+    """
+    if isinstance(table, list):
+        return table
+    return [dict(zip(table["keys"], row, strict=True)) for row in table["rows"]]
 
 
 def _without_rows(spec: Any, tables: dict[str, list[Any]], names: dict[str, None]) -> Any:

@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contend.analysis.two_runs import compare_runs
+from contend.analysis.two_runs_page import render_comparison, side
 from contend.contention.alert import judge
 from contend.report.html import render_html
 from contend.report.plots import all_plots
 from contend.report.watch_html import render_watch
+from contend.report.whatif_page import render_prediction
 from support import blame_rows
 from support import report_samples as samples
 from support.browser import Opened, open_page, opened_page
 from support.made_placement import MadePlacement
+from support.made_runs import Made
 from support.made_sweeps import one_pool
+from unit.report.test_whatif_page import EDIT, prediction
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,6 +53,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int
     path = directory / "watch.html"
     path.write_text(render_watch(watch), encoding="utf-8")
     written["watch"] = path, 2
+    slow = {"ffmpeg|stress-cpu": 2.0}
+    first, second = (
+        Made(directory / one, 12, slow, {}, level=level, seed=seed).run
+        for one, level, seed in (("a", 1.0, 1), ("b", 1.5, 2))
+    )
+    two = render_comparison(compare_runs(first, second), side(first), side(second), "contend compare a b")
+    predicted = render_prediction(prediction((EDIT,)), "a", "b")
+    for name, markup in (("whatif", predicted), ("two", two)):
+        path = directory / f"{name}.html"
+        path.write_text(markup, encoding="utf-8")
+        written[name] = path, markup.count('class="chart"')
     return written
 
 
@@ -66,7 +82,7 @@ def each(*names: str) -> pytest.MarkDecorator:
     )
 
 
-@each("run", "matrix", "hostile", "few", "compare", "placement", "sweep", "watch")
+@each("run", "matrix", "hostile", "few", "compare", "placement", "sweep", "watch", "whatif", "two")
 def test_every_chart_is_drawn_in_silence_and_without_a_request(
     browser: Browser, opened: Opened, pages: dict[str, tuple[Path, int]], name: str
 ) -> None:
@@ -82,10 +98,11 @@ def test_every_chart_is_drawn_in_silence_and_without_a_request(
         f"{name}: first paint {paint:.0f} ms, {charts} charts drawn by {drawn:.0f} ms, {path.stat().st_size} bytes"
     )
     assert drawn < 5000, "aim: 1 s on a quiet machine"
+    assert path.stat().st_size <= 1_300_000
 
 
-@each("run", "matrix", "hostile", "compare", "placement", "sweep", "watch")
-@pytest.mark.parametrize("width", [320, 390, 700])
+@each("run", "matrix", "hostile", "compare", "placement", "sweep", "watch", "whatif", "two")
+@pytest.mark.parametrize("width", [320, 390, 700, 1000, 1400])
 def test_a_narrow_page_never_scrolls_sideways(opened: Opened, tmp_path: Path, name: str, width: int) -> None:
     opened.at(width=width).narrow(width)
     opened.picture(tmp_path / f"{name}-{width}.png")
@@ -99,7 +116,7 @@ def test_a_page_that_is_opened_in_a_narrow_window_is_narrow(
         opened.narrow(320)
 
 
-@each("run", "matrix", "compare", "placement", "sweep", "watch")
+@each("run", "matrix", "compare", "placement", "sweep", "watch", "whatif", "two")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read_in_light_and_dark(
     opened: Opened, tmp_path: Path, name: str, scheme: str

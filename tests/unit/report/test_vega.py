@@ -10,7 +10,7 @@ import pytest
 from contend.errors import HostFailed
 from contend.report.html import render_html
 from contend.report.plots import save_plots
-from contend.report.vega import embedded, vega_runtime
+from contend.report.vega import embedded, packed, vega_runtime
 from support import report_samples as samples
 
 
@@ -57,6 +57,6 @@ def test_rows_that_several_layers_or_charts_show_stand_once() -> None:
             },
             "b": {"data": {"name": "rows-0"}, "datasets": ["rows-0"]},
         },
-        "rows": {"rows-0": rows, "rows-1": [{"y": 1}]},
+        "rows": {"rows-0": packed(rows), "rows-1": packed([{"y": 1}])},
     }
     assert spec["data"]["values"] is rows, "the spec itself is as it was"

@@ -19,6 +19,7 @@ from contend.contention.whatif.storms import Edit
 from contend.contention.whatif.times import KEYS, Predicted, Times
 from contend.contention.whatif.verification import Compared, Verification
 from contend.report.theme import resolve
+from contend.report.vega import unpacked
 from contend.report.whatif_page import render_prediction, render_verification
 from contend.report.whatif_terminal import answer, show_answer, signed
 from unit.report.test_report_html import Page
@@ -132,7 +133,7 @@ def test_the_figures_are_vega_lite() -> None:
     found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', markup, re.DOTALL)
     carried = json.loads(found[1] if found else "{}")
     [spec] = carried["charts"].values()
-    spec["datasets"] = {name: carried["rows"][name] for name in spec["datasets"]}
+    spec["datasets"] = {name: unpacked(carried["rows"][name]) for name in spec["datasets"]}
     jsonschema.Draft7Validator({**schema, "$ref": "#/definitions/TopLevelLayerSpec"}).validate(
         json.loads(resolve(json.dumps(spec)))
     )

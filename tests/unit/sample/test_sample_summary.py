@@ -94,3 +94,6 @@ def test_a_recording_without_samples_is_no_error(tmp_path: Path) -> None:
 
 def test_no_line_is_wider_than_a_terminal(summary: Summary) -> None:
     assert max(map(len, lines(summary))) <= 80
+    narrow = list(lines(summary, 40))
+    assert max(map(len, narrow)) <= 40
+    assert all(word in " ".join(" ".join(narrow).split()) for word in ("mean", "p95", "max", "Top consumers"))

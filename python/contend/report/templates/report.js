@@ -67,8 +67,10 @@
 
   // Charts.
   const { charts, rows } = JSON.parse(document.getElementById("charts").textContent);
+  const unpacked = (of) => Array.isArray(of) ? structuredClone(of)
+    : of.rows.map((row) => Object.fromEntries(of.keys.map((key, at) => [key, row[at]])));
   const spec = (id) => {  // with rows of its own: Vega writes into them
-    const datasets = Object.fromEntries(charts[id].datasets.map((name) => [name, structuredClone(rows[name])]));
+    const datasets = Object.fromEntries(charts[id].datasets.map((name) => [name, unpacked(rows[name])]));
     return { ...charts[id], datasets };
   };
   const views = new Map();
