@@ -145,12 +145,12 @@ def test_it_is_advised_how_much_of_a_host_to_give(analysis: Analysis) -> None:
     (finding,) = (f for f in analysis.findings if f.kind == "host-share")
     assert "mpi-prime in a vanilla container takes 1.4" in finding.sentence
     assert (
-        "at 1 CPU on a host of 4 CPUs (CHR 0.25), of what it takes on one of 2 CPUs (CHR 0.5)"
+        "at 1 CPU on a host of 4 CPUs (25 % of the host), of what it takes on one of 2 CPUs (50 % of the host)"
         in finding.sentence
     )
     assert "on the larger it was throttled" in finding.sentence and finding.resource == "throttling"
     assert "a set of CPUs makes that less" in finding.sentence and "confined" not in finding.sentence
-    assert "a minimum CHR of 0.5 among those measured (1 CPU on a host of 2 CPUs), or a set" in finding.advice
+    assert "a share ≥ 50 % among those measured (1 CPU on a host of 2 CPUs), or a set" in finding.advice
     assert finding.verify.endswith("--set hosts=[2,4] --set sizes=[1]")
     # What is advised of pinning and size is of the whole host: the smaller one is there to be compared with.
     others = [f for f in analysis.findings if f.kind != "host-share"]
@@ -163,7 +163,9 @@ def test_the_practice_is_judged_by_it(analysis: Analysis) -> None:
         "it costs at 0.25 of the host, where it should have faded from 0.14 on"
     )
     (said,) = practice.answers
-    assert said.startswith("mpi-prime: by hosts of several sizes: 1.4") and "CHR 0.25 over 0.5" in said
+    assert (
+        said.startswith("mpi-prime: by hosts of several sizes: 1.4") and "25 % of the host over 50 %" in said
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import random
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from contend.report.progress import ConsoleProgress, PlanSummary, TimeLeft
+from support.report_samples import interference
 
 S = 1_000_000_000
 
@@ -139,6 +141,31 @@ def test_a_figure_stands_beside_its_own_trial() -> None:
         clock.sleep(2)
         progress.result("v|n", "4.50 s")
         assert progress.line(bar=True).endswith("v beside n  4.50 s")
+
+
+def test_who_waits_long_sees_the_comparisons_fill() -> None:
+    """After 20 s, on a terminal alone; once all are decided it is said, once."""
+    cells = [cell for cell in interference().analysis.cells if cell.metric.primary]
+    assert cells and all(cell.estimate.known for cell in cells)
+    clock, stream = ManualClock(), io.StringIO()
+    progress = ConsoleProgress(Console(file=stream, width=100, force_terminal=True), clock)
+    progress.started(PlanSummary("", ("v|none", "v|n") * 2, 2))
+    assert not progress.wants_comparisons
+    clock.sleep(21)
+    assert progress.wants_comparisons
+    assert not ConsoleProgress(Console(file=io.StringIO(), width=100), clock).wants_comparisons
+    undecided = [replace(cells[0], estimate=replace(cells[0].estimate, verdict="undecided")), *cells[1:]]
+    progress.comparisons(undecided)
+    text = stream.getvalue()
+    for cell in cells[:3]:
+        assert f"{cell.factors['victim']} beside {cell.factors['neighbour']}" in text
+    assert "decided: more blocks" not in text
+    decided = [replace(cell, estimate=replace(cell.estimate, verdict="higher")) for cell in cells]
+    progress.comparisons(decided)
+    progress.comparisons(decided)
+    assert stream.getvalue().count("every comparison is decided: more blocks only narrow the intervals") == 1
+    progress.finished()
+    assert stream.getvalue().endswith("\x1b[2K"), "nothing is left of it"
 
 
 def test_a_reader_that_went_away_does_not_end_the_run() -> None:

@@ -72,13 +72,13 @@ def _finding(
         estimate=most.ratio,
         advice=_least(effects, beside, helps=helps)
         if wanted == "higher"
-        else "a small share of a large host costs it nothing here: no minimum of CHR is needed",
+        else "a small share of a large host costs it nothing here: no least share of the host is needed",
         verify=f"{verify} --set hosts=[{of}] --set sizes=[{sizes}]",
     )
 
 
 def _host(setting: Setting) -> str:
-    return f"{cpus_label(setting.host_cpus)} (CHR {setting.chr:.2g})"
+    return f"{cpus_label(setting.host_cpus)} ({percent(setting.chr)} of the host)"
 
 
 def _crossed(effect: Effect) -> str:
@@ -101,7 +101,7 @@ def _least(effects: Sequence[Effect], beside: Sequence[Effect], *, helps: bool) 
     settings = [s for e in beside for s in (e.over[0], e.under[0])]
     least = min((s for s in settings if s.chr > worst), key=lambda s: s.chr)
     return (
-        f"give it more than {percent(worst)} of its host's CPUs: a minimum CHR of {least.chr:.2g} among those measured"
+        f"give it more than {percent(worst)} of its host's CPUs: a share ≥ {percent(least.chr)} among those measured"
         f" ({cpus_label(least.size)} on a host of {cpus_label(least.host_cpus)})"
         + (", or a set of CPUs" if helps else "")
     )

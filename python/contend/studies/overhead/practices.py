@@ -242,8 +242,8 @@ def _shares(
             min(below, key=lambda s: s.chr, default=None),
         )
         words = ", ".join(
-            f"{format_ratio(e.ratio.value, e.ratio.low, e.ratio.high)} at {cpus_label(e.over[0].size)}, CHR"
-            f" {e.over[0].chr:.2g} over {e.under[0].chr:.2g}"
+            f"{format_ratio(e.ratio.value, e.ratio.low, e.ratio.high)} at {cpus_label(e.over[0].size)},"
+            f" {percent(e.over[0].chr)} of the host over {percent(e.under[0].chr)}"
             for e in measured
         )
         yield application, (_within(fading, *between), f"by hosts of several sizes: {words}")

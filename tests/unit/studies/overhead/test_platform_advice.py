@@ -417,7 +417,7 @@ def test_a_share_of_a_host_that_costs_comes_with_the_least_that_does_not() -> No
     (finding,) = host_findings(told, {16: "whole", 2: "offline", 4: "offline"}, cells, REPEAT)
     assert (finding.estimate, finding.resource) == (MUCH_HIGHER, "throttling")
     # 1/16 and 2/16 of the host cost; above 0.125 the least measured is 4 of 16.
-    assert "more than 12 % of its host's CPUs: a minimum CHR of 0.25" in finding.advice
+    assert "more than 12 % of its host's CPUs: a share ≥ 25 %" in finding.advice
     assert finding.advice.endswith("or a set of CPUs")
     assert "a set of CPUs makes that less" in finding.sentence
     assert "confined" not in finding.sentence
@@ -435,4 +435,4 @@ def test_a_share_that_costs_nothing_needs_no_minimum() -> None:
     (finding,) = host_findings(told, {}, [cell(at(2), throttled=0.5)], REPEAT)
     assert finding.estimate.value == 0.5
     assert finding.share is None, "what it gains has no cause here"
-    assert "no minimum of CHR is needed" in finding.advice
+    assert "no least share of the host is needed" in finding.advice
