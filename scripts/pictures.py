@@ -26,7 +26,7 @@ SERVICE = """
 import threading, time
 from contend import trace
 
-ledger = trace.Lock("ledger")
+ledger = trace.Lock(name="ledger")
 
 def job(number):
     with trace.job("order"), trace.span("POST /orders"):
