@@ -1,4 +1,4 @@
-"""Make the pictures of the guides, from real runs on this host: scripts/pictures.py [NAME…], about three minutes, as root.
+"""Make the pictures of the guides, from real runs on this host: scripts/pictures.py [NAME…], about a minute, as root.
 
 Each is the top of the page that a guide's command writes, as a browser shows it. Machine and figures are those of the day.
 """
@@ -84,30 +84,10 @@ def hunt(at: Path) -> Path:
     return at / "slow" / "hunt.html"
 
 
-def whatif(at: Path) -> Path:
-    """The same service, with the call made outside of the lock."""
-    if not (at / "slow").exists():
-        hunt(at)
-    contend("whatif", "slow", "--unlock", "ledger", "--page", "whatif.html", at=at)
-    return at / "whatif.html"
-
-
-def compare(at: Path) -> Path:
-    """Two runs of one comparison, of which the second has more to do."""
-    for name, size in (("first", 4), ("second", 5)):
-        (at / "data").write_bytes(os.urandom(size << 20))
-        contend("ab", "-n", "8", "--runs", name, "gzip -6 -k -c data", "gzip -9 -k -c data", at=at)
-    first, second = (str(next((at / name).iterdir())) for name in ("first", "second"))
-    contend("compare", first, second, "--page", "compare.html", at=at)
-    return at / "compare.html"
-
-
 MADE: dict[str, Callable[[Path], Path]] = {
     "watch": watch,
     "sample": sample,
     "hunt": hunt,
-    "what-if": whatif,
-    "compare": compare,
 }
 
 

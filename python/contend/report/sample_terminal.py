@@ -66,7 +66,7 @@ def _measures(summary: Summary, head: str) -> Iterator[str]:
 
 
 def _narrow(summary: Summary, head: str, wide: int) -> Iterator[str]:
-    """What is measured, and below it the figures."""
+    """A line for each quantity, and its figures below."""
     yield f"Host, {head}"
     for measure in summary.host:
         what = " ".join(filter(None, (measure.resource, measure.subject, _what(measure, summary))))
