@@ -1,6 +1,6 @@
 """What `make dist` builds: the same bytes twice, from another directory; installed by pip, uv and pipx from a folder.
 
-Builds twice from nothing: about twenty minutes. Figures are in docs/results/install.
+Builds twice from nothing: about twenty minutes.
 """
 
 from __future__ import annotations

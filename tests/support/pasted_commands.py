@@ -6,19 +6,18 @@ Of each test something is looked at in its findings; that every command of every
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
 from contend.advice.finding import Finding
 from contend.cli import VERBS
+from support.every_made import every_made
 
 _SEEN: dict[str, str] = {}
 """Commands, and the rule that offered each first."""
@@ -39,19 +38,15 @@ def wrong(command: str) -> str:
 @pytest.fixture(autouse=True, scope="session")
 def pasted_commands() -> Iterator[None]:
     """Fail whoever makes a finding with a command that cannot be pasted."""
-    original = Finding.__init__
 
-    @functools.wraps(original)
-    def checked(self: Finding, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if self.verify.startswith("contend ") and self.verify not in _SEEN:
-            if why := wrong(self.verify):
-                raise AssertionError(f"{self.verify} cannot be pasted: {why}")
-            _SEEN[self.verify] = self.kind
+    def check(of: Finding) -> None:
+        if of.verify.startswith("contend ") and of.verify not in _SEEN:
+            if why := wrong(of.verify):
+                raise AssertionError(f"{of.verify} cannot be pasted: {why}")
+            _SEEN[of.verify] = of.kind
 
-    Finding.__init__ = checked  # type: ignore[method-assign]
-    yield
-    Finding.__init__ = original  # type: ignore[method-assign]
+    with every_made(Finding, check):
+        yield
     if (file := os.environ.get("PASTED")) and _SEEN:
         with Path(file).open("a", encoding="utf-8") as out:
             out.writelines(f"{kind}\t{command}\n" for command, kind in sorted(_SEEN.items()))

@@ -5,14 +5,13 @@ Each test looks at some of what an estimate says; that all of it is there, in th
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from contend.stats.estimate import VERDICTS, Estimate
+from support.every_made import every_made
 
 
 def wrong(of: Estimate) -> str:
@@ -35,14 +34,10 @@ def wrong(of: Estimate) -> str:
 @pytest.fixture(autouse=True, scope="session")
 def whole_estimates() -> Iterator[None]:
     """Fail whoever makes one that is not."""
-    original = Estimate.__init__
 
-    @functools.wraps(original)
-    def checked(self: Estimate, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if why := wrong(self):
+    def check(of: Estimate) -> None:
+        if why := wrong(of):
             raise AssertionError(f"an estimate that is not whole: {why}")
 
-    Estimate.__init__ = checked  # type: ignore[method-assign]
-    yield
-    Estimate.__init__ = original  # type: ignore[method-assign]
+    with every_made(Estimate, check):
+        yield

@@ -63,7 +63,8 @@ MOST_WATCHED = 3
     ),
     default="auto",
     show_default=True,
-    help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19.",
+    help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19. group: in a control"
+    " group of its own for moments, where it shares one with others.",
 )
 @click.option("--cpus", type=float, metavar="N", help="With --by quota: of so many CPUs (default: 0.1).")
 @click.option(

@@ -185,9 +185,10 @@ class ContainerHost:
     def _users_image(self) -> bool:
         return bool(self._image) and not self._image.startswith(f"{names.PREFIX}-")
 
-    def _refuse_unseen(self, program: str, path: str | None) -> None:
+    def _refuse_unseen(self, program: str, directory: Path, path: str | None) -> None:
         """Raises CannotHonour for a program of the host that lies in no folder which the container has."""
-        where = None if self._users_image else shutil.which(program, path=path)
+        wanted = str(directory / program) if "/" in program else program
+        where = None if self._users_image else shutil.which(wanted, path=path)
         if where is None:
             return
         seen = [mount.path.resolve() for mount in self._mounts()]
@@ -272,7 +273,7 @@ class ContainerHost:
         marks = {procfs.MARKER: self._run_id, procfs.MEMBER_MARKER: self.spec.name}
         own = {} if self._users_image else dict(os.environ)
         inside = {**own, **command.env, **marks}
-        self._refuse_unseen(command.argv[0], inside.get("PATH"))
+        self._refuse_unseen(command.argv[0], command.cwd, inside.get("PATH"))
         argv = exec_argv(
             self._engine,
             self._name,

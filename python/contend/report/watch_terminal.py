@@ -103,8 +103,7 @@ class LiveTable:
             f"{words.cost(watched)} · Ctrl-C ends with the summary"
         )
         for column in ("victim", "", "now", "", "mean", "of its waits"):
-            words_ = column in ("victim", "of its waits")
-            table.add_column(column, no_wrap=not words_, overflow="fold")
+            table.add_column(column, no_wrap=column not in ("victim", "of its waits"), overflow="fold")
         table.columns[0].max_width = max(FOLDED, self._console.width // 3)
         losses = losers(period, self._keep)
         for share, resource, victim in losses[:ROWS]:

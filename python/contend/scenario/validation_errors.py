@@ -32,6 +32,11 @@ _EXPECTED = (  # beginning of pydantic's error type → what the value is not
 
 
 MOST = 200  # mistakes of one file that are looked at: each is searched for in it, and one is told
+_ELSEWHERE = dict.fromkeys(
+    ("metric", "metrics"),
+    "figures stand where they are read: `metrics` of a workload file, or `victims: [{command: {run: ./mine, metrics: …}}]`",
+)
+"""Keys that stand elsewhere, by what users take them for."""
 
 
 def describe_all(
@@ -67,13 +72,6 @@ def describe_all(
         if not _follows(loc, items, grouped) and loc not in misspelt
     ]
     return sorted(result, key=lambda problem: problem[0])
-
-
-_ELSEWHERE = dict.fromkeys(
-    ("metric", "metrics"),
-    "figures stand where they are read: `metrics` of a workload file, or `victims: [{command: {run: ./mine, metrics: …}}]`",
-)
-"""Keys that stand elsewhere, by what users take them for."""
 
 
 def _follows(loc: Loc, items: list[Mapping[str, Any]], grouped: Mapping[Loc, object]) -> bool:

@@ -18,10 +18,8 @@ from contend.errors import CannotHonour, HostFailed
 from contend.platforms import cgroups, interventions, procfs, resources, treatments
 from contend.platforms.interventions import Interventions, Rewritten
 from contend.platforms.treatments import Switch
-from contend.store import state
 from contend.store.ledger import Ledger, leftovers
 from support.command_line import wait_for
-from support.own_runs import own_state
 from support.prerequisites import need
 
 WITHIN_S = 1.0
@@ -46,15 +44,6 @@ def group() -> Iterator[Path]:
     finally:
         for path in made:
             path.rmdir()
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    own_state(tmp_path, monkeypatch)
-    directory = tmp_path / "run"
-    directory.mkdir()
-    state.register("run", directory)
-    return directory
 
 
 def weight(switch: Switch) -> str | None:

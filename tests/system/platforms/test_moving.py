@@ -14,10 +14,8 @@ import pytest
 from contend.errors import CannotHonour, HostFailed
 from contend.platforms import cgroups, moving, procfs, treatments, weighed
 from contend.platforms.interventions import Interventions
-from contend.store import state
 from contend.store.ledger import Ledger, leftovers
 from support.command_line import wait_for
-from support.own_runs import own_state
 from support.prerequisites import need
 
 Shared = tuple[Path, subprocess.Popen[bytes], subprocess.Popen[bytes]]
@@ -55,15 +53,6 @@ def shared() -> Iterator[Shared]:
             process.wait()
         wait_for(lambda: not cgroups.members(group), "no child is left")
         group.rmdir()
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    own_state(tmp_path, monkeypatch)
-    directory = tmp_path / "run"
-    directory.mkdir()
-    state.register("run", directory)
-    return directory
 
 
 def where(pid: int) -> Path | None:

@@ -12,7 +12,7 @@ import pytest
 
 from contend.cli.prove_ import scenario_of
 from contend.errors import CannotHonour
-from contend.platforms import cgroups, weighed
+from contend.platforms import cgroups, treatments, weighed
 from contend.studies.prove import holding
 from support.prerequisites import need
 
@@ -102,6 +102,23 @@ def test_a_weight_counts_among_what_is_below_one_group(nested: tuple[list[int], 
     (elsewhere / "cgroup.procs").write_text(str(victim))
     [[quota]] = holding.switches(scenario_of(str(victim), (suspect,), **{**OPTIONS, "by": "quota"})).values()
     assert quota.setting.name.startswith(str(folder / "suspect"))
+
+
+def test_who_cannot_be_held_back_on_the_cpu_is_not_judged_by_disks_alone(
+    nested: tuple[list[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else "it takes no CPU time" would be said of one that could take all."""
+    (*_, victim), folder = nested
+    (folder / "beside" / "cgroup.procs").write_text(str(victim))
+    weight = next(
+        file for name in ("cpu.weight", "cpu.shares") if (file := folder / "suspect" / name).exists()
+    )
+    weight.write_text("1" if weight.name == "cpu.weight" else "2")
+    disks = treatments.Switch(treatments.GroupLimit(folder / "suspect" / "io.weight"), "100", "10")
+    monkeypatch.setattr(treatments, "io_weight", lambda groups: disks)
+    with pytest.raises(CannotHonour, match="at its least already"):
+        suspects = (f"/{folder.name}/suspect",)
+        holding.switches(scenario_of(str(victim), suspects, **{**OPTIONS, "by": "auto"}))
 
 
 def test_nothing_lighter_holds_back_a_real_time_process(three: list[int]) -> None:

@@ -108,6 +108,14 @@ def test_a_narrow_page_never_scrolls_sideways(opened: Opened, tmp_path: Path, na
     opened.picture(tmp_path / f"{name}-{width}.png")
 
 
+def test_a_text_that_is_cut_is_seen(browser: Browser, pages: dict[str, tuple[Path, int]]) -> None:
+    with opened_page(browser, pages["run"][0]) as opened:
+        opened.at().drawn(pages["run"][1], 60)
+        assert opened.cut() == []
+        opened.page.eval_on_selector(".chart svg text", "n => { n.textContent = 'too long '.repeat(200); }")
+        assert opened.cut()
+
+
 @pytest.mark.parametrize("name", ["run", "matrix"])
 def test_a_page_that_is_opened_in_a_narrow_window_is_narrow(
     browser: Browser, pages: dict[str, tuple[Path, int]], name: str

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,22 +130,22 @@ def _held_back(of: Tenant, victim: Tenant, scenario: Prove) -> list[Switch]:
 
 
 def _by_weights(of: Tenant, victim: Tenant) -> list[Switch]:
-    """Lower the weights that count, or else the nice value. Raises CannotHonour where neither is possible."""
-    chosen: list[Switch] = []
-    refused: list[CannotHonour] = []
-    for treat in (_cpu_weight, _disk_weight):
-        try:
-            chosen.append(treat(of, victim))
-        except CannotHonour as error:
-            refused.append(error)
-    if chosen:
-        return chosen
+    """Lower the weight for CPUs, or else the nice value; and the weight for disks, where that counts.
+
+    Raises CannotHonour where nothing holds it back on the CPU: by disks alone nothing could be said of that.
+    """
     try:
-        return _nicer(of, victim)
-    except CannotHonour:
-        if of.groups:  # with a group of its own, it is the weight that should have been possible
-            raise refused[0] from None
-        raise
+        chosen = [_cpu_weight(of, victim)]
+    except CannotHonour as refused:
+        try:
+            return _nicer(of, victim)
+        except CannotHonour:
+            if of.groups:  # with a group of its own, it is the weight that should have been possible
+                raise refused from None
+            raise
+    with suppress(CannotHonour):
+        chosen.append(_disk_weight(of, victim))
+    return chosen
 
 
 class Holding:
