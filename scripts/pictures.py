@@ -1,4 +1,4 @@
-"""Make the pictures of the guides, from real runs on this host: scripts/pictures.py [NAME…], about a minute, as root.
+"""Make the pictures of the guides, from real runs on this host: scripts/pictures.py [NAME…], about six minutes, as root.
 
 Each is the top of the page that a guide's command writes, as a browser shows it. Machine and figures are those of the day.
 """
@@ -6,13 +6,14 @@ Each is the top of the page that a guide's command writes, as a browser shows it
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 CONTEND = ROOT / ".venv" / "bin" / "contend"
 WIDTH, HEIGHT = 1100, 760
-DRAWN_S = 30
+DRAWN_S, FLEET_S = 30, 400
 SERVICE = """
 import threading, time
 from contend import trace
@@ -41,6 +42,29 @@ for _ in range(4):
     for worker in workers: worker.start()
     for worker in workers: worker.join()
 """
+LEDGER = """
+import sys, threading, time
+from contend import trace
+
+ledger = trace.Lock(name="ledger")
+
+def job(number):
+    with trace.job("order"), trace.span("POST /orders"):
+        with ledger, trace.span("write"):
+            time.sleep(float(sys.argv[1]))
+
+workers = [threading.Thread(target=job, args=(n,), name=f"worker {n}") for n in range(24)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+"""
+BUSY = {
+    "backup.py": "while True: sum(range(1000))",
+    "shop.py": "import time\nwhile True: sum(range(200000)); time.sleep(0.005)",
+}
+STORMS = 6
+RUNS = 6
+HOSTS = 5
+AT_THE_END = ExitStack()
 
 
 def contend(*words: str, at: Path) -> None:
@@ -51,20 +75,8 @@ def contend(*words: str, at: Path) -> None:
 
 def watch(at: Path) -> Path:
     """Two programs on one CPU, of which the one waits for the other."""
-    programs = {
-        "backup.py": "while True: sum(range(1000))",
-        "shop.py": "import time\nwhile True: sum(range(200000)); time.sleep(0.005)",
-    }
-    started = []
-    try:
-        for name, text in programs.items():
-            (at / name).write_text(text, encoding="utf-8")
-            started.append(subprocess.Popen(["taskset", "-c", "0", sys.executable, name], cwd=at))
+    with busy(at):
         contend("watch", "--by", "process", "--for", "12s", "-o", "seen", at=at)
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
     contend("report", "seen", at=at)
     return at / "seen" / "report.html"
 
@@ -84,11 +96,78 @@ def hunt(at: Path) -> Path:
     return at / "slow" / "hunt.html"
 
 
-MADE: dict[str, Callable[[Path], Path]] = {
+def whatif(at: Path) -> Path:
+    """A lock that is held for half as long, predicted, then changed and measured."""
+    (at / "ledger.py").write_text(LEDGER, encoding="utf-8")
+    for name, held_s in (("storm", "0.02"), ("after", "0.01")):
+        for number in range(STORMS):
+            contend("trace", "-o", f"{name}-{number}", "--", sys.executable, "ledger.py", held_s, at=at)
+    storms = [f"storm-{number}" for number in range(STORMS)]
+    page = ("-o", "predicted.json", "--page", "whatif.html")
+    contend("whatif", *storms, "--hold", "ledger=0.5", *page, at=at)
+    after = [word for number in range(2) for word in ("--verify", f"after-{number}")]
+    subprocess.run([str(CONTEND), "whatif", "predicted.json", *after], cwd=at, check=False)
+    return at / "whatif.html"
+
+
+def prove(at: Path) -> Path:
+    """Who has the CPU that a program waits for, held back for moments."""
+    with busy(at) as pids:
+        victim, suspect = pids["shop.py"], pids["backup.py"]
+        words = (str(victim), "--against", str(suspect), "--by", "nice", "--consent", "--for", "90s")
+        contend("prove", *words, "--runs", "proved", at=at)
+    return next((at / "proved").iterdir()) / "report.html"
+
+
+def fleet(at: Path) -> Path:
+    """One scenario on five hosts: network namespaces of this one, by SSH."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.fleet_lab import lab
+
+    with lab(at / "lab", HOSTS) as hosts:
+        names = ",".join(hosts.hosts)
+        few = ("--set", "measure.blocks=6", "--set", "measure.target=null")
+        words = ("--hosts", names, *few, "--", "gzip", "-k", "-c", "/bin/bash")
+        said = hosts(*hosts.run_words("noisy-neighbour", *words), timeout=FLEET_S)
+        print(said.out, said.err)
+        return hosts.the_run() / "report.html"
+
+
+def serve(at: Path) -> str:
+    """Some runs of one comparison, and their trend."""
+    for _ in range(RUNS):
+        contend("ab", "-q", "-n", "10", "gzip -1 -k -c /bin/bash", "gzip -4 -k -c /bin/bash", at=at)
+    command = [str(CONTEND), "serve", "runs", "--listen", "127.0.0.1:0", "--json"]
+    served = AT_THE_END.enter_context(subprocess.Popen(command, cwd=at, stdout=subprocess.PIPE, text=True))
+    AT_THE_END.callback(served.terminate)
+    assert served.stdout is not None
+    return str(json.loads(served.stdout.readline())["data"]["url"])
+
+
+MADE: dict[str, Callable[[Path], Path | str]] = {
     "watch": watch,
     "sample": sample,
     "hunt": hunt,
+    "whatif": whatif,
+    "prove": prove,
+    "fleet": fleet,
+    "serve": serve,
 }
+
+
+@contextmanager
+def busy(at: Path) -> Iterator[dict[str, int]]:
+    """Programs on one CPU, by name, with their pids."""
+    started = {}
+    try:
+        for name, text in BUSY.items():
+            (at / name).write_text(text, encoding="utf-8")
+            started[name] = subprocess.Popen(["taskset", "-c", "0", sys.executable, name], cwd=at)
+        yield {name: process.pid for name, process in started.items()}
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
 
 
 @contextmanager
@@ -110,10 +189,11 @@ def main() -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MADE)}; all without one")
     names = parser.parse_args().names or list(MADE)
-    with tempfile.TemporaryDirectory(prefix="pictures-") as folder, browser() as page:
+    with tempfile.TemporaryDirectory(prefix="pictures-") as folder, AT_THE_END, browser() as page:
         for name in names:
-            path = MADE[name](Path(folder))
-            page.goto(path.as_uri())
+            made = MADE[name](Path(folder))
+            page.goto(made.as_uri() if isinstance(made, Path) else made)
+            page.wait_for_load_state("networkidle")
             page.wait_for_function(
                 "[...document.querySelectorAll('.chart')].slice(0, 1).every(n => n.querySelector('svg'))",
                 timeout=1000 * DRAWN_S,

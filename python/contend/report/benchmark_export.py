@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from contend.probes.evidence import Observed
 from contend.report.matrix import is_compare
 from contend.report.model import ReportInput
 from contend.text.masking import mask
@@ -44,7 +45,7 @@ def results(report: ReportInput) -> list[dict[str, Any]]:
     for row in report.counted:
         readings = {str(of["name"]): float(of["value"]) for of in row.get("metrics", ())}
         if readings:
-            rows.setdefault(str(row["cell"]), []).append(readings)
+            rows.setdefault(str(row["cell"]), []).append(_divided(row) | readings)
     primary = next((of.metric for of in report.analysis.cells if of.metric.primary), None)
     made = []
     for name, command in commands.items():
@@ -72,7 +73,7 @@ def results(report: ReportInput) -> list[dict[str, Any]]:
                 **{
                     key: statistics.fmean(e[key] for e in of)
                     for key in ("user", "system", "cpu")
-                    if key in of[0]
+                    if all(key in each for each in of)
                 },
                 "min": min(values),
                 "max": max(values),
@@ -83,6 +84,15 @@ def results(report: ReportInput) -> list[dict[str, Any]]:
             }
         )
     return made
+
+
+def _divided(row: Mapping[str, Any]) -> dict[str, float]:
+    """The CPU time of a trial in programs and in the kernel, s, where both are known."""
+    seen = {str(of["name"]): float(of["value"]) for of in row.get("evidence", ())}
+    cpu, system = seen.get(Observed.CPU), seen.get(Observed.SYSTEM_CPU)
+    if cpu is None or system is None:
+        return {}
+    return {"user": max(0.0, cpu - system), "system": system}
 
 
 def _json(made: list[dict[str, Any]]) -> str:

@@ -18,6 +18,7 @@ from contend.report.whatif_terminal import (
     change,
     checked,
     edited,
+    inside,
     measured,
     predicted,
     signed,
@@ -93,7 +94,7 @@ def render_verification(of: Verification, again: str) -> str:
                 predicted(Predicted(one.predicted, one.low, one.high)),
                 measured(one),
                 signed(one.error),
-                {None: "not known", True: "yes", False: "no"}[one.inside],
+                inside(one),
             )
             for one in of.compared
         ],

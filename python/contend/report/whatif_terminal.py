@@ -189,15 +189,23 @@ def print_verification(of: Verification) -> None:
     console.print(one_line(" ".join(of.edits) or "without edits", style="bold"))
     table = titled_table("", "", "predicted", "measured", "error", "inside")
     for one in of.compared:
-        inside = {None: "–", True: "✓", False: "✗"}[one.inside]
         value = predicted(Predicted(one.predicted, one.low, one.high))
-        table.add_row(NAMES[one.key], value, measured(one), signed(one.error), inside)
+        table.add_row(NAMES[one.key], value, measured(one), signed(one.error), inside(one))
     console.print(fitted(table, console))
+
+
+def inside(of: Compared) -> str:
+    """Whether the storm lies inside the prediction, and how many of several do."""
+    if of.low is None or of.high is None:
+        return "not known"
+    if len(of.measured) == 1:
+        return "yes" if of.inside else "no"
+    return f"{sum(of.low <= one <= of.high for one in of.measured)} of {len(of.measured)}"
 
 
 def measured(of: Compared) -> str:
     """The mean over the storms, and of several the shortest and the longest."""
-    spread = f" [{format_duration(min(of.measured))}, {format_duration(max(of.measured))}]"
+    spread = f" ({format_duration(min(of.measured))} to {format_duration(max(of.measured))})"
     return format_duration(of.mean) + (spread if len(of.measured) > 1 else "")
 
 

@@ -106,13 +106,13 @@ def test_a_refusal_shows_no_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "words"),
+    ("low", "words", "count"),
     [
-        (180 * MS, "What was measured lies inside of what was predicted."),
-        (210 * MS, "What was measured lies outside of what was predicted."),
+        (180 * MS, "What was measured lies inside of what was predicted.", "2 of 2"),
+        (200 * MS, "What was measured lies outside of what was predicted.", "1 of 2"),
     ],
 )
-def test_a_verification_has_what_was_measured(low: int, words: str) -> None:
+def test_a_verification_has_what_was_measured(low: int, words: str, count: str) -> None:
     compared = tuple(Compared(key, 200 * MS, low, 240 * MS, (195 * MS, 205 * MS)) for key in KEYS)
     inside = all(bool(one.inside) for one in compared)
     page = Read(
@@ -120,7 +120,12 @@ def test_a_verification_has_what_was_measured(low: int, words: str) -> None:
             Verification((str(EDIT),), ("after",), compared, inside, None), "contend whatif p"
         )
     )
-    assert words in page.text and "200 ms [195 ms, 205 ms]" in page.text and "figure-whatif" in page.ids
+    assert (
+        words in page.text
+        and "200 ms (195 ms to 205 ms)" in page.text
+        and count in page.text
+        and "figure-whatif" in page.ids
+    )
 
 
 def test_the_figures_are_vega_lite() -> None:

@@ -53,7 +53,7 @@
       const image = new Image();
       image.onload = () => {
         const canvas = document.createElement("canvas");
-        [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+        [canvas.width, canvas.height] = [image.width, image.height];
         canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
         const link = document.createElement("a");
         link.download = "contend-card.png";
