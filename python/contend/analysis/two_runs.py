@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,12 +112,19 @@ def compare_runs(
         for name in a[cell.id]
         if name in b[cell.id]
     ]
+    if alone := [cell for plan, other in ((first, b), (second, a)) for cell in _of_one(plan, other)]:
+        warnings.append(f"left out, of one run alone: {', '.join(dict.fromkeys(alone))}")
     if not cells:
         raise BadInput(
             f"{first.path.name} and {second.path.name} have no cell in common",
             hint="compare two runs of one scenario",
         )
     return Comparison(tuple(cells), tuple(warnings))
+
+
+def _of_one(run: RunDirectory, other: Mapping[str, object]) -> list[str]:
+    """Names of a run's cells that the other run has not measured."""
+    return [cell.id for cell in planned_cells(run.plan()) if not cell.control and cell.id not in other]
 
 
 def _change(

@@ -81,6 +81,6 @@ def headline(comparison: Comparison) -> str:
         "unaffected": verdicts.count("unaffected"),
     }
     counted["undecided"] = len(verdicts) - sum(counted.values())
-    return f"{len(verdicts)} headline metrics: " + ", ".join(
+    return f"{len(verdicts)} headline metric{'s' if len(verdicts) != 1 else ''}: " + ", ".join(
         f"{n} {what}" for what, n in counted.items() if n
     )

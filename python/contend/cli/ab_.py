@@ -12,7 +12,7 @@ import click
 
 from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option
 from contend.cli.own_command import line, parse_metric
-from contend.errors import BadInput, ScenarioError
+from contend.errors import BadInput, ScenarioError, TrialFailed
 from contend.text.masking import mask
 
 if TYPE_CHECKING:
@@ -145,7 +145,12 @@ def _exported(form: str, what: str) -> Callable[[F], F]:
 @_exported("json", "the results as hyperfine does, with the ratios")
 @_exported("markdown", "a table of the results")
 @_exported("csv", "the results as hyperfine does")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; progress goes to stderr.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON document on stdout; progress goes to stderr, where that is a terminal.",
+)
 @runs_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="CMD_A CMD_B | -- CMD_A --vs CMD_B")
 def command(
@@ -185,19 +190,28 @@ def command(
     if dry_run:
         with checking(scenario.measure.budget, began_ns()):
             return _dry_run(scenario, (), as_json)
-    repeated = commandline(words, seed=seed, **options)
-    outcome = orchestrator.execute(
-        scenario,
-        name="ab",
-        command=repeated,
-        runs=runs,
-        progress=make_progress(as_json, quiet=quiet),
-        began_ns=began_ns(),
-    )
-    code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet, fail_above=limit)
+    repeated = commandline(words, seed=seed, fail_above=fail_above, **options)
+    try:
+        outcome = orchestrator.execute(
+            scenario,
+            name="ab",
+            command=repeated,
+            runs=runs,
+            progress=make_progress(as_json, quiet=quiet),
+            began_ns=began_ns(),
+            fail_above=limit,
+        )
+    except TrialFailed as error:
+        if options["revs"]:
+            error.hint += f"; {CLEAN_CLONE}"
+        raise
+    code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet)
     if any(exports.values()):
         _export(outcome, exports)
     return code
+
+
+CLEAN_CLONE = "it ran in a clean clone of the revision: files that are not committed are made by --build"
 
 
 def _count(runs: Path, count: int | None) -> tuple[Path, int | None]:
@@ -324,7 +338,7 @@ def commandline(words: tuple[str, ...], **options: Any) -> str:
     warmup = ["--warmup", "0"] if options.get("warmup") == 0 else []
     parts = ["contend", "ab"]
     for key, value in options.items():
-        name = "--" + flags.get(key, key)
+        name = "--" + flags.get(key, key).replace("_", "-")
         if not value or value == defaults.get(key):
             continue
         for item in value if isinstance(value, tuple) else (value,):

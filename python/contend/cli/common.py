@@ -222,15 +222,21 @@ def finish(
     fail_above: float | None = None,
 ) -> int:
     """Write the report, print the answer, and give the exit code. quiet: print the answer's sentence alone. fail_above: as a
-    gate, by how much a headline metric may be worse."""
+    gate, by how much a headline metric may be worse; None: by as much as was said when the run began, if anything was."""
     report = write_report(outcome.run)
     code, why = _ending(outcome, report.analysis)
-    if fail_above is not None and not code:
+    limit = outcome.run.plan().get("fail_above") if fail_above is None else fail_above
+    remarks = []
+    if limit is not None:
         from contend.report import gate
 
-        code, why = gate.verdict(report, fail_above)
+        remarks = [headline(report.analysis), *gate.remarks(report)]
+        if not code:
+            code, why = gate.verdict(report, limit)
     if as_json:
         print_answer(headline(report.analysis), report.analysis, code=code)
+        for line in remarks:  # a job's log says what the document in its file does
+            print(line, file=sys.stderr)
     elif quiet:
         print(headline(report.analysis))
     else:

@@ -57,6 +57,8 @@ def command(
     from contend.analysis.two_runs import compare_runs, verdict
     from contend.analysis.two_runs_words import changed_cells, headline, notes
     from contend.report.printer import Printer
+    from contend.report.words import percent
+    from contend.stats.sessions import LEAST_SESSIONS
     from contend.store.directory import RunDirectory
     from contend.text.safe import safe_console
 
@@ -88,22 +90,20 @@ def command(
             if c.metric.primary and c.estimate.low > 1 + limit
         ]
         raise ThresholdCrossed(
-            f"worse by more than {limit:.3g}: {'; '.join(worse)}",
+            f"worse by more than {percent(limit)}: {'; '.join(worse)}",
             hint="contend report SECOND shows where the time goes",
         )
     if limit is not None and code == 5:
-        doubt = next(
-            (
-                w
-                for c in comparison.cells
-                if c.metric.primary and c.estimate.high > 1 + limit
-                for w in c.estimate.warnings
-            ),
-            "the intervals reach beyond the threshold",
+        doubtful = [c for c in comparison.cells if c.metric.primary and c.estimate.high > 1 + limit]
+        known = all(c.sessions >= LEAST_SESSIONS for c in doubtful)
+        more = (
+            "more blocks in each run, or a quieter host"
+            if known
+            else f"{LEAST_SESSIONS} unchanged runs first"
         )
         raise NoVerdict(
-            f"whether a cell is worse by more than {limit:.0%} is undecided: {doubt}",
-            hint="measure both in one run with `contend ab`, or make 5 unchanged runs first",
+            f"whether a cell is worse by more than {percent(limit)} is undecided: the intervals reach beyond it",
+            hint=f"measure both in one run with `contend ab`; else it takes {more}",
         )
     return 0
 

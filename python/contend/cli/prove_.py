@@ -91,7 +91,12 @@ MOST_WATCHED = 3
 @click.option("--dry-run", is_flag=True, help="Print every write; make nothing.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the order (default: random, recorded).")
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; progress goes to stderr.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON document on stdout; progress goes to stderr, where that is a terminal.",
+)
 @runs_option
 def command(
     victim: str,

@@ -83,6 +83,12 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
 )
 @way_options
 @click.option("--resume", "resume_run", metavar="RUN", help="Go on with an interrupted run.")
+@click.option(
+    "--fail-above",
+    metavar="PERCENT",
+    help="As a gate: exit 4 if a headline metric is worse than alone, or than the first of what is compared, by more than"
+    " this beyond its interval, 5 if that is undecided. --resume keeps it.",
+)
 @click.option("--skip-missing", is_flag=True, help="Leave out workloads whose programs are not installed.")
 @click.option(
     "--keep-output",
@@ -91,7 +97,12 @@ MOST_SHOWN = 40  # cells of a block, in a dry run
 )
 @click.option("--name", metavar="NAME", help="Name of the run directory (default: the scenario's).")
 @click.option("-v", "--verbose", is_flag=True, help="Show every metric and control.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; progress goes to stderr.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON document on stdout; progress goes to stderr, where that is a terminal.",
+)
 @runs_option
 def command(
     scenario: str | None,
@@ -111,6 +122,7 @@ def command(
     there: str,
     dry_run: bool,
     resume_run: str | None,
+    fail_above: str | None,
     skip_missing: bool,
     keep_output: bool,
     name: str | None,
@@ -144,8 +156,9 @@ def command(
     from contend.fleet.ssh import Way
     from contend.store.directory import RunDirectory
     from contend.store.hosts import hosts_of_run, refuse_part
-    from contend.units import parse_duration_ns
+    from contend.units import parse_duration_ns, parse_fraction
 
+    limit = None if fail_above is None else parse_fraction(fail_above)
     if resume_run is not None:
         if (
             scenario
@@ -175,14 +188,14 @@ def command(
                     budget_ns=parse_duration_ns(budget) if budget else None,
                     began_ns=began_ns(),
                 )
-                return finish(outcome, verbose=verbose, as_json=as_json)
+                return finish(outcome, verbose=verbose, as_json=as_json, fail_above=limit)
             outcome = orchestrator.resume(
                 directory,
                 progress=make_progress(as_json),
                 budget_ns=parse_duration_ns(budget) if budget else None,
                 began_ns=began_ns(),
             )
-        return finish(outcome, verbose=verbose, as_json=as_json)
+        return finish(outcome, verbose=verbose, as_json=as_json, fail_above=limit)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
     if cloud is not None:
@@ -203,9 +216,11 @@ def command(
             skip_missing=skip_missing,
             changed=settings,
         )
+    repeated += [] if fail_above is None else ["--fail-above", fail_above]
     if loaded.fleet is not None:
         return _on_hosts(
             loaded,
+            fail_above=limit,
             name=name,
             command=shlex.join(repeated),
             runs=runs,
@@ -234,6 +249,7 @@ def command(
         skipped=left_out,
         keep_output=keep_output,
         began_ns=began_ns(),
+        fail_above=limit,
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
 
@@ -334,6 +350,7 @@ def _running(url: str | None, rate: float | None, pid: int | None, scenario: str
 def _on_hosts(
     wanted: Scenario,
     *,
+    fail_above: float | None,
     name: str,
     command: str,
     runs: Path,
@@ -374,6 +391,7 @@ def _on_hosts(
         way=way,
         address=address,
         began_ns=began_ns(),
+        fail_above=fail_above,
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
 

@@ -54,11 +54,13 @@ def execute(
     clock: Clock | None = None,
     keep_output: bool = False,
     began_ns: int | None = None,
+    fail_above: float | None = None,
 ) -> Outcome:
     """Run a scenario from the start. Raises BadInput, and HostFailed without contend-probe, before anything is made;
     TrialFailed when the pilot fails.
 
-    began_ns: since when its budget is being spent, by `clock`; now where it is None.
+    began_ns: since when its budget is being spent, by `clock`; now where it is None. fail_above: the limit of a gate, kept
+    for who goes on with the run.
     """
     clock = clock or SystemClock()
     deadline = Deadline.of(scenario.measure.budget, clock, began_ns)
@@ -88,7 +90,8 @@ def execute(
                 | {"skipped": list(skipped), **study_of(scenario).wiring(scenario, runs)},
             )
             recorded = {"scenario": scenario.origin, "command": command, **package_on_record(scenario)}
-            run.write_json("plan.json", plan.to_json() | recorded)
+            limit = {} if fail_above is None else {"fail_above": fail_above}
+            run.write_json("plan.json", plan.to_json() | recorded | limit)
             execution = Execution(run, scenario, plan, progress, deadline, interrupts, keep_output)
             return execution.go()
         except BaseException as error:

@@ -125,11 +125,13 @@ def execute(
     way: Way | None = None,
     address: str = "",
     began_ns: int | None = None,
+    fail_above: float | None = None,
 ) -> Outcome:
     """Run a scenario on all its hosts from the start. Raises BadInput, with every host's problem, before anything is
     started.
 
-    began_ns: since when the budget is being spent, CLOCK_MONOTONIC; now where it is None.
+    began_ns: since when the budget is being spent, CLOCK_MONOTONIC; now where it is None. fail_above: the limit of a gate,
+    kept for who goes on with the run.
     """
     need(HERE)
     way = way or Way()
@@ -168,7 +170,8 @@ def execute(
             on_record["seeds"] = {host: host_seed(seed, host) for host in hosts}
             recorded = {"scenario": scenario.origin, "command": command, "fleet": on_record}
             recorded |= package_on_record(scenario)
-            run.write_json("plan.json", plan.to_json() | recorded)
+            limit = {} if fail_above is None else {"fail_above": fail_above}
+            run.write_json("plan.json", plan.to_json() | recorded | limit)
             return _Coordination(run, scenario, progress, stop, way, address, deadline).go(standing)
         except BadInput:
             if not run.rows():  # what was asked cannot be done there: nothing began

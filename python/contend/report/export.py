@@ -169,19 +169,20 @@ def _junit(report: ReportInput, path: Path, fail_above: float) -> None:
         )
         for c in analysis.controls
     ]
+    # A control that differs fails. One that may or may not is no test of the user's that was skipped.
     for who, what, estimate, less_is_worse, control in results:
         case = ET.SubElement(
             suite, "testcase", classname=_xml(f"{analysis.study}.{who}"), name=_xml(f"{who} {what}")
         )
         text = words.ratio(estimate)
-        if not estimate.known:
+        if not estimate.known and not control:
             skipped += 1
             ET.SubElement(case, "skipped", message=_xml(f"{estimate.verdict}: {text}"))
-        elif is_beyond(estimate, fail_above, less_is_worse, control=control):
+        elif estimate.known and is_beyond(estimate, fail_above, less_is_worse, control=control):
             failures += 1
             limit = f"worse by more than {words.percent(fail_above)}, beyond its interval"
             ET.SubElement(case, "failure", message=_xml(f"{text}: {limit}"), type="slowdown")
-        elif might_be_beyond(estimate, fail_above, less_is_worse, control=control):
+        elif not control and might_be_beyond(estimate, fail_above, less_is_worse, control=False):
             skipped += 1
             about = f"undecided: {text}: whether it is worse by more than {words.percent(fail_above)}"
             ET.SubElement(case, "skipped", message=_xml(about))

@@ -12,10 +12,11 @@ from contend.stats.estimate import Estimate
 
 def verdict(report: ReportInput, limit: float) -> tuple[int, str]:
     """The exit code of a gate on headline metrics, and why: worse by more than the limit, undecided, or neither."""
+    judged = [cell for cell in report.analysis.cells if cell.metric.primary]
+    if not judged:
+        return NoVerdict.exit_code, f"a gate has nothing to judge here\n  hint: {ELSEWHERE}"
     worse, undecided = [], []
-    for cell in report.analysis.cells:
-        if not cell.metric.primary:
-            continue
+    for cell in judged:
         estimate, name = cell.estimate, f"{cell.cell} {words.ratio(cell.estimate)}"
         less_is_worse = inverted(cell, report)
         if estimate.known and is_beyond(estimate, limit, less_is_worse, control=False):
@@ -32,6 +33,13 @@ def verdict(report: ReportInput, limit: float) -> tuple[int, str]:
     return 0, ""
 
 
+def remarks(report: ReportInput) -> list[str]:
+    """Say what a log of the gate should hold beside its verdict: a busy host, and a target that was not reached."""
+    target = words.target_line(report) if words.missed(report.analysis) else ""
+    return [line for line in (words.all_flagged(report.analysis), target) if line]
+
+
+ELSEWHERE = "contend ab compares commands or revisions; contend compare compares two runs"
 HINT = "a narrower --target (like 0.5%) or a longer --budget; --metric cpu where others have the CPU too"
 
 

@@ -62,7 +62,9 @@ def widen(estimate: Estimate, session_log_levels: Sequence[float]) -> Estimate:
         low = centre - math.hypot(centre - math.log(estimate.low), seen)
         high = centre + math.hypot(math.log(estimate.high) - centre, seen)
         method = f"{estimate.method}, widened by the variance between {k} A/A runs"
-        note = f"two runs of the same thing differ by up to ±{exp(seen) - 1:.1%} here (from {k} A/A runs)"
+        note = (
+            f"two runs of the same thing differ by up to ±{exp(seen) - 1:.1%} here (from {k} unchanged runs)"
+        )
         warnings = (*estimate.warnings, note)
         return ratio_estimate(centre, low, high, estimate.n, estimate.level, method, warnings)
     doubt = max(PESSIMISTIC_DOUBT, seen)
@@ -70,10 +72,11 @@ def widen(estimate: Estimate, session_log_levels: Sequence[float]) -> Estimate:
     method = f"{estimate.method}, widened by an assumed doubt of {exp(doubt) - 1:.0%} between runs"
     wide = ratio_estimate(centre, low, high, estimate.n, estimate.level, method)
     apart = wide.excludes(1.0)
+    runs = f"{k} unchanged run{'s' if k != 1 else ''}"
+    more = f"{LEAST_SESSIONS - k} more unchanged run{'s' if k != LEAST_SESSIONS - 1 else ''}"
     note = (
-        f"{k} A/A runs of this scenario on this host, {LEAST_SESSIONS} are needed to know how much runs "
-        f"differ: a doubt of ±{exp(doubt) - 1:.0%} is assumed. Of a ratio beyond it the direction is known and the "
-        f"size is not; one within it is undecided. Interleave both in one run with `contend ab`, or make "
-        f"{LEAST_SESSIONS - k} more A/A runs"
+        f"{runs} of this scenario on this host besides the second, {LEAST_SESSIONS} are needed to know how much runs"
+        f" differ: a doubt of ±{exp(doubt) - 1:.0%} is assumed. Of a ratio beyond it the direction is known and the"
+        f" size is not; one within it is undecided. Interleave both in one run with `contend ab`, or make {more}"
     )
     return replace(wide, verdict=wide.verdict if apart else "refused", warnings=(*estimate.warnings, note))

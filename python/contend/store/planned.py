@@ -233,6 +233,7 @@ class PlanFile(TypedDict):
     trials: list[Annotated[list[Any], Field(min_length=5, max_length=5)]]
     scenario: NotRequired[Name]
     command: NotRequired[Text]
+    fail_above: NotRequired[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
     package: NotRequired[Package]
     held_out: NotRequired[list[Name]]
     screening: NotRequired[Screening]

@@ -97,4 +97,5 @@ def bounds(e: Estimate) -> str:
 
 def no_answer(blocks: int) -> str:
     """The answer where no comparison has an interval."""
-    return f"No answer yet: {blocks} complete block{'s' if blocks != 1 else ''} are too few for an interval."
+    complete = "1 complete block is" if blocks == 1 else f"{blocks} complete blocks are"
+    return f"No answer yet: {complete} too few for an interval."

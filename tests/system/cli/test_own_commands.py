@@ -109,6 +109,6 @@ def test_results_are_exported_as_hyperfine_does(mine: Home) -> None:
     found = json.loads(names["json"].read_text())["results"]
     assert [len(of["times"]) for of in found] == [6, 6]
     assert "`./mine b`" in names["markdown"].read_text()
-    lines = list(csv.DictReader(names["csv"].open()))
+    lines = list(csv.DictReader(names["csv"].read_text().splitlines()))
     assert [line["command"] for line in lines] == ["./mine a", "./mine b"]
     assert all(float(line["user"]) + float(line["system"]) > 0 for line in lines)

@@ -38,8 +38,19 @@ def test_without_earlier_runs_a_small_change_is_undecided(tmp_path: Path) -> Non
     found = compare_runs(before, after)
     assert {c.estimate.verdict for c in found.cells} == {"refused"}
     assert all(c.sessions < 5 for c in found.cells)
-    assert "A/A runs" in found.cells[0].estimate.warnings[0]
+    assert "unchanged run" in found.cells[0].estimate.warnings[0]
     assert verdict(found, 0.05) == 5
+
+
+def test_cells_of_one_run_alone_are_named(tmp_path: Path) -> None:
+    before, after = made(tmp_path, seed=1), made(tmp_path, seed=2)
+    rows = [json.loads(line) for line in after.trials_path.read_text().splitlines()]
+    kept = [json.dumps(row) for row in rows if row["cell"] != "ffmpeg|stress-cpu"]
+    after.trials_path.write_text("\n".join(kept) + "\n")
+    for pair in ((before, after), (after, before)):
+        found = compare_runs(*pair)
+        assert "left out, of one run alone: ffmpeg|stress-cpu" in found.warnings
+    assert not any("left out" in warning for warning in compare_runs(before, before).warnings)
 
 
 def test_without_earlier_runs_a_change_beyond_every_doubt_stands(tmp_path: Path) -> None:

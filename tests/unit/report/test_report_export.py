@@ -118,11 +118,7 @@ def test_junit_fails_where_the_whole_interval_lies_beyond_the_threshold(
         )
         for c in report.analysis.cells
     )
-    may_be += sum(
-        c.estimate.known and (c.estimate.high > 1.1 or c.estimate.low < 1 / 1.1)
-        for c in report.analysis.controls
-    )
-    few = [x for x in (*report.analysis.cells, *report.analysis.controls) if not x.estimate.known]
+    few = [x for x in report.analysis.cells if not x.estimate.known]
     assert len(skipped) == len(few) + may_be == int(suite.get("skipped", "-1"))
     failed = sum(c.find("failure") is not None for c in cases)
     if report.analysis.study != "compare":

@@ -70,7 +70,7 @@ def test_few_sessions_make_a_small_ratio_inconclusive(levels: list[float]) -> No
     estimate = widen(once(1.10, 0.02), levels)
     assert estimate.verdict == "refused"
     assert estimate.low <= 1 <= estimate.high
-    assert f"{len(levels)} A/A runs" in estimate.warnings[0]
+    assert f"{len(levels)} unchanged run" in estimate.warnings[0]
     assert "contend ab" in estimate.warnings[0]
 
 
