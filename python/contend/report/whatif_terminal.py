@@ -195,7 +195,7 @@ def print_verification(of: Verification) -> None:
 
 
 def inside(of: Compared) -> str:
-    """Whether the storm lies inside the prediction, and how many of several do."""
+    """Say whether the storm lies inside the prediction, and how many of several do."""
     if of.low is None or of.high is None:
         return "not known"
     if len(of.measured) == 1:
