@@ -23,8 +23,6 @@ from maturin import (
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_editable,
-    prepare_metadata_for_build_wheel,
 )
 
 __all__ = [
@@ -47,6 +45,18 @@ COMPLETIONS = {
     "fish": "fish/vendor_completions.d/contend.fish",
 }
 CHARTS = Path(__file__).parents[1] / "python/contend/report/templates/vega.js"
+
+
+def prepare_metadata_for_build_wheel(*given: Any, **named: Any) -> str:
+    PAGES.mkdir(parents=True, exist_ok=True)  # a source archive has no such directory, and maturin looks for it
+    made: str = maturin.prepare_metadata_for_build_wheel(*given, **named)
+    return made
+
+
+def prepare_metadata_for_build_editable(*given: Any, **named: Any) -> str:
+    PAGES.mkdir(parents=True, exist_ok=True)
+    made: str = maturin.prepare_metadata_for_build_editable(*given, **named)
+    return made
 
 
 def build_wheel(*given: Any, **named: Any) -> str:

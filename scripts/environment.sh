@@ -33,3 +33,6 @@ fi
 # Where it installs for another root uv puts what belongs beside lib/ into it.
 [ ! -d "$site/share" ] || mv "$site/share" "$home/"
 rm -rf "$site/bin" "$site/.lock"
+# uv notes when a wheel of a folder was made, by which it knows another of its name: no part of what was installed.
+rm -f "$site"/*.dist-info/uv_cache.json
+sed -i '/\/uv_cache\.json,/d' "$site"/*.dist-info/RECORD

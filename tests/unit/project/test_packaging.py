@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -55,6 +59,28 @@ def test_all_is_every_extra() -> None:
 def test_what_wheels_are_built_with_is_pinned() -> None:
     for each in read("pyproject.toml")["dependency-groups"]["dist"]:
         assert re.fullmatch(r"[\w-]+==[\w.]+", each), each
+
+
+def test_a_source_archive_has_metadata(tmp_path: Path) -> None:
+    """As pip asks for it first: in a tree where nothing was built or set up."""
+    tree = tmp_path / "contend"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if name.partition("/")[0] not in ("tests", "docs", "testbed", "bench"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
+    asked = f"import backend; print(backend.prepare_metadata_for_build_wheel({str(tmp_path / 'made')!r}))"
+    (tmp_path / "made").mkdir()
+    environment = os.environ | {
+        "PYTHONPATH": str(tree / "scripts"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Version: {VERSION}\n" in next((tmp_path / "made").glob("*/METADATA")).read_text()
 
 
 def test_each_wheel_carries_the_licence() -> None:
