@@ -114,6 +114,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
     from contend.report.model import ReportInput
     from contend.report.series import Timelines, read_timelines
     from contend.report.traced_cells import traced_cells
+    from contend.store.cells import elsewhere
     from contend.store.hosts import hosts_of_run, on_one_clock
     from contend.store.rows import latest
     from contend.store.series import series_or
@@ -161,7 +162,7 @@ def _load(run: RunDirectory, context: Context | None, for_page: bool) -> ReportI
         analysis = replace(
             analysis,
             phase_alibis=phase_alibis(newest, recording),
-            alibis=cell_alibis(in_tables, recording, own_recording),
+            alibis=cell_alibis(in_tables, recording, own_recording, elsewhere=elsewhere(recorded)),
             schedules=series_or(run.series, (), lambda: cell_schedules(newest, run.series)),
             probe=probe_cost(events, recording.interval_ns),
             context=beside_run,

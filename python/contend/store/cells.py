@@ -148,3 +148,17 @@ def _values(of: Mapping[str, Any]) -> Values:
 
 def _application(of: Mapping[str, Any]) -> Application:
     return Application(of["workload"], of["parameters"], of.get("limits", {}))
+
+
+def elsewhere(plan: Mapping[str, Any]) -> frozenset[str]:
+    """Ids of the cells in which somebody does the work whom contend did not start: a service that runs already, a cloud.
+
+    >>> cells = [{"id": name, "factors": {"victim": name}} for name in ("shop", "fio")]
+    >>> sorted(elsewhere({"workloads": {"shop": {"elsewhere": True}, "fio": {}}, "cells": cells}))
+    ['shop']
+    """
+    others = {name for name, of in plan["workloads"].items() if of.get("elsewhere")}
+    named = (
+        (cell["id"], cell["factors"].get("victim", cell["factors"].get("variant"))) for cell in plan["cells"]
+    )
+    return frozenset(cell for cell, victim in named if victim in others)

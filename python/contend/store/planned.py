@@ -194,6 +194,7 @@ class Cell(TypedDict):
 
 class WorkloadFacts(TypedDict):
     dominant: NotRequired[Name]
+    elsewhere: NotRequired[bool]
 
 
 class BoundWorkload(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ def test_known_shares_and_ratios_give_the_known_effect(found: Context) -> None:
     assert found.path.bound == AT_MOST
     assert holds(found.path.estimate, 20 * 5e-3 / 4.0, 0.2)
     assert holds(variant.path, 20 * 5e-3 / 4.0 * (0.9 - 1), 0.8)
+
+
+def test_the_sample_of_the_guide_is_a_storm_to_put_a_cost_in(run: RunDirectory, tmp_path: Path) -> None:
+    with tarfile.open(Path(__file__).parents[3] / "docs/samples/boot-storm.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    found = put(run, tmp_path / "boot-storm")
+    (broker,) = (share.estimate for share in found.shares if share.what == "broker")
+    assert 0.005 < broker.low < broker.high < 0.2 and found.storms == 12
+    lines = (tmp_path / "boot-storm/ledger.ndjson").read_text().splitlines()
+    assert {json.loads(line)["event"] for line in lines} == {"run-start", "run-end"}
 
 
 def test_the_three_numbers_are_told_in_one_sentence(found: Context) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,17 @@ LEAST_SAMPLES = 3
 
 
 def cell_alibis(
-    rows: Iterable[Mapping[str, Any]], recording: Recording, own: Recording | None = None
+    rows: Iterable[Mapping[str, Any]],
+    recording: Recording,
+    own: Recording | None = None,
+    *,
+    elsewhere: Container[str] = (),
 ) -> tuple[CellAlibi, ...]:
     """Judge each cell with counted trials that are long enough to hold samples. One alibi a cell, in the order of the
     cells' names.
 
-    rows: of trials.ndjson. own: the rows of what is measured (scope.VICTIM). Without samples there are no alibis.
+    rows: of trials.ndjson. own: the rows of what is measured (scope.VICTIM). elsewhere: cells in which that is contend's
+    own client of somebody who runs already: it says nothing of them. Without samples there are no alibis.
     """
     if len(recording.times) < 2:
         return ()
@@ -34,7 +39,11 @@ def cell_alibis(
             trials = cells.setdefault(row["cell"], [])
             if len(trials) < MOST_TRIALS and _seen(row, recording):
                 trials.append(row)
-    return tuple(_of_cell(cell, trials, recording, own) for cell, trials in sorted(cells.items()) if trials)
+    return tuple(
+        _of_cell(cell, trials, recording, None if cell in elsewhere else own)
+        for cell, trials in sorted(cells.items())
+        if trials
+    )
 
 
 def phase_alibis(rows: Iterable[Mapping[str, Any]], recording: Recording) -> tuple[PhaseAlibi, ...]:
