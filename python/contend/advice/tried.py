@@ -60,10 +60,12 @@ def outcome(finding: Finding, measured: Estimate | None) -> str:
         verdict = "nothing" if measured is None else measured.verdict
         return f"{finding.subject} beside {beside}: predicted {_times(expected)}; measured: {verdict}"
     apart = expected.high < measured.low or measured.high < expected.low
+    open_ = measured.low <= 1 <= measured.high and not expected.low <= 1 <= expected.high
+    verdict = "they differ" if apart else "undecided, for it may be no slowdown" if open_ else "they agree"
     before = "" if finding.estimate == expected else f" {_times(finding.estimate)} as it was;"
     return (
         f"{finding.subject} beside {beside}:{before} predicted {_times(expected)}; measured {_times(measured)}:"
-        f" they {'differ' if apart else 'agree'}"
+        f" {verdict}"
     )
 
 

@@ -54,6 +54,12 @@ def figure_options(command: Command) -> Command:
                 type=click.Choice(["s", "ms", "us", "ns"]),
                 help="With --log: of the times in it (default: s).",
             ),
+            click.option(
+                "--figure",
+                metavar="METRIC",
+                help="Which of the victim's metrics the answer is about, as latency_p50 (default: the first that the page"
+                " shows). A p99 of few requests varies much.",
+            ),
         )
     ):
         command = option(command)

@@ -63,8 +63,8 @@ MOST_WATCHED = 3
     ),
     default="auto",
     show_default=True,
-    help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19. group: in a control"
-    " group of its own for moments, where it shares one with others.",
+    help="How a suspect is held back. auto: a tenth of its weight for CPUs and disks, or else nice 19, or else group:"
+    " in a control group of its own for moments, where it shares one with others.",
 )
 @click.option("--cpus", type=float, metavar="N", help="With --by quota: of so many CPUs (default: 0.1).")
 @click.option(
@@ -183,7 +183,9 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
         "by": options["by"],
         "measure": {"budget": options["length"], "trial": options["trial"], "most": MOST_BLOCKS, "pilot": 1},
     }
-    document |= {key: options[key] for key in ("cpus", "io", "apart") if options.get(key) is not None}
+    document |= {
+        key: options[key] for key in ("cpus", "io", "apart", "figure") if options.get(key) is not None
+    }
     if options.get("allow_freeze"):
         document["allow_freeze"] = True
     if options.get("guard") is not None:

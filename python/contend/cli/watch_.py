@@ -141,7 +141,6 @@ def command(
     environment = fingerprint()
     no_stream(output)
     run = None if output is None else RunDirectory.at(output)
-    exporter = Exporter()
     with Interrupts() as interrupts:
         record = None
         if run is not None:
@@ -156,6 +155,7 @@ def command(
         from contend.contention.watch_record import scoped
 
         keep = scoped(about, watch.watched)
+        exporter = Exporter(keep)
 
         def seen(period: Period) -> None:
             shower.show(watch.watched, period)

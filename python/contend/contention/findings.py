@@ -80,6 +80,10 @@ def _treatment(victim: str, culprit: str, watched: Watched) -> Treatment | None:
     return Treatment(names[0], names[1], "auto") if known else None
 
 
+_HOLDS = "cpu.weight, cpu.max; nice, if both are of one session"
+"""A nice value weighs within a session, of which the kernel makes a group, and not against others (sched(7), autogroup)."""
+
+
 def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
     if resource == "disk":
         if culprit == WRITEBACK:
@@ -108,7 +112,7 @@ def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
             f"{victim} gives way by its own nice value of {own}: if it should not, renice -n 0 -p"
             f" {victim.rpartition(':')[2]}; or give it CPUs of its own (taskset, cpuset)"
         )
-    means = f"at nice {theirs} it gives way already: cpu.max" if theirs > 0 else "nice, cpu.weight, cpu.max"
+    means = f"at nice {theirs} it gives way already: cpu.max" if theirs > 0 else _HOLDS
     return f"give {victim} CPUs of its own (taskset, cpuset), or hold {culprit} back ({means})"
 
 

@@ -204,7 +204,7 @@ def _is_there(of: procfs.ProcStat) -> bool:
 
 def _first_process(engine: str, name: str) -> tuple[str, int]:
     """The number of a container and its first process, as an engine has them; 0 where it knows of none."""
-    if shutil.which(engine) is None:
+    if shutil.which(engine) is None or not _has_made_any(engine):
         return "", 0
     command = [engine, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name]
     try:
@@ -214,6 +214,16 @@ def _first_process(engine: str, name: str) -> tuple[str, int]:
     number, _, pid = done.out.strip().partition(" ")
     known = not done.late and done.code == 0 and pid.isdecimal()
     return (number, int(pid)) if known else ("", 0)
+
+
+def _has_made_any(engine: str) -> bool:
+    """Return True unless podman would make a user's directories for containers only to say that there are none."""
+    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    usual = Path("/var/lib") if os.geteuid() == 0 else home
+    configured = (
+        Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "containers/storage.conf"
+    )
+    return engine != "podman" or configured.exists() or (usual / "containers/storage").exists()
 
 
 def _machines(name: str) -> Iterator[int]:

@@ -175,7 +175,8 @@ class Layout:
     study's own means, or not at all. finds: that nothing was found is worth saying. title: of the tables, "" for
     one that says what is compared. treated, untreated: where a time was taken, "" for the name of the baseline. forest: all
     of them are drawn together. points: of which tables every point is drawn. effect: what a ratio is called. compared:
-    factors in which a row's cells and its control differ, besides victim, neighbour and variant.
+    factors in which a row's cells and its control differ, besides victim, neighbour and variant. longest_s: beyond that
+    nobody is told to measure on, but what brings an answer sooner.
     """
 
     as_measured: bool = False
@@ -199,6 +200,8 @@ class Layout:
     points: Literal["every", "headline", "no"] = "every"
     effect: str = "slowdown"
     compared: frozenset[str] = frozenset()
+    longest_s: float = 24 * 3600
+    sooner: str = "a quieter host or a wider target (--set measure.target=…)"
 
 
 VARIANTS = Layout(as_measured=True, rows="metric", column="variant", beside="", baseline="", finds=False)

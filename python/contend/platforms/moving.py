@@ -48,6 +48,12 @@ class Moved:
         return f"{self.pid}:{self.start_ticks} {self.origin}"
 
     @property
+    def weight(self) -> str:
+        """The weight that they have there, by the kernel's name of its file: cpu.weight 10."""
+        file, weight = self._weight()
+        return f"{file.name} {weight}"
+
+    @property
     def own(self) -> Path:
         """The group that is theirs for moments."""
         return _root(self.origin) / f"{names.PREFIX}-moved-{self.pid}-{self.start_ticks}"
@@ -81,13 +87,13 @@ class Moved:
     def by_hand(self, value: str) -> str:
         """The commands of a shell's that move them there.
 
-        >>> Moved(7, 1, Path("/sys/fs/cgroup/a")).by_hand("/sys/fs/cgroup/a")
-        'echo 7 > /sys/fs/cgroup/a/cgroup.procs'
+        >>> Moved(7, 1, Path("/a")).by_hand("/a")
+        'echo 7 > /a/cgroup.procs; rmdir /a/contend-moved-7-1'
         """
         to = Path(value)
         move = f"echo {self.pid} > {shlex.quote(str(to / 'cgroup.procs'))}"
         if to != self.own:
-            return move
+            return f"{move}; rmdir {shlex.quote(str(self.own))}"
         file, weight = self._weight()
         return f"mkdir -p {shlex.quote(value)}; echo {weight} > {shlex.quote(str(file))}; {move}"
 

@@ -437,6 +437,8 @@ def nice(pids: Iterable[int], value: int = 19) -> list[Switch]:
             raise CannotHonour(f"threads of process {pid} differ in nice value", hint="treat its cgroup")
         if not values or (before := values.pop()) >= value:
             continue
+        if os.geteuid() not in (0, procfs.effective_user(pid)):
+            raise CannotHonour(f"process {pid} is another user's", hint="run as root, or with CAP_SYS_NICE")
         if not _may_lower(before):
             raise CannotHonour(
                 f"process {pid} could be made nicer, but not be put back to {before}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from contend.contention.blame import RESOURCES, Group, Pair, Period
@@ -28,7 +28,9 @@ class Exporter:
     # EOF
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[str], bool] = lambda _: True) -> None:
+        """keep: the victims that are exported, by their names."""
+        self._keep = keep
         self._pairs: dict[Pair, None] = {}
         self._groups: dict[Group, None] = {}
 
@@ -50,7 +52,7 @@ class Exporter:
             if last is not None
         ]
         own = _seconds(watched.cost.cpu_ns + watched.cost.bpf_ns)
-        left = len(pairs) - sum(pair in pairs for pair in self._pairs)
+        left = sum(self._keep(victim) for _, victim, _ in pairs) - sum(pair in pairs for pair in self._pairs)
         families: tuple[tuple[str, str, str, str, Sequence[tuple[Mapping[str, str], float]]], ...] = (
             ("contend_wait_seconds", "counter", "seconds", _WAITED, waited),
             ("contend_used_seconds", "counter", "seconds", _USED, used),
@@ -62,11 +64,13 @@ class Exporter:
 
     def _admit(self, watched: Watched) -> None:
         for resource in RESOURCES:
-            for victim in watched.blame.victims(resource):
+            for victim in watched.blame.victims(resource, self._keep):
                 if len(self._groups) < SERIES:
                     self._groups.setdefault((resource, victim))
         pairs = {} if watched.blame.whole is None else watched.blame.whole.pairs
         for pair in sorted(pairs, key=lambda pair: (-pairs[pair], pair)):
+            if not self._keep(pair[1]):
+                continue
             if len(self._pairs) >= SERIES:
                 break
             self._pairs.setdefault(pair)

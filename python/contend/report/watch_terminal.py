@@ -145,6 +145,8 @@ def summary(report: WatchReport, console: Console) -> None:
         _say(console, f" {number} {finding.sentence}", indent="   ")
         _say(console, f"   → {finding.advice}", indent="     ")
         _say(console, f"     verify: {finding.verify}", whole=True)
+    if report.findings and not report.scope:
+        _say(console, " one victim alone: contend watch NAME, as contend watch nginx", style="dim")
     if report.alert is not None:
         _say(console, words.alert(report.alert), style="bold red" if report.alert.exit_code else "")
     _say(

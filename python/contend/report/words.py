@@ -184,8 +184,9 @@ def undecided(analysis: Analysis) -> str:
     them = "it" if len(open_) == 1 else "them"
     if most.seconds is None:
         return f"{who}: {most.blocks} blocks in all should decide {them}"
-    if not (budget := _budget(most.seconds)):
-        return f"{who}: more than a day would decide {them} here, a quieter host or a larger measure.matters sooner"
+    layout = analysis.layout
+    if not (budget := _budget(most.seconds, layout.longest_s)):
+        return f"{who}: more than {_hours(layout.longest_s)} would decide {them} here, sooner with {layout.sooner}"
     return f"{who}: --budget {budget} ({most.blocks} blocks in all) should decide {them}"
 
 
@@ -207,7 +208,7 @@ def budget_needed(report: ReportInput) -> str:
     """The `--budget` that should reach the target: half-widths shrink with the root of the number of blocks.
 
     An empty string where nothing was missed, no interval exists yet to extrapolate from, or the answer would
-    be longer than a day: then the honest advice is a quieter host or a wider target.
+    be longer than anybody waits: then the honest advice is what brings one sooner.
     """
     analysis = report.analysis
     target = analysis.design.target
@@ -222,21 +223,30 @@ def budget_needed(report: ReportInput) -> str:
     widest = max(widths, default=math.inf)
     if not math.isfinite(widest):
         return ""
-    return _budget(report.elapsed_ns / NS_PER_S * max(1.0, (widest / target) ** 2))
+    needed_s = report.elapsed_ns / NS_PER_S * max(1.0, (widest / target) ** 2)
+    return _budget(needed_s, analysis.layout.longest_s)
 
 
-def _budget(seconds: float) -> str:
-    """So many seconds as a --budget, rounded up; empty where it is longer than a day.
+def _budget(seconds: float, longest_s: float) -> str:
+    """So many seconds as a --budget, rounded up; empty where it is longer than that.
 
-    >>> _budget(700), _budget(7000), _budget(90_000)
+    >>> _budget(700, 86400), _budget(7000, 86400), _budget(90_000, 86400)
     ('15m', '2h', '')
     """
-    if seconds > 24 * 3600:
+    if seconds > longest_s:
         return ""
     minutes = math.ceil(seconds / 60)
     step = 1 if minutes <= 10 else 5 if minutes <= 60 else 30
     minutes = math.ceil(minutes / step) * step
     return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
+
+
+def _hours(seconds: float) -> str:
+    """
+    >>> _hours(3600), _hours(86400)
+    ('an hour', 'a day')
+    """
+    return "a day" if seconds >= 24 * 3600 else "an hour"
 
 
 def command_with_budget(report: ReportInput) -> str:
@@ -265,7 +275,7 @@ def target_line(report: ReportInput, *, command_follows: bool = False) -> str:
     elif few:
         advice = ": more blocks are needed, so a larger --budget"
     else:
-        advice = ": needs a quieter host or a wider target (--set measure.target=…)"
+        advice = f": needs {report.analysis.layout.sooner}"
     some = (
         "not reached" if len(names) == len(design.target_reached) else f"not reached for {', '.join(names)}"
     )

@@ -129,12 +129,20 @@ def test_one_without_a_group_of_its_own_is_moved_into_one_for_moments(
         options = ("--trial", "500ms", "--for", "40s", "--runs", str(tmp_path / "runs"))
         assert cli.run([*words, "--by", "nice", *options]) == 2
         assert "--by group" in capsys.readouterr().err
-        assert cli.run([*words, "--by", "group", *options]) == 0
+        assert cli.run([*words[:5], "--dry-run", *options]) == 0
+        shown = capsys.readouterr().out
+        assert "contend-moved-" in shown and "with a weight of cpu." in shown
+        policy = tmp_path / "policy.yaml"
+        policy.write_text('{allow: [{suspects: ["*"], by: [auto, nice]}]}')
+        assert cli.run([*words[:4], *options, "--policy", str(policy)]) == 2
+        assert "not by group, but by auto, nice" in capsys.readouterr().err
+        assert cli.run([*words, *options]) == 0, "without --by it is chosen"
         answer = data_in(capsys.readouterr().out)
         [cost] = answer["proved"]["suspects"]
         assert cost["verdict"] == "costs" and cost["low"] > 0
         [finding] = answer["findings"]
         assert finding["advice"].startswith("keep it so: mkdir -p ")
+        assert f"take it back: echo {pid} > {home}/cgroup.procs; rmdir " in finding["advice"]
         assert pid in (home / "cgroup.procs").read_text().split(), "it is back"
         assert not list(home.parent.glob("contend-moved-*"))
     finally:
@@ -187,6 +195,7 @@ def test_nothing_is_changed_without_consent_or_on_oneself(
         ((victim, "--by", "freeze", "--against", planted.guilty.name), 2, "`allow_freeze: true` allows that"),
         ((victim, "--by", "cpuset", "--against", planted.guilty.name), 2, "`apart` says which"),
         ((victim, "--watch", "1ms"), 2, "too short"),
+        ((victim, "--figure", "p50", "--against", planted.guilty.name), 2, "no figure 'p50'"),
         ((victim, "--against", str(os.getpid()), "--consent"), 2, "contend itself runs in"),
         ((victim, "--against", victim, "--consent"), 2, "itself runs in"),
         ((victim, "--against", "nobody-is-this.service", "--consent"), 2, "no unit called"),

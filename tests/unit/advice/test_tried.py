@@ -89,6 +89,7 @@ EXPECTED = Expected(("fio", "stress-cpu"), estimate(1.1))
             "1.80× [1.78, 1.82] as it was; predicted 1.10× [1.08, 1.12]; measured 1.13× [1.11, 1.15]: they agree",
         ),
         (estimate(1.5), "measured 1.50× [1.48, 1.52]: they differ"),
+        (estimate(1.05, 0.1), "measured 1.05× [0.95, 1.15]: undecided, for it may be no slowdown"),
         (estimate(1.0), "measured 1.00× [0.98, 1.02]: they differ"),
         (
             estimate(1.1, verdict="too few"),

@@ -178,7 +178,7 @@ def test_who_is_nice_already_is_not_told_to_be() -> None:
     rows = [(n * S, "cpu", "web:11", "batch:12", S // 2) for n in range(1, 9)]
     watched = made.watched(rows)
     watched.by = "process"
-    assert "(nice, cpu.weight, cpu.max)" in findings(watched)[0].advice
+    assert "(cpu.weight, cpu.max; nice, if both are of one session)" in findings(watched)[0].advice
     watched.namer.niced = {"batch:12": 10}
     assert findings(watched)[0].advice == (
         "give web:11 CPUs of its own (taskset, cpuset), or hold batch:12 back (at nice 10 it gives way already: cpu.max)"

@@ -50,6 +50,13 @@ def test_metrics_are_openmetrics_text_and_keep_their_series() -> None:
     assert 'culprit="/b"} 1.83\n' in later
 
 
+def test_metrics_of_one_victim_are_its_alone() -> None:
+    of = made.watched(made.steady(6))
+    whole, own = Exporter().render(of, None), Exporter(lambda name: name == "/web.service").render(of, None)
+    assert 'victim="/' in whole.replace('victim="/web.service"', "")
+    assert 'victim="/web.service"' in own and 'victim="/' not in own.replace('victim="/web.service"', "")
+
+
 def said(of: object, width: int, **changes: object) -> str:
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, no_color=True, force_terminal=False, legacy_windows=False)

@@ -24,6 +24,7 @@ from contend.studies.prove.model import TAKES_CPU, Prove
 from contend.studies.prove.stalls import Stalls
 from contend.units import NS_PER_S
 from contend.workloads.generators.listeners import servers
+from contend.workloads.parts import Metric
 
 SPARE_S = 10.0
 """Beyond its length, that a trial may take until what is held back is let go by the watchdog."""
@@ -60,7 +61,22 @@ def switches(scenario: Prove) -> dict[str, list[Switch]]:
 
     Raises BadInput for one that is not there, CannotHonour for one that may not, or cannot, be treated.
     """
+    headline_first(instance_of(scenario.victim[0]).workload.metrics, scenario.figure)
     return _switches(scenario, suspects_of(scenario))
+
+
+def headline_first(metrics: Mapping[str, Metric], figure: str) -> dict[str, Metric]:
+    """The metrics with the one first that is asked for. Raises BadInput for one that is none of them."""
+    if not figure:
+        return dict(metrics)
+    if figure not in metrics:
+        raise BadInput(f"the victim has no figure '{figure}'", hint=f"one of {', '.join(metrics)}")
+    return {figure: metrics[figure], **metrics}
+
+
+def moved(plan: Mapping[str, Sequence[Switch]]) -> list[str]:
+    """Suspects who are moved into a control group of their own."""
+    return [name for name, each in plan.items() if any(isinstance(of.setting, moving.Moved) for of in each)]
 
 
 def _switches(scenario: Prove, suspects: Mapping[str, Tenant]) -> dict[str, list[Switch]]:
@@ -130,7 +146,8 @@ def _held_back(of: Tenant, victim: Tenant, scenario: Prove) -> list[Switch]:
 
 
 def _by_weights(of: Tenant, victim: Tenant) -> list[Switch]:
-    """Lower the weight for CPUs, or else the nice value; and the weight for disks, where that counts.
+    """Lower the weight for CPUs; and the weight for disks, where that counts. Who shares its group gets a nice value, or a
+    group of its own where a nice value means nothing.
 
     Raises CannotHonour where nothing holds it back on the CPU: by disks alone nothing could be said of that.
     """
@@ -139,10 +156,12 @@ def _by_weights(of: Tenant, victim: Tenant) -> list[Switch]:
     except CannotHonour as refused:
         try:
             return _nicer(of, victim)
-        except CannotHonour:
+        except CannotHonour as meaningless:
             if of.groups:  # with a group of its own, it is the weight that should have been possible
                 raise refused from None
-            raise
+            with suppress(CannotHonour):
+                return [treatments.group(of.pids)]
+            raise meaningless from None
     with suppress(CannotHonour):
         chosen.append(_disk_weight(of, victim))
     return chosen
@@ -263,7 +282,12 @@ def lines(plan: dict[str, list[Switch]]) -> Iterator[str]:
     """Every write, before any is made."""
     for name, each in plan.items():
         for switch in each:
-            yield f"{name} held back: {switch.setting.name}: {switch.before} → {switch.during}"
+            weight = (
+                f", with a weight of {switch.setting.weight}"
+                if isinstance(switch.setting, moving.Moved)
+                else ""
+            )
+            yield f"{name} held back: {switch.setting.name}: {switch.before} → {switch.during}{weight}"
 
 
 def event(suspect: str, of: Switch) -> dict[str, Any]:
@@ -276,6 +300,7 @@ def event(suspect: str, of: Switch) -> dict[str, Any]:
         "during": of.during,
         "properties": list(treatments.unit_properties(of)),
         "by_hand": treatments.by_hand(of.setting, of.during),
+        "take_back": treatments.by_hand(of.setting, of.before),
         **({"pid": of.setting.pid} if isinstance(of.setting, ProcessNice) else {}),
     }
 
@@ -289,12 +314,17 @@ def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
     'keep it so: renice -n 19 -p 17'
     >>> keep("rsync", [{"kind": "moved-processes", "by_hand": "mkdir -p /b; echo 17 > /b/cgroup.procs"}])
     'keep it so: mkdir -p /b; echo 17 > /b/cgroup.procs'
+    >>> writes = {"by_hand": "echo 17 > /b/cgroup.procs", "take_back": "echo 17 > /cgroup.procs"}
+    >>> keep("rsync", [{"kind": "moved-processes", **writes}])
+    'keep it so: echo 17 > /b/cgroup.procs; take it back: echo 17 > /cgroup.procs'
     """
     properties = [str(each) for of in held for each in of.get("properties", ())]
     if suspect.endswith(UNITS) and properties:
         return f"keep it so: {shlex.join(['systemctl', 'set-property', suspect, *properties])}"
     if held and all("pid" in of for of in held):
         return f"keep it so: renice -n {held[0]['during']} -p {' '.join(str(of['pid']) for of in held)}"
-    if writes := [str(of["by_hand"]) for of in held if of.get("properties") or of["kind"] == moving.KIND]:
-        return f"keep it so: {'; '.join(writes)}"
+    if written := [of for of in held if of.get("properties") or of["kind"] == moving.KIND]:
+        back = [str(of["take_back"]) for of in written if "take_back" in of]
+        again = f"; take it back: {'; '.join(back)}" if back else ""
+        return f"keep it so: {'; '.join(str(of['by_hand']) for of in written)}{again}"
     return "frozen for good it does nothing: run it at another time or on another host, or see what --by weight brings"

@@ -37,7 +37,8 @@ class Prove(Scenario):
     """A victim as it is, and with each suspect held back for the length of a trial.
 
     victim: a workload that asks or follows what runs already. called: its name in the answer. pid: a process of it, which is
-    never held back; 0: the one that is followed, or that serves what is asked. suspects: units, cgroups,
+    never held back; 0: the one that is followed, or that serves what is asked. figure: the metric of the victim that the
+    answer is about, "" for its workload's first. suspects: units, cgroups,
     containers, machines, processes or programs of this host. by: how they are held back; auto: by a tenth of their weight
     for CPUs and disks, or else by nice; group: moved into a control group of their own with a tenth of a weight. cpus: with
     a quota, of so many CPUs. io: with an io-limit, bytes a second from and to each disk that it has used. apart: with a
@@ -50,6 +51,7 @@ class Prove(Scenario):
     victim: Workloads
     called: str = ""
     pid: int = Field(0, ge=0)
+    figure: str = ""
     suspects: Names
     by: By = "auto"
     cpus: float = Field(0.1, gt=0, le=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from contend.errors import BadInput
 from contend.scenario.yaml_file import read_yaml, validate
+from contend.studies.prove import holding
 from contend.studies.prove.model import By, Prove
 from contend.workloads.spec import Duration, Strict
 
@@ -42,12 +44,12 @@ class Rule(Strict):
     since: Hour = "00:00"
     until: Hour = "24:00"
 
-    def why_not(self, name: str, scenario: Prove, now: datetime.time) -> str | None:
+    def why_not(self, name: str, by: By, scenario: Prove, now: datetime.time) -> str | None:
         """Why it does not allow that; "" where it does, None where it is about others."""
         if not any(fnmatchcase(name, pattern) for pattern in self.suspects):
             return None
-        if scenario.by not in self.by:
-            return f"not by {scenario.by}, but by {', '.join(self.by)}"
+        if by not in self.by:
+            return f"not by {by}, but by {', '.join(self.by)}"
         if scenario.measure.budget is None or scenario.measure.budget > self.longest:
             return f"for {self.longest / 1e9:g} s at most (--for)"
         if not self._at(f"{now:%H:%M}"):
@@ -65,10 +67,13 @@ class Policy(Strict):
 
     allow: tuple[Rule, ...]
 
-    def why_not(self, scenario: Prove, now: datetime.time) -> str:
-        """Why it does not allow the experiment; "" where it does."""
+    def why_not(self, scenario: Prove, now: datetime.time, moved: Collection[str] = ()) -> str:
+        """Why it does not allow the experiment; "" where it does. moved: suspects who get a control group of their own."""
         for name in scenario.suspects:
-            answers = [why for rule in self.allow if (why := rule.why_not(name, scenario, now)) is not None]
+            by: By = "group" if name in moved else scenario.by
+            answers = [
+                why for rule in self.allow if (why := rule.why_not(name, by, scenario, now)) is not None
+            ]
             if "" not in answers:
                 return (
                     f"{name} may be held back {answers[0]}" if answers else f"{name} is in none of its rules"
@@ -85,7 +90,8 @@ def allowed(scenario: Prove, file: Path = FILE) -> str:
     """Why the policy of this host does not allow an experiment; "" where it does."""
     if not file.exists():
         return f"there is no policy, {file}"
-    return read(file).why_not(scenario, datetime.datetime.now().astimezone().time())
+    rules, moved = read(file), holding.moved(holding.switches(scenario))
+    return rules.why_not(scenario, datetime.datetime.now().astimezone().time(), moved)
 
 
 def check(scenario: Prove) -> None:

@@ -34,6 +34,8 @@ LAYOUT = Layout(
     effect="change",
     treated="with it held back",
     untreated="as it is",
+    longest_s=3600.0,
+    sooner="a quieter host, longer trials (--trial), more requests (--rate), or a figure that varies less (--figure)",
 )
 
 
@@ -45,7 +47,8 @@ class ProveStudy(Study[Prove]):
     def cells(self, scenario: Prove) -> tuple[Cell, ...]:
         victim = cell_workload(scenario.victim[0])
         # Whoever else runs here is what it is about: no trial is disturbed by that.
-        workload = victim.instance.workload.model_copy(update={"elsewhere": True})
+        metrics = holding.headline_first(victim.instance.workload.metrics, scenario.figure)
+        workload = victim.instance.workload.model_copy(update={"elsewhere": True, "metrics": metrics})
         victim = replace(
             victim,
             label=scenario.called or victim.label,
@@ -131,14 +134,18 @@ class ProveStudy(Study[Prove]):
         return "Hodges–Lehmann median of within-block log ratios, with a suspect held back over as it is"
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
-        for line in words.done(report.analysis.result, report.analysis.design.matters):
+        for line in self._lines_below(report):
             printer.line(line, "dim", 2, 2)
 
     def contents(self, analysis: Analysis) -> tuple[tuple[str, str], ...]:
         return (("prove", "When somebody was held back"),)
 
     def values(self, report: ReportInput) -> Mapping[str, Any]:
-        return {"done": list(words.done(report.analysis.result, report.analysis.design.matters))}
+        return {"done": self._lines_below(report)}
+
+    def _lines_below(self, report: ReportInput) -> list[str]:
+        analysis = report.analysis
+        return [*words.done(analysis.result, analysis.design.matters), *words.beside(analysis)]
 
     def plots(self, report: ReportInput) -> list[Plot]:
         from contend.studies.prove.plots import timeline

@@ -34,13 +34,19 @@ def outcome(predicted: Estimate | None, measured: Estimate) -> str:
     >>> was, now = (Estimate(v, v - 0.02, v + 0.02, "ratio", 20, 0.95, "", "lower") for v in (0.8, 0.81))
     >>> outcome(was, now)
     'predicted: it costs 25 % (22–28.2 %); measured: 23.5 % (20.5–26.6 %): they agree'
+    >>> wide = Estimate(1.0, 0.5, 2.0, "ratio", 6, 0.95, "", "undecided")
+    >>> outcome(was, wide).rpartition(": ")[2]
+    'undecided, for it may cost nothing'
     """
     if not measured.known:
         return f"measured: {measured.verdict}"
     if predicted is None or not predicted.known:
         return f"measured: it costs {_cost(measured)}; a watch tells who had the CPU or the disk, and predicts nothing"
     apart = predicted.high < measured.low or measured.high < predicted.low
-    verdict = "they differ" if apart else "they agree"
+    agree = (
+        "they agree" if measured.differs or not predicted.differs else "undecided, for it may cost nothing"
+    )
+    verdict = "they differ" if apart else agree
     return f"predicted: it costs {_cost(predicted)}; measured: {_cost(measured)}: {verdict}"
 
 

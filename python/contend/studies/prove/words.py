@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from contend.contention.alibi.words import short
+from contend.document import Analysis
 from contend.stats.estimate import Estimate
+from contend.studies.prove.levels import HELD
 from contend.studies.prove.result import COSTS, HELPS, Cost, Harm, Proved, Together
 from contend.units import within
 
@@ -67,6 +70,24 @@ def done(of: Proved, matters: float) -> Iterator[str]:
         yield f"{harm.suspect} was held back {harm.times} times, {seconds(harm.held_s)} in all{_lost(harm)}"
     if of.carried is not None:
         yield f"right after a pause the victim was {_carried(of.carried, matters)}"
+
+
+def beside(analysis: Analysis) -> Iterator[str]:
+    """Lines on what a reader must know beside the answer: a figure that tells more, and a host without time left."""
+    of: Proved = analysis.result
+    for cost in of.suspects:
+        if cost.verdict == "undecided":
+            others = (cell for cell in analysis.cells if cell.factors.get(HELD) == cost.suspect)
+            for cell in others:
+                if not cell.metric.primary and cell.estimate.verdict in ("lower", "higher"):
+                    name = cell.metric.name
+                    yield (
+                        f"{name} with {cost.suspect} held back: {ratio(cell.estimate)} times that as it is;"
+                        f" --figure {name} makes it the figure"
+                    )
+    for alibi in analysis.phase_alibis:
+        if alibi.phase == "counted" and alibi.verdict not in ("idle", "unknown"):
+            yield f"meanwhile on this host {short(alibi)}; contend watch shows who has it"
 
 
 def seconds(value: float) -> str:

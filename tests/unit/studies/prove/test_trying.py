@@ -16,6 +16,9 @@ def estimate(value: float, half: float = 0.02, verdict: str = "lower") -> Estima
 def test_a_prediction_that_does_not_come_true_differs() -> None:
     assert trying.outcome(estimate(0.8), estimate(0.82)).endswith("they agree")
     assert trying.outcome(estimate(0.8), estimate(0.95)).endswith("they differ")
+    undecided = estimate(0.9, 0.4, "undecided")
+    assert trying.outcome(estimate(0.8), undecided).endswith("undecided, for it may cost nothing")
+    assert trying.outcome(estimate(1.0, 0.02, "unaffected"), undecided).endswith("they agree")
     assert "predicts nothing" in trying.outcome(None, estimate(0.8))
     assert trying.outcome(estimate(0.8), estimate(0.8, verdict="too few")) == "measured: too few"
 
