@@ -115,6 +115,26 @@ def test_the_p99_of_a_stalling_server_is_the_open_loop_truth(launch: Launch) -> 
     assert result["loop"] == "open" and result["generator_lateness_s"]["p50"] < 0.005
 
 
+# Its queue of new connections holds six, and it looks there late: as many a service of Python's does on a busy CPU.
+SHORT_QUEUE = STALLING.replace("0))", "0), backlog=5)").replace("while True:", "time.sleep(0.4)\nwhile True:").replace(
+    "STALL = 1_000_000_000, 150_000_000", "STALL = 1_000_000_000, 0"
+)
+
+
+def test_a_server_that_drops_new_connections_is_asked_by_those_it_has(launch: Launch) -> None:
+    def waited_s() -> float:
+        server = launch(sys.executable, "-S", "-c", SHORT_QUEUE)
+        assert server.stdout is not None
+        port, _ = map(int, server.stdout.readline().split())
+        began_ns = time.monotonic_ns()
+        result = pace(f"http://127.0.0.1:{port}/", "--rate", "50", "--for", "2s", "--connections", "8")
+        assert result["ok"] == result["due"] == 100 and result["reconnects"] == 0
+        return (int(result["start_ns"]) - began_ns) / 1e9
+
+    # A connection that was dropped is tried again by the kernel after a second (tcp(7)).
+    assert any(waited_s() < 0.9 for _ in range(3))
+
+
 def test_redis(launch: Launch) -> None:
     port = free_port()
     launch("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", port=port)

@@ -18,6 +18,9 @@ const RETRY_NS: u64 = 5_000_000;
 const CONNECT_NS: u64 = 5_000_000_000;
 /// How often the caller is asked whether to go on. A signal that comes between two waits interrupts neither.
 const ASK_NS: u64 = 200_000_000;
+/// How long the others are waited for once half of the connections are there. A server whose queue of new connections is short
+/// (five, of many in Python) drops some, and these come a second later.
+const OTHERS_NS: u64 = 100_000_000;
 
 struct Engine<'a> {
     target: Target,
@@ -109,13 +112,14 @@ pub fn run(
 }
 
 impl Engine<'_> {
-    /// Open every connection before the first request is due.
+    /// Open every connection before the first request is due, or most of them: whoever is late joins later.
     fn connect_all(&mut self, interrupted: &mut impl FnMut() -> bool) -> io::Result<()> {
         for _ in 0..self.config.connections {
             self.connections.push(Connection::new(self.target.reader()));
             self.open(self.connections.len() - 1)?;
         }
-        let give_up = clock::monotonic_ns() + CONNECT_NS;
+        let mut give_up = clock::monotonic_ns() + CONNECT_NS;
+        let mut half = false;
         let mut room = Vec::new();
         let pending = |engine: &Self| engine.connections.iter().any(|c| matches!(c.state, State::Connecting));
         while pending(self) && clock::monotonic_ns() < give_up {
@@ -125,6 +129,10 @@ impl Engine<'_> {
             }
             if interrupted() {
                 break;
+            }
+            if !half && 2 * self.idle.len() >= self.connections.len() {
+                half = true;
+                give_up = give_up.min(clock::monotonic_ns() + OTHERS_NS);
             }
         }
         Ok(())
