@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -114,8 +114,12 @@ def compare_all(
     scenario: Scenario,
     seed: int,
     design: str,
+    timed: Container[str] = (),
 ) -> tuple[list[CellResult], list[Control]]:
-    """Compare every treatment with its baseline and every control with its double. rows: the counted trials."""
+    """Compare every treatment with its baseline and every control with its double.
+
+    rows: the counted trials. timed: cells whose trials take as long as contend tells them to.
+    """
     at = scenario.measure.level
     study = study_of(scenario)
     left = study.unsound(rows)
@@ -160,7 +164,9 @@ def compare_all(
             **_quotas(by_cell[p.cell.id]),
             decision=_decision(judged[p.key], matters, block_s),
             values=p.cell.values,
-            worked=_worked(p, by_cell) if p.treatment.info.primary and judged[p.key].value > 1 else None,
+            worked=_worked(p, by_cell, timed)
+            if p.treatment.info.primary and judged[p.key].value > 1
+            else None,
         )
         for p in treated
     ]
@@ -172,13 +178,58 @@ def compare_all(
     return results, controls
 
 
-def _worked(p: _Pair, by_cell: Mapping[str, Sequence[Row]]) -> tuple[Work, Work] | None:
-    """Costs of a unit of work on both sides."""
+def _worked(
+    p: _Pair, by_cell: Mapping[str, Sequence[Row]], timed: Container[str]
+) -> tuple[Work, Work] | None:
+    """Costs of a unit of work on both sides.
+
+    Of a trial that is told how long to be, a unit is as long as the figure says. Other programs end when their work is done:
+    then that is the unit, of whose time a figure of the program's own may tell a part only.
+    """
     if p.no_ratio:
         return None
     beside = _per_unit(by_cell[p.cell.id], p.scaled(p.treatment), p.treatment.info.name)
     alone = _per_unit(by_cell[p.cell.baseline], p.scaled(p.baseline), p.baseline.info.name)
-    return None if beside is None or alone is None else (beside, alone)
+    if beside is None or alone is None:
+        return None
+    if p.cell.id in timed or p.part != 1.0:
+        return beside, alone
+    whole, whole_alone = (_whole(by_cell[cell]) for cell in (p.cell.id, p.cell.baseline))
+    if whole is None or whole_alone is None:
+        return beside, alone
+    slower, longer = beside.time / alone.time - 1, whole.time / whole_alone.time - 1
+    if longer >= _ENDS * slower:
+        return whole, whole_alone
+    if longer > _LASTS * slower:  # nobody knows whether the same work was done: its CPU time is not compared
+        return _without_cpu(beside), _without_cpu(alone)
+    return beside, alone
+
+
+_LASTS, _ENDS = 0.1, 0.5
+"""Parts of a slowdown: a program whose run grows by less lasts for a time of its own; one by more ends with its work."""
+
+
+def _whole(rows: Sequence[Row]) -> Work | None:
+    """Means of what a cell's whole trials took; None where it is known in which part of them work is done."""
+    each: dict[str, list[float]] = {}
+    for row in rows:
+        seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
+        if not seen.get(Observed.WALL) or seen.get(Observed.MEASURED) or seen.get(Observed.REQUESTS):
+            return None
+        for name, value in seen.items():
+            each.setdefault(name, []).append(value)
+    if not each:
+        return None
+    return Work(
+        statistics.fmean(each[Observed.WALL]),
+        Observations({name: (statistics.fmean(values), "") for name, values in each.items()}),
+    )
+
+
+def _without_cpu(work: Work) -> Work:
+    kept = work.seen.flat
+    cpu = (Observed.CPU, Observed.SYSTEM_CPU)
+    return Work(work.time, Observations({name: of for name, of in kept.items() if name not in cpu}))
 
 
 _ADDED_UP = {"s", "count", "B"}

@@ -12,7 +12,7 @@ from contend.analysis.comparisons import compare_all, tabulate
 from contend.document import PLAIN, Analysis, CellResult, Design, ProbeCost
 from contend.stats.estimate import Estimate
 from contend.stats.stopping import Stopping
-from contend.store.cells import planned_cells
+from contend.store.cells import planned_cells, timed
 from contend.store.directory import Row, RunDirectory
 from contend.store.old_labels import flag_kind
 from contend.store.rows import latest
@@ -41,7 +41,7 @@ def analyse_run(
     kept = [r for r in rows if r["phase"] != "pilot"]
     counted = [r for r in kept if r["phase"] == "counted"]
     table, cells, seed = tabulate(counted), planned_cells(plan), int(plan["seed"])
-    results, controls = compare_all(cells, table, counted, scenario, seed, plan["design"])
+    results, controls = compare_all(cells, table, counted, scenario, seed, plan["design"], timed(plan))
     record = OnRecord(
         path=run.path,
         plan=plan,
@@ -136,7 +136,7 @@ def headline_comparisons(run: RunDirectory, scenario: Scenario) -> list[CellResu
     plan = run.plan(scenario.study)
     rows = [r for r in latest(run.compact_rows(plan)) if r["phase"] == "counted"]
     results, _ = compare_all(
-        planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"]
+        planned_cells(plan), tabulate(rows), rows, scenario, int(plan["seed"]), plan["design"], timed(plan)
     )
     return [r for r in results if r.metric.primary]
 

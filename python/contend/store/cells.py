@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -157,8 +157,24 @@ def elsewhere(plan: Mapping[str, Any]) -> frozenset[str]:
     >>> sorted(elsewhere({"workloads": {"shop": {"elsewhere": True}, "fio": {}}, "cells": cells}))
     ['shop']
     """
-    others = {name for name, of in plan["workloads"].items() if of.get("elsewhere")}
+    return _of(plan, {name for name, of in plan["workloads"].items() if of.get("elsewhere")})
+
+
+def timed(plan: Mapping[str, Any]) -> frozenset[str]:
+    """Ids of the cells whose victim is told how long to go on.
+
+    >>> cells = [{"id": name, "factors": {"victim": name}} for name in ("fio", "gzip")]
+    >>> runs = {"fio": {"run": ["fio --runtime {seconds}"]}, "gzip": {"run": ["gzip big"]}}
+    >>> sorted(timed({"workloads": runs, "cells": cells}))
+    ['fio']
+    """
+    told = {name for name, of in plan["workloads"].items() if "{seconds}" in str(of.get("run", ""))}
+    return _of(plan, told)
+
+
+def _of(plan: Mapping[str, Any], workloads: Container[str]) -> frozenset[str]:
+    """Cells in which one of these is measured."""
     named = (
         (cell["id"], cell["factors"].get("victim", cell["factors"].get("variant"))) for cell in plan["cells"]
     )
-    return frozenset(cell for cell, victim in named if victim in others)
+    return frozenset(cell for cell, victim in named if victim in workloads)

@@ -195,6 +195,7 @@ class Cell(TypedDict):
 class WorkloadFacts(TypedDict):
     dominant: NotRequired[Name]
     elsewhere: NotRequired[bool]
+    run: NotRequired[Any]
 
 
 class BoundWorkload(TypedDict):

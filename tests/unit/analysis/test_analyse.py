@@ -90,6 +90,25 @@ EVIDENCE = {
 }
 
 
+def test_work_that_is_done_when_the_program_ends_is_the_unit_not_what_its_own_figure_tells(
+    tmp_path: Path,
+) -> None:
+    """As of a program that sorts the same rows in each trial, and tells how fast it sorted them."""
+    alone = {"wall": 0.4, "cpu": 0.38, "run_delay": 0.0, "throttled": 0.0}
+    beside = {"wall": 0.912, "cpu": 0.4655, "run_delay": 0.4, "throttled": 0.0}  # 22.5 % more CPU time
+    truth = {"ffmpeg|stress-cpu": 2.46}
+    evidence = {"ffmpeg|none": alone, "ffmpeg|stress-cpu": beside}
+    (finding, *_) = Made(tmp_path / "a", 15, truth, evidence).analyse().findings
+    assert "(78 % of the slowdown)" in finding.sentence, "of the 0.512 s that a trial took more it waited 0.4"
+    assert "took 22 % more CPU time" in finding.sentence and "(17 % of the slowdown)" in finding.sentence
+    # Not known is whether it did the same where it took neither as long as alone nor as much longer as it says.
+    halfway = {**beside, "wall": 0.55}
+    (finding, *_) = (
+        Made(tmp_path / "b", 15, truth, {**evidence, "ffmpeg|stress-cpu": halfway}).analyse().findings
+    )
+    assert "CPU time, which" not in finding.sentence
+
+
 def test_findings_name_what_was_waited_for_and_leave_the_rest_unexplained(tmp_path: Path) -> None:
     truth = {
         "ffmpeg|stress-cpu": 2.0,
@@ -106,7 +125,7 @@ def test_findings_name_what_was_waited_for_and_leave_the_rest_unexplained(tmp_pa
     assert cpu.verify.endswith("--set placement=own-cores")
     dearer = by_pair["ffmpeg", "stress-memory"]
     assert dearer.resource == "dearer execution"
-    assert "31 % more CPU time" in dearer.sentence
+    assert "30 % more CPU time" in dearer.sentence
     assert "bandwidth" not in dearer.sentence, "memory bandwidth is not named without positive evidence"
     disk = by_pair["fio", "stress-memory"]
     assert disk.resource == "disk queue"
