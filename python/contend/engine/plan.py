@@ -10,20 +10,34 @@ it chose. The first step's trials begin the whole plan, and what was chosen is w
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from contend.errors import BadInput
+from contend.errors import BadInput, ScenarioError
 from contend.studies.cell import Cell
 from contend.studies.model import Scenario
 from contend.studies.plan import REPEATS, Phase, Plan, Trial
 from contend.studies.registry import study_of
+from contend.workloads.spec import Workload
 
 # The pilot goes on beyond `measure.pilot` rounds while a series is not steady, up to this many times as long.
 MOST_PILOT_ROUNDS = 3
 
 MOST_TRIALS = 250_000
 """Trials of one plan: held in memory, written as one document, and months of measuring even at ten seconds each."""
+
+
+def _told_apart(cells: Sequence[Cell]) -> None:
+    """Raises ScenarioError where two workloads have one name, as a command of the user's and a file of theirs."""
+    named: dict[str, Workload] = {}
+    for cell in cells:
+        for party in (cell.victim, *cell.neighbours):
+            workload = party.instance.workload
+            if named.setdefault(party.label, workload).run != workload.run:
+                raise ScenarioError(
+                    f"two workloads are called '{party.label}': tables could not tell them apart",
+                    hint=f"give the command another name: {{command: {{run: …, name: my-{party.label}}}}}",
+                )
 
 
 def make_plan(
@@ -54,6 +68,7 @@ def make_plan(
         cells = study.focused(scenario, focus or ())
     else:
         cells = study.cells(scenario)
+    _told_apart(cells)
 
     def add(block: int, phase: Phase, cell: Cell) -> None:
         number = len(trials)

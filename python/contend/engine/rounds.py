@@ -286,6 +286,8 @@ class Rounds:
     def _hopeless(self) -> bool:
         """True if the budget has no room for the blocks that are needed for an answer; says so, and which budget has."""
         left, each_s = self._least_left(), self._a_block_s()
+        if not left:
+            return False
         hoped_s = each_s
         if is_known(self.plan):  # the shortest that its trials were here, in this run too: a stall passes
             hoped_s = min(each_s, block_s(self.plan, self._scenario, self.learnt))

@@ -49,10 +49,14 @@ def _table(report: ReportInput, matrix: Matrix, number: int) -> str:
         compared = [matrix.cells.get((row, column)) for column in matrix.columns]
         cells = [escape(row), escape(words.level(matrix.level(row))), *map(_ratio, compared)]
         lines.append(" & ".join(cells) + r" \\")
+    metrics = {cell.metric.name for cell in matrix.cells.values()}
     what = "Ratio to the baseline" if is_compare(analysis) else "Slowdown"
+    what += f" ({metrics.pop()})" if len(metrics) == 1 and not is_compare(analysis) else ""
+    blocks = words.numbers(analysis) or f"{analysis.design.blocks} blocks"
+    of = "".join(f", {condition}" for condition in _conditions(matrix))
     about = (
-        f"{(analysis.title or analysis.run).rstrip('?.')}: {what.lower()} with {words.level_text(analysis)};"
-        f" {analysis.design.blocks} blocks{''.join(f', {of}' for of in _conditions(matrix))}.{_doubts(analysis)}"
+        f"{(analysis.title or analysis.run).rstrip('?.')}: {what[:1].lower()}{what[1:]} with {words.level_text(analysis)};"
+        f" {blocks}{of}.{_doubts(analysis)}"
     )
     return _tabular(analysis, str(number), about, f"l{'r' * (len(heads) - 1)}", heads, lines)
 
@@ -72,7 +76,7 @@ def _conditions(matrix: Matrix) -> list[str]:
 def _doubts(analysis: Analysis) -> str:
     """The controls of headline metrics, and how much was flagged."""
     controls = [
-        f"{subject(c.repeats)} {words.ratio(c.estimate)}{' (alarm)' if c.alarm else ''}".strip()
+        f"{subject(c.repeats)} {' '.join(words.split_ratio(c.estimate))}{' (alarm)' if c.alarm else ''}".strip()
         for c in analysis.controls
         if c.metric.primary
     ]

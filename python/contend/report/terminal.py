@@ -259,6 +259,8 @@ class _Printer(Printer):
             self.line(f"control (A/A)   {unbroken}", "", 2, hang)
             seen = ", ".join(f"{name(c)} {words.detectable(c)}" for c in controls)
             self.line(f"smallest effect this run could see (80 % power): {seen}", "", 2, 2)
+            if blocks := words.numbers(analysis):
+                self.line(f"n: {blocks} each", "", 2, 2)
         else:
             self.line("no A/A control: what this run could not have seen is unknown", "yellow", 2, 2)
         if any(c.alarm for c in controls):

@@ -165,6 +165,15 @@ def level_text(analysis: Analysis) -> str:
     return f"{text}s, all {many} at once" if many > 1 else text
 
 
+def numbers(analysis: Analysis) -> str:
+    """How many blocks each headline comparison has; empty where there is none."""
+    each = sorted({cell.estimate.n for cell in compared(analysis) if cell.metric.primary})
+    if not each:
+        return ""
+    many = str(each[0]) if len(each) == 1 else f"{each[0]}–{each[-1]}"
+    return f"{many} block{'s' if each[-1] != 1 else ''}"
+
+
 def closed_loop(analysis: Analysis) -> list[str]:
     """Names (victim and metric) whose load generator waits for each answer: never a user's latency."""
     closed = [c for c in analysis.cells if c.metric.loop == "closed"]

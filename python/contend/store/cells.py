@@ -168,8 +168,8 @@ def timed(plan: Mapping[str, Any]) -> frozenset[str]:
     >>> sorted(timed({"workloads": runs, "cells": cells}))
     ['fio']
     """
-    told = {name for name, of in plan["workloads"].items() if "{seconds}" in str(of.get("run", ""))}
-    return _of(plan, told)
+    limited = {name for name, of in plan["workloads"].items() if "{seconds}" in str(of.get("run", ""))}
+    return _of(plan, limited)
 
 
 def _of(plan: Mapping[str, Any], workloads: Container[str]) -> frozenset[str]:

@@ -106,8 +106,9 @@ def instance_of(ref: WorkloadRef) -> Instance:
 
 
 def _own_workload(name: str, own: OwnCommand) -> Workload:
-    """A command of the user's as a workload. Raises ScenarioError where its name is that of a workload."""
-    if name in workload_names():
+    """A command of the user's as a workload. Raises ScenarioError where its name is that of a workload of contend's: a file
+    of the user's may have it, as contend init makes one, and what a run has kept still means the command."""
+    if name in workload_names(own=False):
         raise ScenarioError(
             f"a command is called '{name}', and so is a workload: tables could not tell them apart",
             hint=f"give the command another name: {{command: {{run: …, name: my-{name}}}}}",

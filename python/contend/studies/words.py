@@ -50,7 +50,11 @@ def compared(result: CellResult, baseline: str, matters: float) -> str:
         return f"Undecided whether {what} {baseline} ({bounds})."
     level = f"{e.level * 100:g} % interval"
     if not is_time(metric):
-        return f"{name} has {times}× the {metric.name} of {baseline} ({level} {bounds})."
+        better = (e.value > 1) == (metric.better == "higher")
+        return (
+            f"{name} is {'better' if better else 'worse'} than {baseline}: it has {times}× the {metric.name}"
+            f" ({level} {bounds})."
+        )
     if e.value < 1:
         times, bounds = parts(1 / e.value, 1 / e.high, 1 / e.low)
     return f"{name} is {times}× {'slower' if e.value > 1 else 'faster'} than {baseline} ({level} {bounds})."

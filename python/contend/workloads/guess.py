@@ -17,6 +17,7 @@ _HIGHER = re.compile(
     r"per.?sec|/s(ec)?\b|(?<![a-z])([kmg]?bp|[fqrt]p|fl?op|i?op)s\b|throughput|bandwidth|(?<![a-z])rate\b|score|hits|speed",
     re.I,
 )
+_PER_SECOND = re.compile(r"per.?sec|/s(ec)?\b", re.I)
 _TIMES = {
     "ns": "ns",
     "us": "us",
@@ -58,7 +59,7 @@ def guesses(text: str) -> list[Guess]:
     >>> [(g.name, g.key, g.source, g.better) for g in guesses('{"total": {"mb_per_sec": 12.5}}')]
     [('mb_per_sec', 'path', '$.total.mb_per_sec', 'higher')]
     >>> [(g.name, g.unit, g.better, g.value) for g in guesses("Requests/sec:  123.4\\nLatency: 5 ms")]
-    [('requests_sec', '', 'higher', 123.4), ('latency', 'ms', 'lower', 5.0)]
+    [('requests_sec', '1/s', 'higher', 123.4), ('latency', 'ms', 'lower', 5.0)]
     >>> [(g.key, g.source, g.value) for g in guesses("run,seconds\\n1,2.5\\n")]
     [('column', 'run', 1.0), ('column', 'seconds', 2.5)]
     """
@@ -138,7 +139,7 @@ def _guess(name: str, key: str, source: str, value: float, unit: str) -> Guess:
     rate = _HIGHER.search(f"{name} {unit}") is not None and unit not in _TIMES
     if not unit and not rate:
         unit = next((known for end, known in _TIMES.items() if plain.endswith(f"_{end}")), "")
-    unit = _TIMES.get(unit, unit)
+    unit = _TIMES.get(unit, unit) or ("1/s" if _PER_SECOND.search(name) else "")
     return Guess(plain[:40], key, source, value, unit, "higher" if rate else "lower")
 
 

@@ -24,9 +24,9 @@ def user_directory() -> Path:
     return config_home() / "workloads"
 
 
-def names() -> tuple[str, ...]:
-    """Every known name, sorted. A user's file of the same name takes the place of a built-in one."""
-    return tuple(sorted(_known()))
+def names(*, own: bool = True) -> tuple[str, ...]:
+    """Every known name, sorted. A user's file of the same name takes the place of a built-in one. own: the user's too."""
+    return tuple(sorted(_known(own=own)))
 
 
 def load(name_or_path: str) -> Workload:
@@ -86,10 +86,10 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _known() -> dict[str, Path]:
+def _known(*, own: bool = True) -> dict[str, Path]:
     """Name → file. The user's come last and win."""
     paths: dict[str, Path] = {}
-    for directory in (catalogue(), user_directory()):
+    for directory in (catalogue(), user_directory())[: 2 if own else 1]:
         try:
             entries = sorted(directory.iterdir())
         except (FileNotFoundError, NotADirectoryError):

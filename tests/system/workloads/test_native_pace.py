@@ -116,8 +116,10 @@ def test_the_p99_of_a_stalling_server_is_the_open_loop_truth(launch: Launch) -> 
 
 
 # Its queue of new connections holds six, and it looks there late: as many a service of Python's does on a busy CPU.
-SHORT_QUEUE = STALLING.replace("0))", "0), backlog=5)").replace("while True:", "time.sleep(0.4)\nwhile True:").replace(
-    "STALL = 1_000_000_000, 150_000_000", "STALL = 1_000_000_000, 0"
+SHORT_QUEUE = (
+    STALLING.replace("0))", "0), backlog=5)")
+    .replace("while True:", "time.sleep(0.4)\nwhile True:")
+    .replace("STALL = 1_000_000_000, 150_000_000", "STALL = 1_000_000_000, 0")
 )
 
 

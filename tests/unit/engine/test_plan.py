@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -41,6 +42,25 @@ def test_every_victim_has_a_baseline_a_control_and_every_neighbour() -> None:
         assert [c.control for c in mine] == [False, True, False, False]
         assert {c.baseline for c in mine} == {"", f"{victim}|{ALONE}"}
         assert mine[0].victim == mine[1].victim, "the control is the very same cell under another label"
+
+
+def test_a_command_may_have_the_name_of_a_file_of_the_users_but_not_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As contend init writes one, of the name that the command has in runs of before."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "contend/workloads/mine.yaml"
+    file.parent.mkdir(parents=True)
+    metrics = "{wall: {builtin: wall, unit: s, better: lower}}"
+    file.write_text(f"name: mine\ntitle: x\nrun: sleep 0.1\ntrial: 1s\ndominant: cpu\nmetrics: {metrics}\n")
+    own = "study: interference\nvictims: [{command: {run: gzip -k big, name: mine}}]\nneighbours: [%s]\n"
+    assert make_plan(scenario(own % "stress-cpu"), seed=1).cells[0].victim.instance.workload.run == (
+        "gzip -k big",
+    )
+    with pytest.raises(ScenarioError, match="two workloads are called 'mine'"):
+        make_plan(scenario(own % "mine"), seed=1)
+    with pytest.raises(ScenarioError, match="so is a workload"):
+        make_plan(scenario(own.replace("mine", "fio") % "stress-cpu"), seed=1)
 
 
 @settings(max_examples=25, deadline=None)

@@ -244,4 +244,4 @@ def test_a_table_for_a_paper(analysis: Analysis, tmp_path: Path) -> None:
     assert lines[8] == r"\midrule"
     assert lines[9].startswith("mpi-prime, 0.5 CPU & 4.") and lines[9].endswith(r"\textsuperscript{\dag} \\")
     assert lines[9].count("&") == 3 and "1.80 [1.78, 1.83]" in lines[9]
-    assert lines[3].startswith(r"\caption{What does it cost: slowdown with 95 \% intervals")
+    assert lines[3].startswith(r"\caption{What does it cost: slowdown (wall) with 95 \% intervals")
