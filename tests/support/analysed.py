@@ -35,9 +35,8 @@ def can_be_pasted(finding: Finding, scenario: Scenario) -> Scenario | None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mine.yaml"
         file.write_text(to_yaml(scenario), encoding="utf-8")
-        words = [
-            str(file) if word == "SCENARIO" else word for word in words
-        ]  # of a run that recorded no command
+        # Of a run that recorded no command, or one of a file that was never there.
+        words = [str(file) if word in ("SCENARIO", "mine.yaml") else word for word in words]
         with command.make_context("run", words[2:]) as context:
             given = context.params
         settings: tuple[str, ...] = given["settings"]

@@ -27,16 +27,16 @@ MOST_TRIALS = 250_000
 """Trials of one plan: held in memory, written as one document, and months of measuring even at ten seconds each."""
 
 
-def _told_apart(cells: Sequence[Cell]) -> None:
+def _distinct(cells: Sequence[Cell]) -> None:
     """Raises ScenarioError where two workloads have one name, as a command of the user's and a file of theirs."""
     named: dict[str, Workload] = {}
     for cell in cells:
-        for party in (cell.victim, *cell.neighbours):
-            workload = party.instance.workload
-            if named.setdefault(party.label, workload).run != workload.run:
+        for seat in (cell.victim, *cell.neighbours):
+            workload = seat.instance.workload
+            if named.setdefault(seat.label, workload).run != workload.run:
                 raise ScenarioError(
-                    f"two workloads are called '{party.label}': tables could not tell them apart",
-                    hint=f"give the command another name: {{command: {{run: …, name: my-{party.label}}}}}",
+                    f"two workloads are called '{seat.label}': tables could not tell them apart",
+                    hint=f"give the command another name: {{command: {{run: …, name: my-{seat.label}}}}}",
                 )
 
 
@@ -68,7 +68,7 @@ def make_plan(
         cells = study.focused(scenario, focus or ())
     else:
         cells = study.cells(scenario)
-    _told_apart(cells)
+    _distinct(cells)
 
     def add(block: int, phase: Phase, cell: Cell) -> None:
         number = len(trials)
