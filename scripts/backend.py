@@ -48,7 +48,9 @@ CHARTS = Path(__file__).parents[1] / "python/contend/report/templates/vega.js"
 
 
 def prepare_metadata_for_build_wheel(*given: Any, **named: Any) -> str:
-    PAGES.mkdir(parents=True, exist_ok=True)  # a source archive has no such directory, and maturin looks for it
+    PAGES.mkdir(
+        parents=True, exist_ok=True
+    )  # a source archive has no such directory, and maturin looks for it
     made: str = maturin.prepare_metadata_for_build_wheel(*given, **named)
     return made
 

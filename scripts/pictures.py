@@ -64,6 +64,8 @@ BUSY = {
 STORMS = 6
 RUNS = 6
 HOSTS = 5
+PART = {"fleet": "#fleet"}
+"""What a picture is of, where that is not the top of the page."""
 AT_THE_END = ExitStack()
 
 
@@ -112,23 +114,27 @@ def whatif(at: Path) -> Path:
 
 def prove(at: Path) -> Path:
     """Who has the CPU that a program waits for, held back for moments."""
-    with busy(at) as pids:
-        victim, suspect = pids["shop.py"], pids["backup.py"]
-        words = (str(victim), "--against", str(suspect), "--by", "nice", "--consent", "--for", "90s")
+    with busy(at):
+        words = ("shop.py", "--against", "backup.py", "--consent", "--for", "90s")
         contend("prove", *words, "--runs", "proved", at=at)
     return next((at / "proved").iterdir()) / "report.html"
 
 
 def fleet(at: Path) -> Path:
-    """One scenario on five hosts: network namespaces of this one, by SSH."""
+    """One scenario on five hosts: network namespaces of this one, by SSH, so what is compared needs no CPU."""
     sys.path.insert(0, str(ROOT / "tests"))
     from support.fleet_lab import lab
 
     with lab(at / "lab", HOSTS) as hosts:
-        names = ",".join(hosts.hosts)
-        few = ("--set", "measure.blocks=6", "--set", "measure.target=null")
-        words = ("--hosts", names, *few, "--", "gzip", "-k", "-c", "/bin/bash")
-        said = hosts(*hosts.run_words("noisy-neighbour", *words), timeout=FLEET_S)
+        variants = [
+            {"name": f"{batch} at a time", "command": f"sleep {wait}"}
+            for batch, wait in ((8, 0.05), (16, 0.06))
+        ]
+        measure = {"blocks": 10, "target": None}
+        scenario = {"study": "compare", "title": "Larger batches on five hosts", "variants": variants}
+        (hosts.path / "batches.yaml").write_text(json.dumps(scenario | {"measure": measure}))
+        words = ("--hosts", ",".join(hosts.hosts))
+        said = hosts(*hosts.run_words("batches.yaml", *words), timeout=FLEET_S)
         print(said.out, said.err)
         return hosts.the_run() / "report.html"
 
@@ -156,16 +162,16 @@ MADE: dict[str, Callable[[Path], Path | str]] = {
 
 
 @contextmanager
-def busy(at: Path) -> Iterator[dict[str, int]]:
-    """Programs on one CPU, by name, with their pids."""
-    started = {}
+def busy(at: Path) -> Iterator[None]:
+    """Programs on one CPU."""
+    started = []
     try:
         for name, text in BUSY.items():
             (at / name).write_text(text, encoding="utf-8")
-            started[name] = subprocess.Popen(["taskset", "-c", "0", sys.executable, name], cwd=at)
-        yield {name: process.pid for name, process in started.items()}
+            started.append(subprocess.Popen(["taskset", "-c", "0", sys.executable, name], cwd=at))
+        yield
     finally:
-        for process in started.values():
+        for process in started:
             process.kill()
             process.wait()
 
@@ -192,7 +198,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder, AT_THE_END, browser() as page:
         for name in names:
             made = MADE[name](Path(folder))
-            page.goto(made.as_uri() if isinstance(made, Path) else made)
+            page.goto(f"{made.as_uri()}{PART.get(name, '')}" if isinstance(made, Path) else made)
             page.wait_for_load_state("networkidle")
             page.wait_for_function(
                 "[...document.querySelectorAll('.chart')].slice(0, 1).every(n => n.querySelector('svg'))",

@@ -205,7 +205,9 @@ def inside(of: Compared) -> str:
 
 def measured(of: Compared) -> str:
     """The mean over the storms, and of several the shortest and the longest."""
-    spread = f" ({format_duration(min(of.measured))} to {format_duration(max(of.measured))})"
+    shortest, longest = (format_duration(end) for end in (min(of.measured), max(of.measured)))
+    value, unit = shortest.split(" ", 1)
+    spread = f" ({value if longest.endswith(f' {unit}') else shortest}–{longest})"
     return format_duration(of.mean) + (spread if len(of.measured) > 1 else "")
 
 

@@ -122,7 +122,7 @@ def test_a_verification_has_what_was_measured(low: int, words: str, count: str) 
     )
     assert (
         words in page.text
-        and "200 ms (195 ms to 205 ms)" in page.text
+        and "200 ms (195–205 ms)" in page.text
         and count in page.text
         and "figure-whatif" in page.ids
     )
