@@ -24,7 +24,7 @@ from contend.report.plotkit import (
 from contend.report.theme import var
 from contend.units import format_value
 
-MOST_POINTS = 4000
+MOST_POINTS = 850
 """Dots of a page: more cannot be told apart, and make it heavy."""
 PointRow = tuple[str, Sequence[float], Sequence[int], Sequence[int], tuple[float, float] | None]
 """Name, values, their blocks, positions of those that were flagged, and the median's interval where there is one."""

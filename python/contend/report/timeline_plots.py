@@ -28,7 +28,7 @@ from contend.units import NS_PER_S, format_duration
 
 SINCE = "the first trial"
 ONE_LANE = "trials"  # where there is no victim to have a lane each
-MOST_BANDS, MOST_FAILED = 1000, 300  # of the strip: about a pixel each
+MOST_BANDS, MOST_FAILED = 400, 300  # of the strip: two pixels each
 BANDS = 400  # with more trials than this the bands are in the strip only: thinner ones could not be seen
 
 _WAITING = "Threads that run or want to: more than the host has CPUs, and somebody waits. Momentary values."
