@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from contend.text.printable import printable
 
 if TYPE_CHECKING:
     from contend.fleet.ssh import Way
+    from contend.store.directory import RunDirectory
     from contend.studies.model import Scenario
 
 MOST_SHOWN = 40  # cells of a block, in a dry run
@@ -176,6 +178,7 @@ def command(
             )
         with RunDirectory.open(resume_run) as directory:
             refuse_part(directory)
+            _consented(directory)
             if hosts_of_run(directory):
                 from contend.fleet.needs import need
 
@@ -252,6 +255,17 @@ def command(
         fail_above=limit,
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
+
+
+def _consented(run: RunDirectory) -> None:
+    """Say so where somebody is held back again by the consent that a run began with."""
+    from contend.studies.prove.model import Prove
+    from contend.studies.scenarios import of_run
+
+    wanted = of_run(run)
+    if isinstance(wanted, Prove) and wanted.consent:
+        names = printable(", ".join(wanted.suspects))
+        print(f"note: held back again, by the consent that the run began with: {names}", file=sys.stderr)
 
 
 def of_line(words: Sequence[str]) -> Scenario:
