@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import subprocess
@@ -40,7 +41,8 @@ def party(contend: Home, *command: str, code: int = 0) -> dict[str, Any]:
     # The same on the terminal, wrapped, and on the page.
     said = " ".join(done.err.split())
     assert " ".join(found["text"].split()) in said, (found["text"], said)
-    assert "The command: " in (contend.path / "made/report.html").read_text(encoding="utf-8")
+    shown = html.unescape((contend.path / "made/report.html").read_text(encoding="utf-8"))
+    assert found["text"].startswith("The command") and found["text"] in shown
     return found
 
 

@@ -102,7 +102,8 @@ def test_stamps_that_take_turns_allow_a_ratio(tmp_path: Path) -> None:
     assert not cell.estimate.warnings
     assert analysis.result is not None
     assert analysis.result.refused == ()
-    assert "has 1.500× the read_iops of " in analysis.answer or "has 0.667× the" in analysis.answer
+    better = "is better than bs=4k: it has 1.500× the read_iops"
+    assert better in analysis.answer or "is worse than bs=8k: it has 0.667× the" in analysis.answer
     assert any("differ in bs" in note for note in analysis.result.notes)
 
 

@@ -147,6 +147,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "report/theme.py::resolve",
         "report/vega.py::drawable",
         "report/whatif_terminal.py::_lines",
+        "report/whatif_terminal.py::measured",
     ),
     "the first of several hints of an error": ("studies/base.py::works",),
     "an error's message, which already says where": ("store/series.py::_is_parquet",),
