@@ -157,5 +157,7 @@ def placed_about(placed: Placed) -> list[str]:
             f" the best that they know {placed.best.mean:.2f}×"
         )
     if placed.extrapolated:
-        lines.append("more than two on a host: pairs' slowdowns multiplied, which nobody measured")
+        lines.append(
+            "more than two on a host: each adds what it adds to a pair, which was measured of others only"
+        )
     return lines
