@@ -259,12 +259,10 @@ def command(
 
 def _consented(run: RunDirectory) -> None:
     """Say so where somebody is held back again by the consent that a run began with."""
-    from contend.studies.prove.model import Prove
     from contend.studies.scenarios import of_run
 
-    wanted = of_run(run)
-    if isinstance(wanted, Prove) and wanted.consent:
-        names = printable(", ".join(wanted.suspects))
+    if suspects := of_run(run).consented:
+        names = printable(", ".join(suspects))
         print(f"note: held back again, by the consent that the run began with: {names}", file=sys.stderr)
 
 

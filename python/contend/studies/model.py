@@ -270,6 +270,11 @@ class Scenario(Strict):
         return platform
 
     @property
+    def consented(self) -> tuple[str, ...]:
+        """Who on this host may be held back, by a consent that the scenario holds."""
+        return ()
+
+    @property
     def own_commands(self) -> tuple[str, ...]:
         """Command lines of the user's that it runs."""
         lines = (ref.command.run for ref in _references(self) if ref.command is not None)

@@ -61,6 +61,10 @@ class Prove(Scenario):
     consent: bool = False
     settle: Duration = Field(200 * 10**6, ge=0, le=10 * 10**9)
 
+    @property
+    def consented(self) -> tuple[str, ...]:
+        return self.suspects if self.consent else ()
+
     @model_validator(mode="after")
     def _one_victim(self) -> Prove:
         if len(self.victim) != 1:
