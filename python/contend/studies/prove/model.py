@@ -36,15 +36,15 @@ Cpus = Annotated[
 class Prove(Scenario):
     """A victim as it is, and with each suspect held back for the length of a trial.
 
-    victim: a workload that asks or follows what runs already. called: its name in the answer. pid: a process of it, which is
-    never held back; 0: the one that is followed, or that serves what is asked. figure: the metric of the victim that the
-    answer is about, "" for its workload's first. suspects: units, cgroups,
-    containers, machines, processes or programs of this host. by: how they are held back; auto: by a tenth of their weight
-    for CPUs and disks, or else by nice; group: moved into a control group of their own with a tenth of a weight. cpus: with
-    a quota, of so many CPUs. io: with an io-limit, bytes a second from and to each disk that it has used. apart: with a
-    cpuset, the CPUs it may use then. allow_freeze: freezing stops it, and all who wait for it; it is let go at once where
-    the victim stands still. settle: between a change and what is measured. consent: others' settings may be changed; without
-    it a policy of the host's must allow it.
+    victim: a workload that asks or follows what runs already. called: its name in the answer. pid: a process of it, which
+    is never held back; 0: the one that is followed, or that serves what is asked. figure: the metric of the victim that the
+    answer is about, "" for its workload's first. suspects: units, cgroups, containers, machines, processes or programs of
+    this host. by: how they are held back; auto: by a tenth of their weight for CPUs and disks, or else by nice, or by group
+    where that means nothing; group: moved into a control group of their own with a tenth of a weight. cpus: with a quota,
+    of so many CPUs. io: with an io-limit, bytes a second from and to each disk that it has used. apart: with a cpuset, the
+    CPUs it may use then. allow_freeze: freezing stops it, and all who wait for it; it is let go at once where the victim
+    stands still. settle: between a change and what is measured. consent: others' settings may be changed; without it a
+    policy of the host's must allow it.
     """
 
     study: Literal["prove"]
