@@ -2,8 +2,9 @@
 
     python bench/proved_suspects.py -o DIR [--count 200] [--seed 1] [--write docs/results/proved-suspects [--resume]]
 
-Victims (a service that logs, a batch, nginx, redis, PostgreSQL, a journal that waits for its fsyncs) and suspects
-(bench/proving) are planted in pairs that chance draws. Half of the suspects cost nothing that holding them back would bring.
+Victims (a service that logs, a batch, one that copies memory, nginx, redis, PostgreSQL, a journal that waits for its fsyncs)
+and suspects (bench/proving) are planted in pairs that chance draws. Half of the suspects cost nothing that holding them back
+would bring.
 What that brings is measured before and afterwards, in turns of the bench's own: the truth. Between them `contend watch`
 looks on, as everybody would first: whom does it name? And `contend prove` has a minute. Needs root, and a DIR that
 PostgreSQL's user may enter.
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from contend.stats.quantiles import t_quantile
+from contend.store.ledger import read_rows
 from proving.planted import Beside, Draw, beside
 from results.campaign import gathering, parser
 
@@ -140,6 +142,7 @@ def proved(planted: Beside) -> Row:
         [
             *CONTEND, "prove", str(planted.victim.pid), "--against", f"/{planted.suspect[0].name}", *planted.figure,
             *draw.treatment, "--trial", f"{TURN_S:g}s", "--for", f"{PROVE_S}s", "--seed", str(draw.seed % 10_000),
+            *(["--guard", planted.url] if draw.victim == "nginx" else []),
             "--consent", "--json", "--runs", str(planted.folder / "runs"),
         ],
         capture_output=True, text=True, check=False,
@@ -149,6 +152,7 @@ def proved(planted: Beside) -> Row:
         return took | {"failed": run.stderr.strip()[-300:]}
     data = json.loads(run.stdout)["data"]
     (cost,) = data["proved"]["suspects"]
+    (run_at,) = (planted.folder / "runs").iterdir()
     return took | {
         "metric": cost["metric"],
         "cost": [
@@ -159,7 +163,24 @@ def proved(planted: Beside) -> Row:
         "control_alarm": any(
             control["alarm"] for control in data["controls"] if control["metric"]["primary"]
         ),
+        "worst": worst(read_rows(run_at / "trials.ndjson"), cost["metric"]),
     }
+
+
+def worst(trials: Sequence[Row], metric: str) -> list[float]:
+    """How much worse than its median as it is the victim's worst second was: with the suspect held back, and as it is."""
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    better = ""
+    for trial in trials:
+        for of in trial["metrics"]:
+            if trial["phase"] == "counted" and trial["status"] == "ok" and of["name"] == metric:
+                better = of["better"]
+                seconds[bool(trial["treated"]["held"])].append(of["value"])
+    usual = statistics.median(seconds[False])
+    return [
+        round(usual / min(of) if better == "higher" else max(of) / usual, 4)
+        for of in (seconds[True], seconds[False])
+    ]
 
 
 if __name__ == "__main__":

@@ -65,6 +65,16 @@ while True:
     log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
     time.sleep(draw.expovariate(150))
 """
+COPIES = """
+import sys, time
+log = open(sys.argv[1], "a", buffering=1)
+here, there = bytearray(1 << 25), bytearray(1 << 25)
+while True:
+    began = time.monotonic()
+    there[:] = here
+    now = time.monotonic()
+    log.write(f"{now:.6f} took {1e3 * (now - began):.3f} ms\\n")
+"""
 BURNS = "while True: sum(range(1000))"
 BURSTS = """
 import sys, time
@@ -73,6 +83,7 @@ while True:
     while time.monotonic() < end: sum(range(1000))
     time.sleep(0.02)
 """
+STREAMS = "here, there = bytearray(1 << 25), bytearray(1 << 25)\nwhile True: there[:] = here"
 WRITES = """
 import mmap, os, sys
 file, data = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DIRECT), mmap.mmap(-1, 1 << 20)
@@ -95,9 +106,12 @@ uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
 server {{ listen 127.0.0.1:{port}; location / {{ return 200 "{text}"; }} }} }}
 """
 READY_S = 20.0
-VICTIMS = ("service", "batch", "nginx", "redis", "postgres")
-"""Those that any suspect may be beside; a journal is beside who writes."""
-GUILTY = ("burner", "bursts", "writer")
+VICTIMS = ("service", "batch", "copies", "nginx", "redis", "postgres")
+"""Those that any suspect may be beside; a journal is beside who writes, and who copies beside who streams."""
+GUILTY = ("burner", "bursts", "writer", "streams")
+"""Suspects that may cost something: who streams through memory on another CPU does where both share a bus or a cache."""
+ELSEWHERE = ("elsewhere", "streams")
+"""Suspects that run on other CPUs than the victim."""
 LIMIT = 1 << 20
 """Bytes a second that a writer has where it is held back."""
 INNOCENT = ("sleeper", "elsewhere", "yields", "lock")
@@ -119,13 +133,16 @@ class Draw:
         """Odd ones are innocent by what they do, even ones guilty."""
         chance = random.Random(1_000_003 * seed + number)
         suspect = chance.choice(INNOCENT if number % 2 else GUILTY)
-        victim = {"writer": "journal", "lock": "service"}.get(suspect) or chance.choice(VICTIMS)
+        beside = {"writer": "journal", "lock": "service", "streams": "copies"}
+        victim = beside.get(suspect) or chance.choice(VICTIMS)
         return cls(number, chance.randrange(2**31), victim, suspect, round(chance.uniform(0.002, 0.03), 4))
 
     @property
     def by(self) -> str:
-        """A weight for the disk does nothing on most disks: who writes is held back by a limit."""
-        return "io-limit" if self.suspect == "writer" else "weight"
+        """A weight for the disk does nothing on most disks: who writes is held back by a limit. Nor does a weight where a
+        suspect has its CPU for itself: a quota takes that.
+        """
+        return {"writer": "io-limit", "streams": "quota"}.get(self.suspect, "weight")
 
     @property
     def treatment(self) -> list[str]:
@@ -171,6 +188,10 @@ class Beside:
 
     def _setting(self) -> tuple[Path, str, str]:
         """A file, and what is written to it to put things back and to hold the suspect back."""
+        if self.draw.by == "quota":  # a tenth of a CPU, as contend takes unless it is given another
+            file = _first(self.suspect, "cpu.max", "cpu.cfs_quota_us")
+            v2 = file.name == "cpu.max"
+            return file, "max 100000" if v2 else "-1", "10000 100000" if v2 else "10000"
         if self.draw.by == "weight":
             file = _first(self.suspect, "cpu.weight", "cpu.shares")
             return file, file.read_text(), "10" if file.name == "cpu.weight" else "102"
@@ -221,7 +242,7 @@ def beside(draw: Draw, folder: Path) -> Iterator[Beside]:
         if asks:
             start(asks, [], set(others) or cpu)
         suspect = _suspect(draw, folder)
-        start(suspect, suspects, set(others) or cpu if draw.suspect == "elsewhere" else cpu)
+        start(suspect, suspects, set(others) or cpu if draw.suspect in ELSEWHERE else cpu)
         if draw.suspect == "yields":
             _yields(suspects)
         time.sleep(0.5)
@@ -246,7 +267,7 @@ def _victim(
     """The victim, its URL where it is asked at one, and the command of a client that asks and logs."""
     log = folder / "log"
     log.touch()
-    code = {"service": SERVICE, "batch": BATCH, "journal": JOURNAL}.get(draw.victim)
+    code = {"service": SERVICE, "batch": BATCH, "copies": COPIES, "journal": JOURNAL}.get(draw.victim)
     if code is not None:
         locked = "lock" if draw.suspect == "lock" else ""
         return start([sys.executable, "-c", code, str(log), str(folder / "lock"), locked]), "", []
@@ -283,6 +304,7 @@ def _suspect(draw: Draw, folder: Path) -> list[str]:
         "elsewhere": (BURNS,),
         "yields": (BURNS,),
         "bursts": (BURSTS, str(draw.works_s)),
+        "streams": (STREAMS,),
         "writer": (WRITES, str(folder / "written")),
         "lock": (HOLDS, str(folder / "lock")),
         "sleeper": ("import time; time.sleep(10000)",),

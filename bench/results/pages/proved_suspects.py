@@ -35,19 +35,21 @@ def body(d: Data) -> str:
     ]
     failed = sum("failed" in row for row in d["rows"])
     return f"""\
-A victim (a service that logs, a batch, nginx, redis, PostgreSQL, or a journal that waits for its fsyncs) shares a CPU with a suspect, drawn by
-chance. What holding the suspect back brings is measured first, by turns of the bench's own: the truth. Then `contend watch` looks on
+A victim (a service that logs, a batch, one that copies memory, nginx, redis, PostgreSQL, or a journal that waits for its fsyncs)
+shares a CPU with a suspect, drawn by chance. What holding the suspect back brings is measured first, by turns of the bench's own: the truth. Then `contend watch` looks on
 for ten seconds, and `contend prove` has a minute.
 
 A **sleeper** does nothing, **elsewhere** burns on another CPU, **yields** has a fiftieth of the weight already, a **lock** is held by
 who uses no CPU: holding these back by weight brings nothing. A **burner** and **bursts** burn on the victim's CPU, a **writer** fills
-the disk's queue.
+the disk's queue, who **streams** copies memory on another CPU beside a victim that does too: a quota holds it back.
 
 - Innocent, and convicted: {share([row for row in rows if row["suspect"] in INNOCENT], convicted)}.
 - Guilty by the truth (it costs at least 10 %, by its lower bound), and convicted: {share(guilty(rows), convicted)}.
 - Cost and truth agree within their 95 % intervals: {share([row for row in rows if row["cost"][1] is not None], agrees)}.
 - A watch names an innocent (5 % or more of what the victim waited for others):
   {share([row for row in rows if row["suspect"] in INNOCENT], named)}; a guilty one: {share(guilty(rows), named)}.
+- The victim's worst second, over its median as it is: with the suspect held back {worst(rows, 0)}; as it is {worst(rows, 1)}.
+  The guard asked each nginx twice a second, and would have ended a run in which it did not answer within 500 ms for 2 s.
 
 {len(rows)} draws were judged, {failed} failed, which `--json` told with a reason.
 
@@ -79,6 +81,12 @@ def agrees(row: Row) -> bool:
     (cost, *of_cost), (truth, *of_truth) = row["cost"], row["truth"]
     halves = [math.log(high / low) / 2 for low, high in (of_cost, of_truth)]
     return abs(math.log(cost / truth)) <= math.hypot(*halves)
+
+
+def worst(rows: Sequence[Row], at: int) -> str:
+    """How many times its median the victim's worst second was."""
+    times = sorted(row["worst"][at] for row in rows)
+    return f"{statistics.median(times):.2f} × in the median draw, {times[-1]:.1f} × in the worst"
 
 
 def share(rows: Sequence[Row], what: Any) -> str:
