@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from contend.contention.alibi.words import phase_name, short, workload_line
 from contend.document import Analysis, CellResult
@@ -158,6 +159,7 @@ def environment() -> Environment:
         value=format_value,
         percent=words.percent,
     )
+    made.filters["breakable"] = breakable
     return made
 
 
@@ -171,6 +173,23 @@ def _beside(name: str) -> tuple[str, str, None] | None:
     else:
         path = importlib.resources.files(package) / file
     return path.read_text(encoding="utf-8"), str(path), None
+
+
+def breakable(text: str, before: str = "", after: str = "") -> Markup:
+    r"""Let a line break before or after these characters of a name. What is marked as escaped is not made safe when it is
+    printed: here it is.
+
+    >>> breakable("a<b:7", before=":")
+    Markup('a&lt;b<wbr>:7')
+    >>> breakable("os.path\x1b[2J", after=".")
+    Markup('os.<wbr>path\\x1b[2J')
+    """
+    shown = str(escape(safe(text)))
+    for mark in before:
+        shown = shown.replace(mark, f"<wbr>{mark}")
+    for mark in after:
+        shown = shown.replace(mark, f"{mark}<wbr>")
+    return Markup(shown)
 
 
 def _safe(value: object) -> object:

@@ -12,6 +12,7 @@ from html import escape
 from contend.contention.hunting.charges import Charges
 from contend.report.hunt_plots import short_path
 from contend.report.theme import var
+from contend.text.safe import safe
 from contend.units import format_duration
 
 WIDE, NARROW = 880, 358  # pixels
@@ -45,7 +46,8 @@ class Node:
         kind, name = self.key
         if kind in _ONLY:  # the only one of its kind
             return _WORDS[kind]
-        return f"{_WORDS.get(kind, kind)} {short_path(name)}".strip()
+        # The picture goes into a page as it is: what names of strangers hold is made safe here.
+        return safe(f"{_WORDS.get(kind, kind)} {short_path(name)}".strip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from rich.table import Table
 from rich.text import Text
 
-from contend.report.html import script_json
+import contend
+from contend.report.html import script_json, templates
 from contend.report.plotkit import VEGA_LITE
 from contend.report.vega import drawable
 from contend.text.safe import SafeStream, plain, safe_console, write_json
@@ -69,3 +72,19 @@ def test_charts_hold_neither() -> None:
     assert SECRET not in script_json(drawable(bad))
     fine = {"title": "é · 😀"}
     assert drawable(fine) == fine
+
+
+def test_a_name_that_may_be_broken_is_safe_too() -> None:
+    line = templates().from_string("{{ name | breakable(before=':') }} {{ name }}")
+    assert line.render(name="<\x1b]0;owned\x07:7") == "&lt;\\x1b]0;owned\\x07<wbr>:7 &lt;\\x1b]0;owned\\x07:7"
+    assert SECRET not in line.render(name=f"tool --token {SECRET}")
+
+
+def test_no_template_escapes_by_hand() -> None:
+    """What is marked as escaped goes past the masking, and past control characters."""
+    found = [
+        f"{path.name}: {use}"
+        for path in Path(contend.__file__).parent.rglob("*.j2")
+        for use in re.findall(r"\|\s*(?:e|escape|forceescape)\b.*", path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
