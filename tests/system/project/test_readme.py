@@ -106,7 +106,7 @@ def test_the_command_works(command: str, contend: Home, shared_run: tuple[Home, 
             "runs/STORM": storms_run(contend.path, {"API": 0.5, "broker": 0.05}),
         }
         command = " ".join(str(made[word].path) if word in made else word for word in command.split())
-    words = [re.sub(r"^runs/[A-Z]+$", str(run), word) for word in shlex.split(command)[1:]]
+    words = [re.sub(r"^runs/[A-Z]+$", str(run), word) for word in shlex.split(command, comments=True)[1:]]
     if "mycloud" in words:  # the reader's: tests/accept/test_placement_cloud.py runs such a command on one
         contend(*words, cwd=contend.path).error(2, "no cloud is called 'mycloud'")
         return
