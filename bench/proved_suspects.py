@@ -168,7 +168,7 @@ def proved(planted: Beside) -> Row:
 
 
 def worst(trials: Sequence[Row], metric: str) -> list[float]:
-    """How much worse than its median as it is the victim's worst second was: with the suspect held back, and as it is."""
+    """The victim's worst second with the suspect held back, and as it is: each over its median as it is. 2: twice as bad."""
     seconds: dict[bool, list[float]] = {False: [], True: []}
     better = ""
     for trial in trials:

@@ -36,8 +36,9 @@ def body(d: Data) -> str:
     failed = sum("failed" in row for row in d["rows"])
     return f"""\
 A victim (a service that logs, a batch, one that copies memory, nginx, redis, PostgreSQL, or a journal that waits for its fsyncs)
-shares a CPU with a suspect, drawn by chance. What holding the suspect back brings is measured first, by turns of the bench's own: the truth. Then `contend watch` looks on
-for ten seconds, and `contend prove` has a minute.
+runs beside a suspect, both drawn by chance, and on one CPU unless it says otherwise below. What holding the suspect back brings is
+measured by turns of the bench's own, half of them before and half after: the truth. In between `contend watch` looks on for ten
+seconds, and `contend prove` has a minute.
 
 A **sleeper** does nothing, **elsewhere** burns on another CPU, **yields** has a fiftieth of the weight already, a **lock** is held by
 who uses no CPU: holding these back by weight brings nothing. A **burner** and **bursts** burn on the victim's CPU, a **writer** fills

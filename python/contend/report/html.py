@@ -176,8 +176,8 @@ def _beside(name: str) -> tuple[str, str, None] | None:
 
 
 def breakable(text: str, before: str = "", after: str = "") -> Markup:
-    r"""Let a line break before or after these characters of a name. What is marked as escaped is not made safe when it is
-    printed: here it is.
+    r"""Let a line break before or after these characters of a name, and make the name safe: what is marked as escaped goes
+    past `_safe`.
 
     >>> breakable("a<b:7", before=":")
     Markup('a&lt;b<wbr>:7')

@@ -158,6 +158,6 @@ def placed_about(placed: Placed) -> list[str]:
         )
     if placed.extrapolated:
         lines.append(
-            "more than two on a host: each adds what it adds to a pair, which was measured of others only"
+            "more than two on a host: each neighbour is taken to add what it adds to a pair, as it was with other workloads"
         )
     return lines
