@@ -178,7 +178,7 @@ def command(
       contend ab --rev main --rev HEAD --build 'make -j2' -- ./bench
       contend ab --rev main --rev HEAD --build 'make -j2' --fail-above 5% --target 1% -- ./bench
     """
-    from contend.cli.run_ import _dry_run
+    from contend.cli import dry_run as ahead
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
     from contend.units import parse_fraction
@@ -189,7 +189,7 @@ def command(
     scenario = scenario_of(words, seed=seed, **options)
     if dry_run:
         with checking(scenario.measure.budget, began_ns()):
-            return _dry_run(scenario, (), as_json)
+            return ahead.show(scenario, (), as_json)
     repeated = commandline(words, seed=seed, fail_above=fail_above, **options)
     try:
         outcome = orchestrator.execute(

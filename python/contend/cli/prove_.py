@@ -132,7 +132,7 @@ def command(
       contend prove shop.service --against rsync --log shop.log --pattern 'took ([0-9.]+) ms' --unit ms
       contend prove 4711 --against rsync --against updatedb --by nice
     """
-    from contend.cli.run_ import _dry_run
+    from contend.cli import dry_run as ahead
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
     from contend.studies.prove.holding import lines, switches
@@ -147,7 +147,7 @@ def command(
         if dry_run and as_json:
             return _as_document(plan)
         if dry_run:
-            return _dry_run(scenario, (), as_json)
+            return ahead.show(scenario, (), as_json)
         writes = list(lines(plan))
     if not consent:
         allow(scenario, policy_file, writes)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from contend.cli import own_command
-from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
+from contend.cli.common import began_ns, finish, make_progress, runs_option
 from contend.cli.fleet_ import chosen, way_options
+from contend.cli.scenario_named import meant, named
 from contend.errors import BadInput
-from contend.text.masking import mask
 from contend.text.printable import printable
 
 if TYPE_CHECKING:
+    from contend.engine.execution import Outcome
     from contend.fleet.ssh import Way
     from contend.store.directory import RunDirectory
     from contend.studies.model import Scenario
-
-MOST_SHOWN = 40  # cells of a block, in a dry run
 
 
 @click.command("run", short_help="Run a scenario.", cls=own_command.TakesCommand)
@@ -156,8 +153,6 @@ def command(
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
     from contend.fleet.ssh import Way
-    from contend.store.directory import RunDirectory
-    from contend.store.hosts import hosts_of_run, refuse_part
     from contend.units import parse_duration_ns, parse_fraction
 
     limit = None if fail_above is None else parse_fraction(fail_above)
@@ -176,28 +171,7 @@ def command(
                 " or --seed",
                 hint="start a new run to change something",
             )
-        with RunDirectory.open(resume_run) as directory:
-            refuse_part(directory)
-            _consented(directory)
-            if hosts_of_run(directory):
-                from contend.fleet.needs import need
-
-                need()
-                from contend.fleet import coordinator
-
-                outcome = coordinator.resume(
-                    directory,
-                    progress=make_progress(as_json),
-                    budget_ns=parse_duration_ns(budget) if budget else None,
-                    began_ns=began_ns(),
-                )
-                return finish(outcome, verbose=verbose, as_json=as_json, fail_above=limit)
-            outcome = orchestrator.resume(
-                directory,
-                progress=make_progress(as_json),
-                budget_ns=parse_duration_ns(budget) if budget else None,
-                began_ns=began_ns(),
-            )
+        outcome = _go_on(resume_run, budget_ns=parse_duration_ns(budget) if budget else None, as_json=as_json)
         return finish(outcome, verbose=verbose, as_json=as_json, fail_above=limit)
     if budget is not None:
         settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
@@ -207,7 +181,7 @@ def command(
         settings += (f"measure.seed={seed}",)
     if hosts is not None:
         settings += (f"hosts.names=[{','.join(chosen((hosts,), None))}]",)
-    scenario, mine = _meant(scenario, own_command.given(own))
+    scenario, mine = meant(scenario, own_command.given(own))
     name = name or Path(scenario).stem
     with checking(parse_duration_ns(budget) if budget else None, began_ns()):
         loaded, repeated = named(
@@ -242,7 +216,9 @@ def command(
             fitted, absent = without_missing(fitted)
             left_out += absent
         if dry_run:
-            return _dry_run(fitted, left_out, as_json, runs)
+            from contend.cli import dry_run as ahead
+
+            return ahead.show(fitted, left_out, as_json, runs)
     outcome = orchestrator.execute(
         fitted,
         name=name,
@@ -255,6 +231,26 @@ def command(
         fail_above=limit,
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
+
+
+def _go_on(path: str, *, budget_ns: int | None, as_json: bool) -> Outcome:
+    """Go on with the run at a path, on this machine or on its hosts. Raises BadInput."""
+    from contend.engine import run as orchestrator
+    from contend.store.directory import RunDirectory
+    from contend.store.hosts import hosts_of_run, refuse_part
+
+    with RunDirectory.open(path) as directory:
+        refuse_part(directory)
+        _consented(directory)
+        resume = orchestrator.resume
+        if hosts_of_run(directory):
+            from contend.fleet.needs import need
+
+            need()
+            from contend.fleet import coordinator
+
+            resume = coordinator.resume
+        return resume(directory, progress=make_progress(as_json), budget_ns=budget_ns, began_ns=began_ns())
 
 
 def _consented(run: RunDirectory) -> None:
@@ -270,7 +266,7 @@ def of_line(words: Sequence[str]) -> Scenario:
     """Read the scenario of what a run wrote down as the command that repeats it, after `contend run`. Raises BadInput."""
     with command.make_context("run", list(words)) as context:
         given = context.params
-        scenario, own = _meant(given["scenario"], own_command.given(given["own"]))
+        scenario, own = meant(given["scenario"], own_command.given(given["own"]))
         loaded, _ = named(
             scenario,
             own=own,
@@ -281,82 +277,6 @@ def of_line(words: Sequence[str]) -> Scenario:
             changed=given["settings"],
         )
     return loaded
-
-
-def _meant(scenario: str | None, own: str) -> tuple[str, str]:
-    if scenario is None and own:
-        scenario = own_command.DEFAULT_SCENARIO
-    if scenario is None:
-        raise BadInput(
-            "no scenario was named",
-            hint="contend run noisy-neighbour -- ./mine, or one of these: contend list scenarios",
-        )
-    return scenario, own
-
-
-def named(
-    scenario: str,
-    *,
-    own: str,
-    beside: tuple[str, ...],
-    metrics: tuple[str, ...],
-    running: tuple[str | None, float | None, int | None],
-    skip_missing: bool,
-    changed: tuple[str, ...],
-) -> tuple[Scenario, list[str]]:
-    """Load the scenario that a command line names, and return it with the words that repeat it. Raises BadInput.
-
-    own: a command of the user's, or ""; running: URL and rate, or pid, of a victim that runs already; changed: as of --set.
-    """
-    from contend.studies.scenarios import load
-
-    _is_no_program(scenario)
-    repeated = _words(scenario, (), skip_missing)
-    url, rate, pid = running
-    if own:
-        if url is not None or pid is not None:
-            raise BadInput(
-                "a command of yours, --url and --pid each name the victim", hint="give one of them"
-            )
-        repeated += ["--command", own, *_each("--beside", beside), *_each("--metric", metrics)]
-        of_victim = own_command.settings(scenario, own, beside, metrics)
-    elif beside or metrics:
-        option = "--beside" if beside else "--metric"
-        raise BadInput(
-            f"{option} goes with a command of yours",
-            hint=f"contend run {scenario} {option} … -- ./mine --flag",
-        )
-    else:
-        of_victim = _running(url, rate, pid, scenario)
-        repeated += _each("--set", of_victim)
-    return load(scenario, (*of_victim, *changed)), repeated + _each("--set", changed)
-
-
-def _running(url: str | None, rate: float | None, pid: int | None, scenario: str) -> tuple[str, ...]:
-    """Settings with which what runs already is the victim: never started or ended, under the guard, beside neighbours that
-    leave it half of the CPUs."""
-    gentle: tuple[str, ...] = ("placement=same-host", "guard={}")
-    if scenario == "noisy-neighbour":
-        gentle += (
-            "measure.trial=3s",
-            f"neighbours.stress-cpu.workers={max(1, len(os.sched_getaffinity(0)) // 2)}",
-        )
-    if pid is not None:
-        if url is not None or rate is not None:
-            raise BadInput("--pid follows a process, and --url asks a service", hint="give one of the two")
-        if not Path(f"/proc/{pid}").exists():
-            raise BadInput(
-                f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"
-            )
-        return f"victims=[{{process: {{pid: {pid}}}}}]", *gentle
-    if url is None:
-        if rate is not None:
-            raise BadInput(
-                f"--rate {rate:g} goes with --url", hint="contend run noisy-neighbour --url URL --rate 50"
-            )
-        return ()
-    victim = json.dumps({"service": {"url": url} | ({} if rate is None else {"rate": rate})})
-    return f"victims=[{victim}]", *gentle
 
 
 def _on_hosts(
@@ -374,7 +294,6 @@ def _on_hosts(
     as_json: bool,
 ) -> int:
     """A scenario with `hosts`: each of them runs it."""
-    from contend.engine.plan import make_plan
     from contend.fleet.needs import need
 
     if given := [option for option, on in refused.items() if on]:
@@ -382,15 +301,9 @@ def _on_hosts(
             f"{given[0]} is of this machine, and the scenario has hosts", hint=f"leave {given[0]} out"
         )
     if dry_run:
-        hosts = wanted.fleet
-        assert hosts is not None
-        plan = make_plan(wanted, wanted.measure.seed or 0)
-        print(printable(mask(wanted.title or wanted.origin)))
-        print(f"{len(plan.cells)} cells on each of {len(hosts.names)} hosts: {', '.join(hosts.names)}")
-        for cell in plan.cells:
-            print(f"  {cell.label}{' (control)' if cell.control else ''}")
-        print("each host has an order of its own; it checks the scenario when it has joined")
-        return 0
+        from contend.cli import dry_run as ahead
+
+        return ahead.show_on_hosts(wanted)
     need()
     from contend.fleet import coordinator
 
@@ -406,91 +319,3 @@ def _on_hosts(
         fail_above=fail_above,
     )
     return finish(outcome, verbose=verbose, as_json=as_json)
-
-
-def _words(scenario: str, settings: tuple[str, ...], skip_missing: bool) -> list[str]:
-    """The command that repeats this run."""
-    words = ["contend", "run", scenario, *(["--skip-missing"] if skip_missing else [])]
-    return words + _each("--set", settings)
-
-
-def _each(option: str, values: Iterable[str]) -> list[str]:
-    """An option once for each of its values."""
-    return [word for value in values for word in (option, value)]
-
-
-def _is_no_program(scenario: str) -> None:
-    """Raises BadInput for a program where a scenario is to be: a command of the user's stands behind --."""
-    path = Path(scenario)
-    if (
-        "/" in scenario
-        and not scenario.endswith((".yaml", ".yml"))
-        and path.is_file()
-        and os.access(path, os.X_OK)
-    ):
-        raise BadInput(
-            f"'{scenario}' is a program, not a scenario",
-            hint=f"contend run {own_command.DEFAULT_SCENARIO} -- {shlex.quote(scenario)}",
-        )
-
-
-def _dry_run(wanted: Any, left_out: tuple[str, ...], as_json: bool, runs: Path = Path("runs")) -> int:
-    """Print what would run. Everything is checked as a run would; nothing is made."""
-    from contend.engine import checks, duration, experience
-    from contend.engine.plan import make_plan
-    from contend.studies.registry import study_of
-    from contend.units import format_duration
-
-    checks.check(wanted)
-    study = study_of(wanted)
-    plan = make_plan(wanted, wanted.measure.seed if wanted.measure.seed is not None else 0)
-    if not as_json and (steps := study.steps(wanted, plan, runs)):
-        print(
-            "\n".join(
-                [
-                    printable(mask(wanted.title or wanted.origin)),
-                    *(f"  left out: {line}" for line in left_out),
-                    *steps,
-                ]
-            )
-        )
-        if refusal := duration.needs(wanted, plan).refusal(wanted.measure.budget):
-            raise refusal
-        return 0
-    if as_json:
-        print_answer(f"would run {len(plan.cells)} cells; nothing was made", plan.to_json())
-        return 0
-    placement = checks.assign_cpus(wanted)
-    first = next(iter(plan.rounds("counted")))
-    print(printable(mask(wanted.title or wanted.origin)))
-    print(f"{len(plan.cells)} cells; places: {placement.summary()}")
-    for line in left_out:
-        print(f"  left out: {line}")
-    for line in study.lines(wanted, plan):
-        print(f"  {line}")
-    for label, (resource, trials, seconds) in duration.loads(plan, wanted).items():
-        each = f" of about {format_duration(seconds * 1e9)}" if duration.is_known(plan) else ""
-        print(f"load: {label} ({resource}), in at most {trials} trials{each}")
-    if wanted.guard is not None:
-        print(f"guard: {wanted.guard.sentence}")
-    other = "" if wanted.measure.seed is not None else " (another seed gives another)"
-    print(f"order of the first block{other}:")
-    shown = [plan.cell(t.cell).id for t in first[:MOST_SHOWN]]
-    print("  " + " · ".join(shown + [f"and {len(first) - MOST_SHOWN} more"] * (len(first) > MOST_SHOWN)))
-    if not duration.is_known(plan):
-        print(
-            "estimated: duration unknown until the first trial ends: a command does not say how long it takes"
-        )
-        return 0
-    of = duration.needs(wanted, plan, experience.read())
-    budget = wanted.measure.budget
-    within = f"at most {format_duration(of.whole_s * 1e9)} for {of.planned} blocks"
-    if budget and of.whole_s * 1e9 > budget:
-        within = f"{of.blocks_within(budget / 1e9)} blocks in the budget of {format_duration(budget)}"
-    print(
-        f"estimated: preparing {format_duration(of.preparing_s * 1e9)}, pilot {format_duration(of.pilot_s * 1e9)}, "
-        f"{format_duration(of.block_s * 1e9)} a block, {within}"
-    )
-    if refusal := of.refusal(budget):
-        raise refusal
-    return 0

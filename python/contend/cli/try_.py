@@ -83,7 +83,7 @@ def command(
       contend try seen#cpu-1 --url http://127.0.0.1:8080/ --for 6m
       contend try runs/noisy-neighbour-…#F1          its victim again, with what is advised
     """
-    from contend.cli.run_ import _dry_run
+    from contend.cli import dry_run as ahead
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
     from contend.studies.prove import holding, trying
@@ -103,7 +103,7 @@ def command(
         )
     with checking(scenario.measure.budget, began_ns()):
         if dry_run:
-            return _dry_run(scenario, (), as_json=False)
+            return ahead.show(scenario, (), as_json=False)
         plan = holding.switches(scenario)
     if not consent:
         from contend.cli.prove_ import allow
@@ -161,8 +161,8 @@ def _run_as_advised(
     """Run a finding's own command, and compare what comes out with what was expected of it."""
     from contend.advice import tried
     from contend.analysis.tried import measured
+    from contend.cli import dry_run as ahead
     from contend.cli.prove_ import agreed
-    from contend.cli.run_ import _dry_run
     from contend.engine import checks
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
@@ -170,7 +170,7 @@ def _run_as_advised(
     with checking(scenario.measure.budget, began_ns()):
         fitted, left_out = checks.fitted(scenario, runs)
         if dry_run:
-            return _dry_run(fitted, left_out, as_json=False, runs=runs)
+            return ahead.show(fitted, left_out, as_json=False, runs=runs)
     # A run may come from somebody else, and with it what it started.
     if (own := scenario.own_commands) and not (consent or agreed(own, "Commands that the run has started.")):
         raise BadInput(
