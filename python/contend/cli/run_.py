@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from contend.cli import own_command
 from contend.cli.common import began_ns, finish, make_progress, runs_option
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from contend.fleet.ssh import Way
     from contend.store.directory import RunDirectory
     from contend.studies.model import Scenario
+
+WITH_RESUME = {"resume_run", "budget", "fail_above", "verbose", "as_json", "runs"}
+"""What may be given to a run that goes on."""
 
 
 @click.command("run", short_help="Run a scenario.", cls=own_command.TakesCommand)
@@ -157,20 +161,7 @@ def command(
 
     limit = None if fail_above is None else parse_fraction(fail_above)
     if resume_run is not None:
-        if (
-            scenario
-            or settings
-            or cloud
-            or url
-            or pid is not None
-            or seed is not None
-            or own_command.given(own)
-        ):
-            raise BadInput(
-                "--resume goes on with the recorded scenario; it takes no SCENARIO or COMMAND, --set, --cloud, --url, --pid"
-                " or --seed",
-                hint="start a new run to change something",
-            )
+        _refuse_with_resume(own)
         outcome = _go_on(resume_run, budget_ns=parse_duration_ns(budget) if budget else None, as_json=as_json)
         return finish(outcome, verbose=verbose, as_json=as_json, fail_above=limit)
     if budget is not None:
@@ -233,6 +224,24 @@ def command(
     return finish(outcome, verbose=verbose, as_json=as_json)
 
 
+def _refuse_with_resume(own: str | None) -> None:
+    """Raises BadInput for what would change a run that goes on, or would be thought to keep it from going on."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[-1] if isinstance(parameter, click.Option) else parameter.human_readable_name
+        for parameter in context.command.params
+        if parameter.name not in WITH_RESUME
+        and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if own is None and own_command.given(own):
+        given.append("-- COMMAND")
+    if given:
+        raise BadInput(
+            f"--resume goes on with the recorded scenario; it takes no {' or '.join(given)}",
+            hint="leave that out, or start a new run",
+        )
+
+
 def _go_on(path: str, *, budget_ns: int | None, as_json: bool) -> Outcome:
     """Go on with the run at a path, on this machine or on its hosts. Raises BadInput."""
     from contend.engine import run as orchestrator
@@ -242,15 +251,15 @@ def _go_on(path: str, *, budget_ns: int | None, as_json: bool) -> Outcome:
     with RunDirectory.open(path) as directory:
         refuse_part(directory)
         _consented(directory)
-        resume = orchestrator.resume
-        if hosts_of_run(directory):
-            from contend.fleet.needs import need
+        progress = make_progress(as_json)
+        if not hosts_of_run(directory):
+            return orchestrator.resume(directory, progress=progress, budget_ns=budget_ns, began_ns=began_ns())
+        from contend.fleet.needs import need
 
-            need()
-            from contend.fleet import coordinator
+        need()
+        from contend.fleet import coordinator
 
-            resume = coordinator.resume
-        return resume(directory, progress=make_progress(as_json), budget_ns=budget_ns, began_ns=began_ns())
+        return coordinator.resume(directory, progress=progress, budget_ns=budget_ns, began_ns=began_ns())
 
 
 def _consented(run: RunDirectory) -> None:
@@ -303,7 +312,7 @@ def _on_hosts(
     if dry_run:
         from contend.cli import dry_run as ahead
 
-        return ahead.show_on_hosts(wanted)
+        return ahead.show_on_hosts(wanted, as_json)
     need()
     from contend.fleet import coordinator
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from contend.sample.summary import Summary
     from contend.store.directory import RunDirectory
 
+USUAL = "1s"
+"""Between samples."""
+
 
 @click.command("sample", short_help="Record the host and its processes while a command runs.")
-@click.option(
-    "-i", "--interval", default="1s", metavar="TIME", show_default=True, help="Between samples, from 10ms."
-)
+@click.option("-i", "--interval", metavar="TIME", help=f"Between samples, from 10ms (default: {USUAL}).")
 @click.option(
     "-o",
     "--output",
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
 @runs_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
-    interval: str,
+    interval: str | None,
     output: Path | None,
     length: str | None,
     pid: int | None,
@@ -104,7 +105,7 @@ def command(
         from contend.sample.session import SampleOptions, record, sample_directory
     from contend.units import parse_duration_ns
 
-    interval, length, command = _as_vmstat(interval, length, command)
+    every, length, command = _as_vmstat(interval, length, command)
     if pid is not None and command:
         raise BadInput("--pid follows a process, and a command is one of its own", hint="give one of the two")
     if pid is not None and not Path(f"/proc/{pid}").exists():
@@ -113,7 +114,7 @@ def command(
         )
     wanted = SampleOptions(
         pid=pid,
-        interval_ns=parse_duration_ns(interval),
+        interval_ns=parse_duration_ns(every),
         command=command,
         for_ns=parse_duration_ns(length) if length is not None else None,
         source=source,
@@ -145,11 +146,20 @@ def command(
 
 
 def _as_vmstat(
-    interval: str, length: str | None, command: tuple[str, ...]
+    interval: str | None, length: str | None, command: tuple[str, ...]
 ) -> tuple[str, str | None, tuple[str, ...]]:
-    """Two numbers for a command are the seconds between samples, and how many there are; one is the seconds."""
+    """Two numbers for a command are the seconds between samples, and how many there are; one is the seconds.
+
+    Raises BadInput where options say another time.
+    """
     if not command or len(command) > 2 or not all(re.fullmatch(r"\d+(\.\d+)?", word) for word in command):
-        return interval, length, command
+        return interval or USUAL, length, command
+    if interval is not None or (length is not None and len(command) == 2):
+        option = "-i" if interval is not None else "--for"
+        raise BadInput(
+            f"{option} and '{' '.join(command)}' say the same twice",
+            hint="contend sample 1 30, or contend sample -i 1s --for 30s",
+        )
     if len(command) == 1:
         return f"{command[0]}s", length, ()
     return f"{command[0]}s", f"{float(command[0]) * float(command[1]):g}s", ()

@@ -1,4 +1,4 @@
-"""What a command line of `contend run` names: the scenario, and the words that repeat it."""
+"""The scenario that a command line of `contend run` names, and the words that repeat it."""
 
 from __future__ import annotations
 

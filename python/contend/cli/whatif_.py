@@ -121,6 +121,12 @@ def command(
     edits += [_count("workers", text) for text in workers]
     edits += [_count("size", text) for text in size]
     edits += [Edit("jobs", "", jobs)] if jobs else []
+    if verify and output is not None:
+        raise BadInput("--verify compares, and makes no prediction to keep", hint="leave -o out")
+    if listing and (verify or output is not None or page is not None):
+        raise BadInput(
+            "--list says what edits can name, and predicts nothing", hint="leave -o, --page and --verify out"
+        )
     if verify:
         return _verify(sources, edits, verify, job, cell, page, as_json)
     if not sources:

@@ -36,6 +36,9 @@ NOTHING_MADE = "a mistake that is found before anything is made leaves no run di
         (["run", "noisy-neighbour", "--seed", "abc"], ["'abc'", "contend run --help"]),
         (["run", "--resume", "runs/gone"], ["'runs/gone'"]),
         (["run", "noisy-neighbour", "--resume", "."], ["--resume", "SCENARIO"]),
+        (["run", "--resume", ".", "--dry-run"], ["it takes no --dry-run", "leave that out"]),
+        (["run", "--resume", ".", "--rate", "9", "--keep-output"], ["it takes no --rate or --keep-output"]),
+        (["run", "--resume", ".", "--", "true"], ["it takes no -- COMMAND"]),
         (["report", "runs/gone"], ["'runs/gone'"]),
         (["compare", "a", "b"], ["'a'"]),
         (["destroy", "gone"], ["'gone'"]),
@@ -213,9 +216,9 @@ def test_a_budget_that_is_too_small_is_said_honestly(contend: Home, budget: str)
     result = contend("run", contend.scenario(blocks=6), "--budget", budget, "--json").no_traceback()
     result.error(2, "too short for an answer", "--budget")
     assert not contend.run_directories()
-    contend("run", contend.scenario(blocks=6), "--budget", budget, "--dry-run").error(
-        2, "too short for an answer"
-    )
+    words = ("run", contend.scenario(blocks=6), "--budget", budget, "--dry-run")
+    contend(*words).error(2, "too short for an answer")
+    assert contend(*words, "--json").error(2, "too short for an answer").out == ""
 
 
 def test_a_budget_that_a_command_overran_is_said_honestly(contend: Home) -> None:

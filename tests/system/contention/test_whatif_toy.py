@@ -178,6 +178,8 @@ def test_fixes_are_ranked(recorded: Recorded, run: Run) -> None:
         (("--workers", "pool=many"), "--workers pool=8"),
         (("--job", "reboot"), "--job PATTERN"),
         (("--verify", "."), "neither a trace nor a run"),
+        (("--verify", ".", "-o", "kept.json"), "leave -o out"),
+        (("--list", "--page", "page.html"), "leave -o, --page and --verify out"),
     ],
 )
 def test_mistakes_name_what_would_be_right(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("doctor", "", 0),
         ("destroy", "{costs}", 0),
         ("run", "noisy-neighbour --dry-run", 0),
+        ("run", "noisy-neighbour --hosts a,b --dry-run", 0),
         ("ab", "--dry-run -- true --vs false", 0),
     ],
 )
@@ -89,6 +91,19 @@ def test_one_form(
     assert document["verdict"] == {0: "done", 5: "undecided"}[code]
     with pytest.raises(jsonschema.ValidationError):
         published.validate({**document, "data": 5})
+
+
+def test_a_dry_run_refuses_in_json_what_a_run_would(capsys: pytest.CaptureFixture[str]) -> None:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        words = ["run", "noisy-neighbour", "--set", "placement=own-cores", "--dry-run"]
+        assert [cli.run(words), cli.run([*words, "--json"])] == [2, 2]
+    finally:
+        os.sched_setaffinity(0, before)
+    said = capsys.readouterr()
+    assert said.err.count("placement own-cores needs 2 CPUs") == 2
+    assert said.out == ""
 
 
 def test_bad_input_prints_no_document(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,9 +89,16 @@ def test_commands_as_hyperfine_takes_them() -> None:
 
 
 def test_numbers_for_a_command_are_vmstats() -> None:
-    assert _as_vmstat("1s", None, ("2", "30")) == ("2s", "60s", ())
-    assert _as_vmstat("1s", "1m", ("5",)) == ("5s", "1m", ())
-    assert _as_vmstat("1s", None, ("sleep", "5")) == ("1s", None, ("sleep", "5"))
+    assert _as_vmstat(None, None, ("2", "30")) == ("2s", "60s", ())
+    assert _as_vmstat(None, "1m", ("5",)) == ("5s", "1m", ())
+    assert _as_vmstat(None, None, ("sleep", "5")) == ("1s", None, ("sleep", "5"))
+    assert _as_vmstat("3s", None, ("sleep", "5")) == ("3s", None, ("sleep", "5"))
+
+
+@pytest.mark.parametrize("words", [("-i", "100ms", "1"), ("-i", "1s", "1", "30"), ("--for", "5s", "1", "30")])
+def test_a_time_is_not_said_twice(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    assert cli.run(["sample", *words]) == 2
+    assert f"error: {words[0]} and '{' '.join(words[2:])}' say the same twice" in capsys.readouterr().err
 
 
 # Defaults
