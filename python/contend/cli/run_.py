@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contend.studies.model import Scenario
 
 WITH_RESUME = {"resume_run", "budget", "fail_above", "verbose", "as_json", "runs"}
-"""What may be given to a run that goes on."""
+"""What `--resume` takes beside it."""
 
 
 @click.command("run", short_help="Run a scenario.", cls=own_command.TakesCommand)
@@ -225,7 +225,7 @@ def command(
 
 
 def _refuse_with_resume(own: str | None) -> None:
-    """Raises BadInput for what would change a run that goes on, or would be thought to keep it from going on."""
+    """Raises BadInput for whatever `--resume` would ignore, `--dry-run` above all."""
     context = click.get_current_context()
     given = [
         parameter.opts[-1] if isinstance(parameter, click.Option) else parameter.human_readable_name
