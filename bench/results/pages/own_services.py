@@ -13,8 +13,10 @@ def body(d: Data) -> str:
     """What each run said, and whether the service was left as it was."""
     parts = [
         f"nginx with a file of 4 KB is asked {d['rate']} times a second; PostgreSQL serves four clients of pgbench at {d['rate']}"
-        " transactions a second, and is followed. Both were started as their users do, and not by contend. Clients of the second may wait for more than the guard's usual part of the CPU time that they want: a fifth is"
-        " over with the first neighbour on two CPUs. The process that asks is on the same host, before others (SCHED_FIFO)."
+        " transactions a second, and is followed. Both were started as their users do, and not by contend. The guard counts"
+        " them and the clients among others; here they may wait for more of the CPU time that they want than the fifth that it"
+        " allows by default, which one neighbour takes on two CPUs. The process that asks is on the same host, before others"
+        " (SCHED_FIFO)."
     ]
     for row in d["rows"]:
         complaints = [line for line in row["logged"].splitlines() if ROUTINE not in line]
