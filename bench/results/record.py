@@ -1,9 +1,11 @@
 """The head of a result: by which command, at which commit, on which machine, and who else used its CPUs meanwhile.
 
 The load average counts what measures too, so it tells little while something runs. Hence the CPU time of everybody else:
-what /proc/stat counts as busy, less what the recording process, its descendants and the kernel's own threads took. A
-descendant stays one when its parent ends; a daemon that leaves between two looks is known by a word in its environment or
-by a cgroup of contend's or a container engine's. What could not be traced so counts as somebody else's.
+what /proc/stat counts as busy, less what the recording process, its descendants and the kernel's own threads took. The
+recording process is the reaper of its descendants (PR_SET_CHILD_SUBREAPER, prctl(2)): one whose parent ends stays below it,
+and so does the CPU time of one that ends with its parent between two looks. A container engine's or a testbed's process
+that is nobody's descendant is known by a word in its environment or by its cgroup. What could not be traced so counts as
+somebody else's.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from contend.environment import fingerprint
+from contend.platforms.kin import reap_orphans
 
 ROOT = Path(__file__).parents[2]
 
@@ -180,9 +183,12 @@ class _Others:
     _wall_s: float = 0.0
     _most: float | None = None
     _load: float = 0.0
+    _reaped: bool = False
+    """Whether this process was the reaper of orphans before."""
 
     def __enter__(self) -> _Others:
         os.environ[_MARK] = self._mark
+        self._reaped = reap_orphans(True)
         self._look()
         self._thread = threading.Thread(target=self._run, name="results-others", daemon=True)
         self._thread.start()
@@ -193,6 +199,7 @@ class _Others:
         if self._thread is not None:
             self._thread.join()
         os.environ.pop(_MARK, None)
+        reap_orphans(self._reaped)
 
     def so_far(self) -> Seen:
         self._look()
@@ -226,6 +233,11 @@ class _Others:
         for pid, row in rows.items():
             if row.parent == _KTHREADD or self._is_ours(pid, row, rows, mine):
                 total += row.cpu_s
+        for pid, row in rows.items():
+            # What this program started itself is in its group or leads one, and has somebody who waits for it.
+            if row.ended and row.parent == mine and row.group not in (pid, os.getpgrp()):
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
         return total
 
     def _is_ours(self, pid: int, row: _Row, rows: Mapping[int, _Row], mine: int) -> bool:
@@ -253,6 +265,9 @@ class _Others:
 @dataclass(frozen=True, slots=True)
 class _Row:
     parent: int
+    group: int
+    ended: bool
+    """And not waited for."""
     start: int
     cpu_s: float
 
@@ -268,7 +283,10 @@ def _processes() -> Iterator[tuple[int, _Row]]:
             continue
         fields = text[text.rindex(")") + 2 :].split()
         ticks = sum(int(fields[at]) for at in (11, 12, 13, 14))
-        yield int(entry.name), _Row(int(fields[1]), int(fields[19]), ticks / _TICK)
+        yield (
+            int(entry.name),
+            _Row(int(fields[1]), int(fields[2]), fields[0] == "Z", int(fields[19]), ticks / _TICK),
+        )
 
 
 def _busy_s() -> float:

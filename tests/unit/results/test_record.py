@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -43,30 +44,58 @@ def test_what_a_child_uses_is_nobody_elses() -> None:
 
 
 def test_what_a_stranger_uses_is() -> None:
-    """A process that was there before is no child's child; this one has left the tree and lost the mark."""
-    words = ["setsid", "--fork", "env", "-i", sys.executable, "-c", BURN.format(4)]
+    """A process that was there before is no child's child."""
+    subprocess.run(["setsid", "--fork", sys.executable, "-c", BURN.format(5)], check=True)
     with recording("x") as now:
-        subprocess.run(words, check=True)
         time.sleep(3.5)
         head = now.head()
     assert head["foreign_cpus"] > 0.2
 
 
-def test_a_daemon_with_the_mark_is_ours() -> None:
-    with recording("x") as now:
-        sampler = now.sampler
-        daemon = subprocess.run(
-            ["setsid", "--fork", "sh", "-c", "echo $$; exec sleep 20 >/dev/null 2>&1"],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        pid = int(daemon.stdout)
+def test_who_has_left_the_tree_is_ours() -> None:
+    """Also without the mark, and when it has ended it is waited for; who is waited for elsewhere is left to them."""
+    with recording("x") as now, burn(0.0, start_new_session=True) as child:
+        sampler, mine = now.sampler, os.getpid()
+        words = ["env", "-i", "sh", "-c", "exec 3>&1 >/dev/null; sleep 20 3>&- & echo $! >&3"]
+        left = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        pid = int(left.stdout)
         try:
-            assert sampler._bears_the_mark(pid)
-            assert not sampler._bears_the_mark(1)
+            rows = dict(_processes())
+            assert sampler._is_ours(pid, rows[pid], rows, mine) and not sampler._bears_the_mark(pid)
         finally:
-            subprocess.run(["kill", str(pid)], check=True)
+            os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 30
+        while not all(row.ended for at, row in dict(_processes()).items() if at in (pid, child.pid)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        sampler._look()
+        assert pid not in dict(_processes())
+        assert child.wait() == 0
+
+
+def test_who_ends_with_its_parent_between_two_looks_is_ours() -> None:
+    """A load that is ended as a whole leaves children whom init would wait for, and their CPU time would be with it."""
+    burning = ["sh", "-c", f"{sys.executable} -c '{BURN.format(60)}' & wait"]
+    with recording("x") as now:
+        before = now.sampler._known_s()
+        parent = subprocess.Popen(burning, start_new_session=True)
+        time.sleep(2.0)
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()
+        time.sleep(0.2)
+        assert now.sampler._known_s() - before > 0.5
+
+
+def test_a_daemon_with_the_mark_is_ours() -> None:
+    with recording("x") as now, burn(20.0) as child:
+        try:
+            until = time.monotonic() + 10
+            while not now.sampler._bears_the_mark(child.pid):
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            assert not now.sampler._bears_the_mark(1)
+        finally:
+            child.kill()
 
 
 def test_only_within_a_recording() -> None:
