@@ -31,8 +31,8 @@ RATE = 200
 """Requests of nginx, and transactions of PostgreSQL, a second."""
 BLOCKS = 40
 ALLOWED = "90%"
-"""Of the CPU time that the services and their clients want, that they may wait. To the guard they are others like any, and
-nobody else is here whose use is more than theirs: of two CPUs, one neighbour takes the fifth that is allowed by itself.
+"""Of the CPU time that the services and their clients want, that they may wait. The guard counts them among others, and on
+two CPUs a single neighbour makes them wait for more than the fifth that it allows by default.
 """
 NGINX = """\
 worker_processes 1;

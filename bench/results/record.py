@@ -3,15 +3,13 @@
 The load average counts what measures too, so it tells little while something runs. Hence the CPU time of everybody else:
 what /proc/stat counts as busy, less what the recording process, its descendants and the kernel's own threads took. The
 recording process is the reaper of its descendants (PR_SET_CHILD_SUBREAPER, prctl(2)): one whose parent ends stays below it,
-and so does the CPU time of one that ends with its parent between two looks. A container engine's or a testbed's process
-that is nobody's descendant is known by a word in its environment or by its cgroup. What could not be traced so counts as
-somebody else's.
+and so does the CPU time of one that ends with its parent between two looks. What a container engine's daemon has started
+is known by its cgroup. What could not be traced so counts as somebody else's.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import subprocess
 import sys
@@ -37,7 +35,6 @@ MOST_LOAD = 1.0
 """A CPU, before it began, where the CPU time of others was not recorded."""
 
 _MACHINE = ("cpu", "cpus", "memory_gib", "os", "kernel", "virtualised", "python")
-_MARK = "CONTEND_RESULT"
 _CGROUPS = ("contend", "libpod", "docker")
 _TICK = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
@@ -176,7 +173,6 @@ class _Others:
     _stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
-    _mark: str = field(default_factory=lambda: secrets.token_hex(8))
     _ours: dict[tuple[int, int], bool] = field(default_factory=dict)
     _last: tuple[float, float, float] | None = None
     _foreign_s: float = 0.0
@@ -187,7 +183,6 @@ class _Others:
     """Whether this process was the reaper of orphans before."""
 
     def __enter__(self) -> _Others:
-        os.environ[_MARK] = self._mark
         self._reaped = reap_orphans(True)
         self._look()
         self._thread = threading.Thread(target=self._run, name="results-others", daemon=True)
@@ -198,7 +193,6 @@ class _Others:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        os.environ.pop(_MARK, None)
         reap_orphans(self._reaped)
 
     def so_far(self) -> Seen:
@@ -248,18 +242,17 @@ class _Others:
             self._ours[key] = (
                 pid == mine
                 or (parent is not None and self._is_ours(row.parent, parent, rows, mine))
-                or self._bears_the_mark(pid)
+                or _is_in_our_groups(pid)
             )
         return self._ours[key]
 
-    def _bears_the_mark(self, pid: int) -> bool:
-        try:
-            if f"{_MARK}={self._mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes():
-                return True
-            groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return False
-        return any(name in groups for name in _CGROUPS)
+
+def _is_in_our_groups(pid: int) -> bool:
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(name in groups for name in _CGROUPS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,15 +53,16 @@ def test_what_a_stranger_uses_is() -> None:
 
 
 def test_who_has_left_the_tree_is_ours() -> None:
-    """Also without the mark, and when it has ended it is waited for; who is waited for elsewhere is left to them."""
-    with recording("x") as now, burn(0.0, start_new_session=True) as child:
+    """When it has ended it is waited for; a child that its starter waits for is left to them."""
+    ends = [sys.executable, "-c", "raise SystemExit(3)"]
+    with recording("x") as now, subprocess.Popen(ends, start_new_session=True) as child:
         sampler, mine = now.sampler, os.getpid()
-        words = ["env", "-i", "sh", "-c", "exec 3>&1 >/dev/null; sleep 20 3>&- & echo $! >&3"]
+        words = ["sh", "-c", "exec 3>&1 >/dev/null; sleep 20 3>&- & echo $! >&3"]
         left = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
         pid = int(left.stdout)
         try:
             rows = dict(_processes())
-            assert sampler._is_ours(pid, rows[pid], rows, mine) and not sampler._bears_the_mark(pid)
+            assert sampler._is_ours(pid, rows[pid], rows, mine)
         finally:
             os.kill(pid, signal.SIGKILL)
         until = time.monotonic() + 30
@@ -70,7 +71,7 @@ def test_who_has_left_the_tree_is_ours() -> None:
             time.sleep(0.05)
         sampler._look()
         assert pid not in dict(_processes())
-        assert child.wait() == 0
+        assert child.wait() == 3
 
 
 def test_who_ends_with_its_parent_between_two_looks_is_ours() -> None:
@@ -84,18 +85,6 @@ def test_who_ends_with_its_parent_between_two_looks_is_ours() -> None:
         parent.wait()
         time.sleep(0.2)
         assert now.sampler._known_s() - before > 0.5
-
-
-def test_a_daemon_with_the_mark_is_ours() -> None:
-    with recording("x") as now, burn(20.0) as child:
-        try:
-            until = time.monotonic() + 10
-            while not now.sampler._bears_the_mark(child.pid):
-                assert time.monotonic() < until
-                time.sleep(0.01)
-            assert not now.sampler._bears_the_mark(1)
-        finally:
-            child.kill()
 
 
 def test_only_within_a_recording() -> None:
