@@ -120,6 +120,16 @@ def format_duration(ns: float) -> str:
     return f"{ns / size:.3g} {unit}"
 
 
+def exact_duration(ns: int) -> str:
+    """Write ns as `parse_duration_ns` takes them, without loss, in the largest unit of which they are a whole number.
+
+    >>> exact_duration(1_500_000_000), exact_duration(300 * 3600 * 10**9), exact_duration(7)
+    ('1500ms', '1080000s', '7ns')
+    """
+    unit, size = next(each for each in (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)) if ns % each[1] == 0)
+    return f"{ns // size}{unit}"
+
+
 def duration_unit(ns: float) -> tuple[str, float]:
     """Choose the unit of a duration below a minute: its name and its ns.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import string
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option
+from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option, typed
 from contend.cli.own_command import line, parse_metric
 from contend.errors import BadInput, ScenarioError, TrialFailed
 from contend.text.masking import mask
@@ -186,6 +188,8 @@ def command(
     limit = None if fail_above is None else parse_fraction(fail_above)
     runs, options["count"] = _count(runs, options["count"])
     exports = {"json": export_json, "markdown": export_markdown, "csv": export_csv}
+    _refuse_two_on_stdout(exports, as_json)
+    options["blocks"] = _blocks(options)
     scenario = scenario_of(words, seed=seed, **options)
     if dry_run:
         with checking(scenario.measure.budget, began_ns()):
@@ -205,7 +209,10 @@ def command(
         if options["revs"]:
             error.hint += f"; {CLEAN_CLONE}"
         raise
-    code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet)
+    with contextlib.ExitStack() as stdout:
+        if any(str(path) == "-" for path in exports.values()):  # what reads it gets the export alone
+            stdout.enter_context(contextlib.redirect_stdout(sys.stderr))
+        code = finish(outcome, verbose=verbose, as_json=as_json, quiet=quiet)
     if any(exports.values()):
         _export(outcome, exports)
     return code
@@ -223,6 +230,30 @@ def _count(runs: Path, count: int | None) -> tuple[Path, int | None]:
             f"--runs {runs} and -n {count}", hint=f"-n {count}; a directory of that name is ./{runs}"
         )
     return Path("runs"), max(1, int(str(runs)))
+
+
+def _blocks(options: Mapping[str, Any]) -> int:
+    """Blocks before the first look. Raises BadInput where options say different things."""
+    if options["count"] is not None:
+        also = ["--target"] * (typed("target") and options["target"] != "none")  # -n has none anyway
+        also += [option for name, option in (("blocks", "-m"), ("most", "-M")) if typed(name)]
+        if also:
+            raise BadInput(f"-n says how often, and {also[0]} when to stop", hint="give one of them")
+    blocks, most = int(options["blocks"]), int(options["most"])
+    if most < blocks and typed("most"):
+        if typed("blocks"):
+            raise BadInput(f"-M {most} is fewer than -m {blocks}", hint=f"-m {most} -M {blocks}")
+        return most
+    return blocks
+
+
+def _refuse_two_on_stdout(exports: Mapping[str, Path | None], as_json: bool) -> None:
+    """Raises BadInput where what reads stdout would get two documents."""
+    there = ["--json"] * as_json + [
+        f"--export-{form} -" for form, path in exports.items() if str(path) == "-"
+    ]
+    if len(there) > 1:
+        raise BadInput(f"{' and '.join(there)} both write to stdout", hint="name a file for one of them")
 
 
 def _export(outcome: Outcome, exports: Mapping[str, Path | None]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from contend.clock import Began
 from contend.errors import BadInput, HostFailed, ThresholdCrossed
@@ -50,12 +51,17 @@ def runs_option(function: F) -> F:
     return option(function)
 
 
+def typed(name: str) -> bool:
+    """True where this command line gives the parameter; False for a default, or one from the environment or config file."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def no_stream(output: Path | None) -> None:
     """Raises BadInput for `-o -`: a recording is a directory."""
     if output is not None and str(output) == "-":
         raise BadInput(
             "a recording is a directory, and not written to stdout",
-            hint="--json prints the answer; contend export DIR --to csv -o - prints the rows",
+            hint="--json prints the answer; contend sql DIR QUERY --csv prints rows of the recording",
         )
 
 

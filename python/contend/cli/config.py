@@ -57,7 +57,8 @@ def defaults(verb: str, command: click.Command, verbs: Mapping[str, str]) -> dic
     for key, value in whole.items():
         if not isinstance(value, Mapping) and (parameter := options.get(key.replace("-", "_"))) is not None:
             given[str(parameter.name)] = value
-    for key, value in whole.get(verb, {}).items():
+    own = whole.get(verb)  # an option may be called as a verb is: `watch = "30s"` is one of prove
+    for key, value in (own if isinstance(own, Mapping) else {}).items():
         parameter = options.get(key.replace("-", "_"))
         if parameter is None:
             raise BadInput(

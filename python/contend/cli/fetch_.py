@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from contend.errors import BadInput
+from contend.text.printable import short
 
 MOST_HEADERS = 1 << 20  # bytes of a file of them
 
@@ -174,6 +175,9 @@ def _header(line: str) -> tuple[str, str]:
 
 
 def _last_name(url: str) -> str:
-    """The file name at the end of a URL, "" where there is none that a file may have here."""
-    name = unquote(urlsplit(url).path.rpartition("/")[2])
+    """The file name at the end of a URL, "" where there is none that a file may have here. Raises BadInput."""
+    try:
+        name = unquote(urlsplit(url).path.rpartition("/")[2])
+    except ValueError as error:
+        raise BadInput(f"'{short(url)}' is no URL: {error}", hint="like https://host/image.qcow2") from error
     return "" if "/" in name or "\0" in name or name in (".", "..") else name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from contend.cli import live_victims, own_command
-from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option
+from contend.cli.common import began_ns, finish, make_progress, print_answer, runs_option, typed
 from contend.cli.live_victims import figure_options, victim_workload
 from contend.errors import BadInput, ScenarioError
 from contend.text.printable import printable
@@ -138,6 +138,7 @@ def command(
     from contend.studies.prove.holding import lines, switches
 
     options["command"] = own_command.given(None) or None
+    _refuse_unheard(options["by"], against)
     if not against:
         against = _watched(live_victims.watched(victim, options), watched)
     scenario = scenario_of(victim, against, **options)
@@ -193,6 +194,20 @@ def scenario_of(victim: str, against: tuple[str, ...], **options: Any) -> Prove:
     if options["seed"] is not None:
         document["measure"]["seed"] = options["seed"]
     return cast("Prove", parse(read_yaml(yaml.safe_dump(document), "contend prove", ScenarioError)))
+
+
+_OF = {"cpus": "quota", "io": "io-limit", "apart": "cpuset", "allow_freeze": "freeze"}
+"""Options of one way to hold a suspect back."""
+
+
+def _refuse_unheard(by: str, against: tuple[str, ...]) -> None:
+    """Raises BadInput for options that say how, of another way than is taken: it would be held back otherwise than meant."""
+    for name, way in _OF.items():
+        if by != way and typed(name):
+            option = f"--{name.replace('_', '-')}"
+            raise BadInput(f"{option} goes with --by {way}", hint=f"add --by {way}, or leave {option} out")
+    if against and typed("watched"):
+        raise BadInput("--watch finds suspects, and --against names them", hint="give one of them")
 
 
 def commandline(victim: str, against: tuple[str, ...], policy: Path | None = None, **options: Any) -> str:

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from contend.cli import own_command
-from contend.cli.common import began_ns, finish, make_progress, runs_option
+from contend.cli.common import began_ns, finish, make_progress, runs_option, typed
 from contend.cli.fleet_ import chosen, way_options
 from contend.cli.scenario_named import meant, named
 from contend.errors import BadInput
@@ -157,7 +157,7 @@ def command(
     from contend.engine import run as orchestrator
     from contend.engine.checking import checking
     from contend.fleet.ssh import Way
-    from contend.units import parse_duration_ns, parse_fraction
+    from contend.units import exact_duration, parse_duration_ns, parse_fraction
 
     limit = None if fail_above is None else parse_fraction(fail_above)
     if resume_run is not None:
@@ -165,7 +165,7 @@ def command(
         outcome = _go_on(resume_run, budget_ns=parse_duration_ns(budget) if budget else None, as_json=as_json)
         return finish(outcome, verbose=verbose, as_json=as_json, fail_above=limit)
     if budget is not None:
-        settings += (f"measure.budget={parse_duration_ns(budget) / 1e9:g}s",)
+        settings += (f"measure.budget={exact_duration(parse_duration_ns(budget))}",)
     if cloud is not None:
         settings += (f"cloud={cloud}",)
     if seed is not None:
@@ -199,6 +199,7 @@ def command(
             verbose=verbose,
             as_json=as_json,
         )
+    _refuse_without_hosts()
     with checking(loaded.measure.budget, began_ns()):
         fitted, left_out = checks.fitted(loaded, runs)
         if skip_missing:
@@ -240,6 +241,15 @@ def _refuse_with_resume(own: str | None) -> None:
             f"--resume goes on with the recorded scenario; it takes no {' or '.join(given)}",
             hint="leave that out, or start a new run",
         )
+
+
+def _refuse_without_hosts() -> None:
+    """Raises BadInput for options on how hosts are reached, of a run on this machine."""
+    for name, option in (("address", "--address"), ("ssh_config", "--ssh-config"), ("there", "--contend")):
+        if typed(name):
+            raise BadInput(
+                f"{option} goes with --hosts, and this runs on this machine", hint=f"leave {option} out"
+            )
 
 
 def _go_on(path: str, *, budget_ns: int | None, as_json: bool) -> Outcome:

@@ -134,11 +134,12 @@ def command(
         if not run.is_sample:  # it never began
             run.remove()
         raise
+    code = 0 if outcome.recorded else 1
     if outcome.ended is None:
-        _tell(run, as_json=as_json, beside_command=False)
-        return 0 if outcome.recorded else 1
+        _tell(run, as_json=as_json, beside_command=False, code=code)
+        return code
     try:
-        _tell(run, as_json=as_json, beside_command=True)
+        _tell(run, as_json=as_json, beside_command=True, code=code)
     except Exception as error:  # noqa: BLE001 - how the command ended is the answer, whatever becomes of its report
         message = error.message if isinstance(error, ContendError) else f"{type(error).__name__}: {error}"
         print(f"warning: no report: {message}\n  hint: contend report {shown(run.path)}", file=sys.stderr)
@@ -152,6 +153,8 @@ def _as_vmstat(
 
     Raises BadInput where options say another time.
     """
+    from contend.units import NS_PER_S, exact_duration
+
     if not command or len(command) > 2 or not all(re.fullmatch(r"\d+(\.\d+)?", word) for word in command):
         return interval or USUAL, length, command
     if interval is not None or (length is not None and len(command) == 2):
@@ -162,7 +165,7 @@ def _as_vmstat(
         )
     if len(command) == 1:
         return f"{command[0]}s", length, ()
-    return f"{command[0]}s", f"{float(command[0]) * float(command[1]):g}s", ()
+    return f"{command[0]}s", exact_duration(round(float(command[0]) * float(command[1]) * NS_PER_S)), ()
 
 
 def _live(words: tuple[str, ...], quiet: bool) -> Live:
@@ -173,11 +176,11 @@ def _live(words: tuple[str, ...], quiet: bool) -> Live:
     return Line(plain(sys.stderr), redraw=sys.stderr.isatty() and not words)
 
 
-def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool) -> None:
+def _tell(run: RunDirectory, *, as_json: bool, beside_command: bool, code: int = 0) -> None:
     """Write summary.json and report.html, and print the summary: on stderr where stdout is the command's."""
     summary = write_sample_report(run)
     if as_json:
-        print_answer(summary.headline, summary)
+        print_answer(summary.headline, summary, code=code)
         return
     print_summary(summary, run, to_stderr=beside_command)
 

@@ -47,6 +47,10 @@ def named(
     repeated = _words(scenario, (), skip_missing)
     url, rate, pid = running
     if own:
+        if rate is not None and url is None:
+            raise BadInput(
+                f"--rate {rate:g} goes with --url", hint="a command of yours has a rate of its own"
+            )
         if url is not None or pid is not None:
             raise BadInput(
                 "a command of yours, --url and --pid each name the victim", hint="give one of them"
@@ -88,6 +92,9 @@ def _running(url: str | None, rate: float | None, pid: int | None, scenario: str
                 f"--rate {rate:g} goes with --url", hint="contend run noisy-neighbour --url URL --rate 50"
             )
         return ()
+    from contend.workloads.generators.listeners import parse
+
+    parse(url)
     victim = json.dumps({"service": {"url": url} | ({} if rate is None else {"rate": rate})})
     return f"victims=[{victim}]", *gentle
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from contend.cli.common import runs_option, verb
+from contend.cli.common import runs_option, typed, verb
 from contend.errors import BadInput
 from contend.text.answer import Answer
 from contend.text.printable import printable
@@ -64,6 +64,10 @@ def command(
 
     Read-only, and answers GET alone. Ctrl-C ends it. On a shared host other users can reach localhost: use --new-token.
     """
+    if folder is not None and typed("runs"):
+        raise BadInput(
+            f"DIR and --runs both name what is served: {folder} and {runs}", hint="give one of them"
+        )
     runs = folder if folder is not None else runs
     from contend.interrupts import Interrupts
     from contend.serve.access import Access, Listen, choose_token, others_can_read, own_names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import decimal
 import math
 import sys
 from typing import Any
@@ -39,9 +40,16 @@ def command(run: str, query: str, as_json: bool, as_csv: bool, job: str | None) 
       contend sql RUN "select cell, kind, sum(ns) from parts group by all order by 3 desc"
       contend sql TRACE "select median(end_ns - begin_ns) from jobs" --job 'rpc serve *'
     """
+    if as_json and as_csv:
+        raise BadInput("--json and --csv are two forms", hint="give one of them")
     columns, rows = _ask(run, query, job)
     rows = [tuple(mask_value(list(row))) for row in rows]
     if as_json:
+        if len(set(columns)) < len(columns):
+            raise BadInput(
+                "two columns have one name, and an object of JSON holds one of them",
+                hint="name them apart, like a.cell AS one, b.cell AS other; or --csv",
+            )
         objects = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
         print_answer(f"{len(objects)} row{'s' * (len(objects) != 1)}", objects)
     elif as_csv:
@@ -82,7 +90,9 @@ def _ask(source: str, query: str, job: str | None) -> tuple[list[str], list[tupl
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can have it: null for infinities and for what is no number."""
+    """As JSON can have it: null for infinities and for what is no number, text for what JSON has no form for."""
+    if isinstance(value, decimal.Decimal):
+        value = float(value)
     if isinstance(value, datetime.datetime | datetime.date):
         return value.isoformat()
     if isinstance(value, float):
@@ -90,8 +100,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return value
+        return {str(key): _plain(each) for key, each in value.items()}
+    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def _shown(value: Any) -> str:

@@ -106,7 +106,7 @@ class Treated(Shape):
 def _ratio(cell: str, e: Estimate) -> str:
     """The line on one treatment."""
     ratio = format_ratio(e.value, e.low, e.high)
-    return f"{cell}: {ratio} of the baseline, {e.verdict} (n = {e.n} blocks, {e.level:.0%})"
+    return f"{cell}: {ratio} of the baseline, {e.verdict} (n = {e.n} blocks, {100 * e.level:g} %)"
 
 
 def _scaling(file: Path, load: str, level: float, at: int | None, limit: float | None, as_json: bool) -> int:
@@ -140,7 +140,7 @@ def _storm_lines(law: StormLaw, at: int | None, limit: float | None) -> list[str
     slope, check = law.slope, law.held_out
     lines = [
         f"start-up: {_words(law.start)}",
-        f"per extra job: {_words(slope)} (n = {slope.n} storms, {100 * slope.level:.0f} %)",
+        f"per extra job: {_words(slope)} (n = {slope.n} storms, {100 * slope.level:g} %)",
     ]
     if check is not None:
         lines.append(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from contend.cli.common import typed
 from contend.errors import BadInput, HostFailed
 from contend.text.safe import plain, safe_console
 
@@ -145,6 +146,8 @@ def command(
     from contend.trace.launch import TraceOptions, run
 
     _check(pid, length, sample, command)
+    if not sample and typed("sample_interval"):
+        raise BadInput("--sample-interval goes with --sample", hint="add --sample")
     for pattern in (*include, *exclude):
         if not pattern.partition(":")[0]:
             raise BadInput(f"'{pattern}' names no module", hint="MODULE:NAME, like 'app.db:Store.*'")

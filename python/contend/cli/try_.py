@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option
+from contend.cli.common import began_ns, finish, load_report, make_progress, runs_option, typed
 from contend.errors import BadInput
 from contend.platforms import procfs
 from contend.text.printable import printable
@@ -96,6 +96,10 @@ def command(
             raise BadInput(
                 f"what {path} ran has ended, so that there is nothing to keep",
                 hint=f"do it: {finding.advice}",
+            )
+        if typed("policy_file"):
+            raise BadInput(
+                "--policy says who may be held back, and this holds nobody back", hint="leave it out"
             )
         consent = consent or _made_here(path)
         return _run_as_advised(

@@ -28,6 +28,10 @@ def command(file: str | None, settings: tuple[str, ...], show: bool, schema: str
     from contend.studies import scenarios
 
     if schema is not None:
+        if file is not None or settings or show:
+            raise BadInput(
+                "--schema prints the schema, and looks at no FILE", hint=f"--schema {schema} alone"
+            )
         from contend.workloads.load import schema as workload_schema
 
         json.dump(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contend.cli.common import no_stream, print_answer, shown
+from contend.cli.common import no_stream, print_answer, shown, typed
 from contend.errors import BadInput, HostFailed
 from contend.text.safe import plain, safe_console
 
@@ -116,6 +116,8 @@ def command(
             raise BadInput(
                 f"--pid {pid} and the scope '{scope}' both name the victims", hint="give one of them"
             )
+        if by != "process" and typed("by"):
+            raise BadInput(f"--pid {pid} is a process, and --by {by} looks at others", hint="leave --by out")
         if not Path(f"/proc/{pid}").exists():
             raise BadInput(
                 f"no process has the number {pid}", hint="pgrep NAME prints the numbers of those called NAME"

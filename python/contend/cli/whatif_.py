@@ -123,6 +123,8 @@ def command(
     edits += [Edit("jobs", "", jobs)] if jobs else []
     if verify and output is not None:
         raise BadInput("--verify compares, and makes no prediction to keep", hint="leave -o out")
+    if listing and edits:
+        raise BadInput("--list says what edits can name, and makes none", hint="leave them out")
     if listing and (verify or output is not None or page is not None):
         raise BadInput(
             "--list says what edits can name, and predicts nothing", hint="leave -o, --page and --verify out"
@@ -140,6 +142,11 @@ def command(
             raise BadInput(
                 f"{sources[0]} has storms without traces: nothing of them can be edited",
                 hint="--jobs N says what N servers would take; `openstack up --traced` and contend hunt for more",
+            )
+        if job or cell is not None:
+            raise BadInput(
+                f"{sources[0]} has storms without traces: --job and --cell choose among what is traced",
+                hint="leave them out",
             )
         answer = predict(Path(sources[0]), jobs or 1)
         check = _check(sources, edits, job, cell, output, "RUN")

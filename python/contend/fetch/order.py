@@ -98,16 +98,16 @@ def parse_checksum(text: str) -> Checksum:
 
 def parse_rate(text: str) -> float:
     """Parse `50MB/s`, `50M`, `48MiB/s`, `1Gbit/s` into bytes a second: networks count in powers of ten, Ki, Mi, Gi of
-    two.
+    two; B is a byte and b, as in `100Mbps`, a bit.
 
-    >>> parse_rate("50MB/s"), parse_rate("1MiB/s"), parse_rate("1Gbit/s"), parse_rate("20k")
-    (50000000.0, 1048576.0, 125000000.0, 20000.0)
+    >>> parse_rate("50MB/s"), parse_rate("1MiB/s"), parse_rate("1Gbit/s"), parse_rate("20k"), parse_rate("1Gbps")
+    (50000000.0, 1048576.0, 125000000.0, 20000.0, 125000000.0)
     """
     match = _RATE.match(text)
     if match is None or not float(match[1]):
         raise BadInput(f"'{text}' is not a rate", hint="write it like 50MB/s, 48MiB/s or 1Gbit/s")
     base = 1024 if match[3] else 1000
-    bits = (match[4] or "").lower() == "bit"
+    bits = match[4] == "b" or (match[4] or "").lower() == "bit"
     factor: int = base ** _POWERS[match[2].lower()]
     return float(match[1]) * factor / (8 if bits else 1)
 

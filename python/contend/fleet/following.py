@@ -206,6 +206,8 @@ class Following:
         answer = await self._hosts.ask(
             state.name, there.prepare, self._run.id, self._spec(state.name), limit_s=120
         )
+        if had and answer["problems"]:
+            raise HostFailed(answer["problems"][0], hint=answer["problems"][1])
         if had and answer["part"] != state.part:
             raise HostFailed(
                 "its part of the run is gone from it", hint="start a new run; what it had finished stays"
@@ -276,7 +278,9 @@ class Following:
             state.last = await estimate(lambda: self._hosts.ask(state.name, there.reading, limit_s=10))
             await fetch(self._hosts, self._run, state.name)
             if state.state == ENDED and not state.failures:
-                await self._hosts.ask(state.name, there.forget, self._run.id)
+                left = await self._hosts.ask(state.name, there.forget, self._run.id)
+                if left:
+                    self._say(state, f"not cleaned up: {'; '.join(left)}; contend destroy --all there tries again")
 
     async def _stragglers(self, tasks: Mapping[str, asyncio.Task[None]]) -> None:
         """Once half of the hosts have ended, the others may take `behind` times as long as those took."""

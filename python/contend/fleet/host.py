@@ -96,8 +96,8 @@ class Host(WorkerPlugin):
             self.parts[run] = Part(folders.parts() / run)
         return self.parts[run]
 
-    async def end(self, part: Part) -> None:
-        """Interrupt what runs, wait until it has torn down, and remove what it could not."""
+    async def end(self, part: Part) -> list[str]:
+        """Interrupt what runs, wait until it has torn down, and remove what it could not. Returns what is left."""
         process = part.process
         if process is not None and process.returncode is None:
             process.send_signal(signal.SIGINT)
@@ -108,7 +108,7 @@ class Host(WorkerPlugin):
                 await process.wait()
         if part.reader is not None:
             await asyncio.wait([part.reader], timeout=5)
-        await asyncio.to_thread(remove_left, part.folder)
+        return await asyncio.to_thread(remove_left, part.folder)
 
     async def end_all(self) -> None:
         await asyncio.gather(*(self.end(part) for part in self.parts.values()))
@@ -309,13 +309,16 @@ async def fingerprint() -> dict[str, Any]:
     return await asyncio.to_thread(environment.fingerprint)
 
 
-async def forget(run: str, dask_worker: Worker) -> None:
-    """Remove the part's directory: the coordinator has all of it."""
+async def forget(run: str, dask_worker: Worker) -> list[str]:
+    """Remove the part's directory: the coordinator has all of it. Returns what is left of the part on this host: its
+    directory stays then, since the ledger in it says how to remove that."""
     host = _host(dask_worker)
     part = host.part(run)
-    await host.end(part)
-    shutil.rmtree(part.folder, ignore_errors=True)
-    host.parts.pop(run, None)
+    left = await host.end(part)
+    if not left:
+        shutil.rmtree(part.folder, ignore_errors=True)
+        host.parts.pop(run, None)
+    return left
 
 
 async def leave(dask_worker: Worker) -> None:

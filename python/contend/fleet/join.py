@@ -177,15 +177,17 @@ def quit_fleet(fleet: str, *, purge: bool) -> dict[str, Any]:
 
 def clear(fleet: str, *, purge: bool = False) -> tuple[list[str], list[str]]:
     """Remove what a fleet left on this host, its keys too. Returns what could not be, and the parts that stay: those
-    whose rows the starting machine may not have, unless `purge`."""
+    whose rows the starting machine may not have, unless `purge`. A part of which something could not be removed stays as
+    well, since its ledger says what."""
     from contend.fleet.host import remove_left
 
     failed, kept = [], []
     for part in sorted(folders.parts().iterdir()) if folders.parts().is_dir() else ():
         if not (part / "fleet").is_file() or (part / "fleet").read_text(encoding="utf-8") != fleet:
             continue
-        failed += remove_left(part)
-        if purge or not any(part.glob("run/*/trials.ndjson")):
+        if left := remove_left(part):
+            failed += left
+        elif purge or not any(part.glob("run/*/trials.ndjson")):
             shutil.rmtree(part, ignore_errors=True)
         else:
             kept.append(part.name)

@@ -7,9 +7,11 @@ times as long as the first command it took, with the interval.
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
+import re
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +22,7 @@ from contend.probes.evidence import Observed
 from contend.report.matrix import is_compare
 from contend.report.model import ReportInput
 from contend.text.masking import mask
+from contend.text.printable import printable
 from contend.units import format_ratio, format_value
 
 FORMS = ("json", "markdown", "csv")
@@ -120,6 +123,27 @@ def _markdown(made: list[dict[str, Any]]) -> str:
         relative = "1.00" if ratio is None else format_ratio(ratio["value"], ratio["low"], ratio["high"])
         mean, *ends = (format_value(of[key], of["unit"]) for key in ("mean", "min", "max"))
         spread = "" if of["stddev"] is None else f" ± {format_value(of['stddev'], of['unit'])}"
-        command = str(of["command"]).replace("|", "\\|")
-        lines.append(f"| `{command}` | {mean}{spread} | {ends[0]} | {ends[1]} | {relative} |")
+        shown = map(_escaped, (f"{mean}{spread}", *ends, relative))
+        lines.append(f"| {_code(str(of['command']))} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    r"""A code span that ends where it should: fenced by more backticks than stand together in it.
+
+    >>> print(_code("a | b"), _code("echo `date`"), _code("a\nb"))
+    `a \| b` `` echo `date` `` `a\nb`
+    """
+    text = printable(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if "`" in text else ""
+    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    r"""Text in a cell, with what Markdown or HTML would take for their own made plain (a unit may be anybody's).
+
+    >>> print(_escaped("3 <b>|x"))
+    3 &lt;b&gt;\|x
+    """
+    return html.escape(re.sub(r"([\\`*_\[\]|])", r"\\\1", printable(text)), quote=False)

@@ -6,7 +6,6 @@ in it forbids every request.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.resources
 import importlib.util
@@ -22,6 +21,7 @@ from markupsafe import Markup, escape
 
 from contend.contention.alibi.words import phase_name, short, workload_line
 from contend.document import Analysis, CellResult
+from contend.files import write
 from contend.report import money, words
 from contend.report.card import card
 from contend.report.matrix import (
@@ -200,13 +200,9 @@ def _safe(value: object) -> object:
 def save(text: str, target: Path) -> str:
     """Write a page beside a recording. Returns why it cannot be written (the recording may be another user's); "" when it
     was."""
-    part = target.with_name(f".{target.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(target)  # as everywhere: old or new, never half
+        write(target, text.encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         return f"cannot write {target}: {error.strerror}"
     return ""
 

@@ -25,7 +25,7 @@ from contend.probes.recorder import Recorder, next_drain_s, start_recorder
 from contend.probes.series import SeriesWriter
 from contend.sample.command import Ended, Followed, Foreground, Signals
 from contend.store.directory import SAMPLE_FILE, SCHEMA_VERSION, RunDirectory
-from contend.units import NS_PER_S
+from contend.units import NS_PER_S, exact_duration
 
 LEAST_INTERVAL_NS = 10_000_000
 
@@ -222,9 +222,9 @@ def _until_the_end(
 
 def _line(options: SampleOptions) -> str:
     """The command that records the same again."""
-    words = ["contend", "sample", "-i", f"{options.interval_ns / 1e6:g}ms"]
+    words = ["contend", "sample", "-i", exact_duration(options.interval_ns)]
     if options.for_ns is not None:
-        words += ["--for", f"{options.for_ns / 1e9:g}s"]
+        words += ["--for", exact_duration(options.for_ns)]
     words += ["--source", options.source] if options.source != "auto" else []
     words += ["--sched", options.sched] if options.sched else []
     words += ["--off-cpu-stacks"] if options.stacks else []

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contend.errors import BadInput, HostFailed
+from contend.fleet import folders, ssh, up
 from contend.fleet import host as there
-from contend.fleet import ssh, up
 from contend.fleet.asking import Asking, Away
 from contend.fleet.clocks import Offset, drift, of_trip, restarted
 from contend.fleet.fetching import NotKept, fetch
 from contend.fleet.following import _all_ended
+from contend.fleet.join import clear
 from contend.fleet.merge import Merge, key_of
 from contend.fleet.names import check_hosts, of_file
 from contend.fleet.record import HostState, host_seed
@@ -302,6 +303,24 @@ def test_a_part_that_is_begun_twice_at_once_begins_once(
         await part.process.wait()
 
     asyncio.run(twice())
+
+
+def test_a_part_stays_while_something_of_it_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ledger is what says how to remove that."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    part = folders.parts() / "run-1"
+    part.mkdir(parents=True)
+    (part / "fleet").write_text("f")
+    left = ["cgroup contend-1: Device or resource busy"]
+    monkeypatch.setattr(there, "remove_left", lambda folder: list(left) if folder == part else [])
+    worker: Any = SimpleNamespace(plugins={there.PLUGIN: there.Host(tmp_path, "a")})
+    assert asyncio.run(there.forget("run-1", worker)) == left
+    assert clear("f", purge=True) == (left, [])
+    assert part.is_dir()
+    gone, left = left, []
+    assert asyncio.run(there.forget("run-1", worker)) == []
+    assert gone
+    assert not part.exists()
 
 
 def test_without_its_scheduler_every_host_is_away() -> None:

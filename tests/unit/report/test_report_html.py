@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from contend.errors import BadInput
-from contend.report.html import render_html
+from contend.report.html import render_html, save
 from contend.report.model import ReportInput
 from contend.report.plots import all_plots, save_plots, standalone
 from contend.report.series import Timelines, read_timelines
@@ -261,3 +261,14 @@ def test_no_series_is_said_not_hidden(tmp_path: Path) -> None:
     assert read_timelines(None, 0) == read_timelines(tmp_path / "none", 0) == Timelines()
     assert Timelines().empty
     assert "recorded no timelines" in render_html(samples.one_by_one())
+
+
+def test_a_page_is_written_through_no_link(tmp_path: Path) -> None:
+    """A page may stand beside a trace in a directory where somebody else can lay links."""
+    mine, page = tmp_path / "mine", tmp_path / "page.html"
+    mine.write_text("mine")
+    page.symlink_to(mine)
+    (tmp_path / ".page.html.part").symlink_to(mine)
+    assert save("<p>", page) == ""
+    assert (mine.read_text(), page.read_text(), page.is_symlink()) == ("mine", "<p>", False)
+    assert "No such file" in save("<p>", tmp_path / "none" / "page.html")

@@ -77,6 +77,7 @@ def test_calls_that_never_end_are_unfinished() -> None:
     told = loop.run(lambda _: (threading.Event().wait(5) and "") or "", 2, Phase(0.1, rate=100, drain_s=0.1))
     assert told["ok"] == 0
     assert told["unfinished"] == told["due"] > 2
+    assert len(told["waited_ns"]) == told["due"], "who never got a caller has waited most"
 
 
 def test_what_goes_to_the_ends_comes_back() -> None:

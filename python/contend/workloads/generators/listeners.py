@@ -8,24 +8,36 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from contend.errors import BadInput
 from contend.platforms import procfs
+from contend.text.printable import short
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LISTENS = "0A"
 _PORTS = {"http": 80, "redis": 6379}
 
 
+def parse(url: str) -> SplitResult:
+    """Take a URL apart. Raises BadInput for what is none, a port out of range too."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - looks at it only when it is read
+    except ValueError as error:
+        raise BadInput(f"'{short(url)}' is no URL: {error}", hint="like http://127.0.0.1:8080/") from error
+    return parts
+
+
 def servers(url: str) -> tuple[int, ...]:
     """Pids of those that listen at this URL, without whoever descends from another of them; none for another host's, and
-    where this user may not see whose a socket is.
+    where this user may not see whose a socket is. Raises BadInput for what is no URL.
 
     >>> with socket.create_server(("127.0.0.1", 0)) as server:
     ...     servers(f"http://127.0.0.1:{server.getsockname()[1]}/") == (os.getpid(),)
     True
     """
-    parts = urlsplit(url)
+    parts = parse(url)
     port = parts.port or _PORTS.get(parts.scheme)
     address = _own_address(parts.hostname) if parts.hostname else None
     if port is None or address is None:

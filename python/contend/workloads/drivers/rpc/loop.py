@@ -99,11 +99,12 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
         thread.join(max(0.0, deadline - time.monotonic()))
     end_ns = time.monotonic_ns() - start_ns
     records = list(records)  # callers that wait still add to it
-    document = summary(records, len(times) if times is not None else len(records), end_ns, phase)
+    begun = {record.number for record in records}
+    unsent = [(number, due_ns) for number, due_ns in enumerate(times or ()) if number not in begun]
+    document = summary(records, [due_ns for _, due_ns in unsent], end_ns, phase)
     if phase.calls and times is not None:
         document["calls"] = [[r.number, r.due_ns, r.done_ns, r.outcome] for r in records]
-        begun = {record.number for record in records}
-        document["calls"] += [[k, at, end_ns, "unfinished"] for k, at in enumerate(times) if k not in begun]
+        document["calls"] += [[number, due_ns, end_ns, "unfinished"] for number, due_ns in unsent]
     return document | {
         "start_ns": start_ns,
         "last_error": errors[-1] if errors else "",
@@ -111,13 +112,19 @@ def run(call: Callable[[int], str], callers: int, phase: Phase) -> dict[str, Any
     }
 
 
-def summary(records: Sequence[Record], due: int, end_ns: int, phase: Phase) -> dict[str, Any]:
-    """Counts and percentiles, in the shape of contend-rpc's (crates/rpc/src/driver.rs)."""
+def summary(records: Sequence[Record], unsent: Sequence[int], end_ns: int, phase: Phase) -> dict[str, Any]:
+    """Counts and percentiles, in the shape of contend-rpc's (crates/rpc/src/driver.rs).
+
+    unsent: when calls were due for which no caller was free until the end. They waited for as long, and without them the
+    latency would be that of the calls that went well.
+    """
     for record in records:
         if record.outcome == "unfinished":
             record.done_ns = end_ns
     outcomes = [record.outcome for record in records]
     waited = [r.done_ns - r.due_ns for r in records if r.outcome != "refused"]
+    waited += [max(0, end_ns - due_ns) for due_ns in unsent]
+    due = len(records) + len(unsent)
     done = [r.done_ns - r.sent_ns for r in records if r.outcome == "ok"]
     late = [r.sent_ns - r.due_ns for r in records if not r.queued]
     last = max((r.done_ns for r in records), default=0)
