@@ -23,7 +23,7 @@ from support.fake_clock import FakeClock
 
 S = 10**9
 
-Value = Callable[[Trial, Cell], float]
+Value = Callable[[Trial, Cell], float | None]
 
 
 class Notes(NoProgress):
@@ -35,20 +35,16 @@ class Notes(NoProgress):
 
 
 class Trials:
-    """Stands for what runs trials: each takes `seconds` of a clock that goes only then, and is `value` long."""
+    """Stands for what runs trials: each takes `seconds` of a clock that goes only then, and is `value` long, None without a
+    figure."""
 
     def __init__(self, clock: FakeClock, seconds: Iterator[float], value: Value) -> None:
         self._clock, self._seconds, self._value = clock, seconds, value
 
     def run(self, trial: Trial, cell: Cell) -> dict[str, Any]:
         self._clock.sleep(next(self._seconds))
-        wall = {
-            "name": "wall",
-            "value": self._value(trial, cell),
-            "unit": "s",
-            "better": "lower",
-            "primary": True,
-        }
+        value = self._value(trial, cell)
+        wall = {"name": "wall", "value": value, "unit": "s", "better": "lower", "loop": "", "primary": True}
         return {
             "trial": trial.index,
             "block": trial.block,
@@ -58,7 +54,7 @@ class Trials:
             "status": "ok",
             "error": "",
             "hint": "",
-            "metrics": [wall],
+            "metrics": [] if value is None else [wall],
             "honoured": {},
         }
 
@@ -77,7 +73,9 @@ class Measured:
         seconds: Iterator[float] | None = None,
         value: Value = lambda trial, cell: 1.0,
         measure: str = "{target: null, blocks: 12, seed: 1}",
+        done: dict[int, dict[str, Any]] | None = None,
     ) -> None:
+        """done: rows of trials that were finished before, of a run that is taken up again."""
         text = (
             "study: compare\nvariants: [{name: A, command: 'true'}, {name: B, command: 'false'}]\n"
             f"measure: {measure}\n"
@@ -91,6 +89,7 @@ class Measured:
             run.write_json("plan.json", plan.to_json())
             with Ledger(run.ledger_path) as ledger:
                 self.rounds = Rounds(run, scenario, plan, self.notes, deadline, interrupts)
+                self.rounds.state.done |= done or {}
                 stand_in = cast("Any", trials)
                 self.rounds.measure(Means(stand_in, stand_in, stand_in, ledger))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -261,16 +262,27 @@ def _per_unit(rows: Sequence[Row], times: Sequence[float], metric: str) -> Work 
 
 
 def _block_s(rows: Sequence[Row]) -> float | None:
-    """Seconds a block, with the pauses between its trials; None where that is not on record, as of an imported run.
+    """Seconds from the beginning of a block to that of the next, their median: a run that was left for a day and taken up
+    again has one that is longer. None where that is not on record, as of an imported run.
 
     rows: the counted trials.
     """
-    timed = [row for row in rows if row.get("started_ns") is not None and row.get("ended_ns") is not None]
-    blocks = {row["block"] for row in timed}
-    if not timed:
+    begins: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for row in rows:
+        if row.get("started_ns") is None or row.get("ended_ns") is None:
+            continue
+        block, began_ns, ended_ns = int(row["block"]), int(row["started_ns"]), int(row["ended_ns"])
+        begins[block] = min(begins.get(block, began_ns), began_ns)
+        ends[block] = max(ends.get(block, ended_ns), ended_ns)
+    if not begins:
         return None
-    span_ns = max(int(row["ended_ns"]) for row in timed) - min(int(row["started_ns"]) for row in timed)
-    return span_ns / NS_PER_S / len(blocks) if span_ns > 0 else None
+    order = sorted(begins)
+    spans = [begins[later] - begins[block] for block, later in itertools.pairwise(order)]
+    if not spans:
+        spans = [ends[order[0]] - begins[order[0]]]
+    span_ns = statistics.median(spans)
+    return span_ns / NS_PER_S if span_ns > 0 else None
 
 
 def _decision(estimate: Estimate, matters: float, block_s: float | None) -> Decision | None:

@@ -86,7 +86,7 @@ def analyse_fleet(run: RunDirectory, scenario: Scenario) -> Analysis:
             blocks=sum(a.design.blocks for a in parts),
             kind=", ".join(sorted({a.design.kind for a in parts})) or plan["design"],
             estimand="each host's median of within-block log ratios; over hosts their geometric mean",
-            intervals=f"{at:.0%} over hosts, {len(primary)} together (Bonferroni): {METHOD}"
+            intervals=f"{100 * at:g} % over hosts, {len(primary)} together (Bonferroni): {METHOD}"
             if pooled
             else f"each host's own, in its report; none over fewer than {LEAST_HOSTS} hosts",
             simultaneous=len(primary),

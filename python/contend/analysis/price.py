@@ -1,7 +1,8 @@
 """Costs of slowdowns and overheads in cores and money: of getting the same work done all the same.
 
 A victim that used c cores alone, and takes S times as long now, needs c (S - 1) cores more for the same work in the same
-time. The interval is that of S; what it used alone is a median over its trials, and taken as known.
+time. The interval is that of S; what it used alone is a median over its trials, and taken as known. That is so of a time
+and of a rate alone: a program that takes twice the memory needs no more cores for it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contend.document import Analysis, CellResult, Cost, Span
+from contend.document import Analysis, CellResult, Cost, MetricInfo, Span
 from contend.errors import BadInput
 from contend.probes.evidence import Observed
 from contend.stats.estimate import Estimate
 
 HOURS_A_MONTH = 365.25 * 24 / 12
 _PRICE = re.compile(r"([A-Za-z$€£¥]{0,3}) ?(\d+(?:\.\d*)?|\.\d+) ?([A-Za-z$€£¥]{0,3})/core-(h|month)")
+_TIMES = frozenset({"ns", "us", "µs", "ms", "s", "sec", "min", "h"})
+_RATES = frozenset({"iops", "tps", "qps", "rps", "fps", "bps", "kbps", "mbps", "gbps"})
+"""Units of rates that do not say by which time they are divided."""
 _HINT = "an amount for one core: 0.04/core-h, 'EUR 0.04/core-h' or 29/core-month"
 
 
@@ -52,8 +56,8 @@ def parse_price(text: str) -> Price:
 
 
 def costs(analysis: Analysis, price: Price) -> tuple[Cost, ...]:
-    """Cost of every headline comparison in which something gets slower or faster, and for which it is known how many cores
-    the baseline used."""
+    """Cost of every headline comparison of a time or a rate in which something gets slower or faster, and for which it is
+    known how many cores the baseline used."""
     return tuple(_costs(analysis, price))
 
 
@@ -62,10 +66,26 @@ def _costs(analysis: Analysis, price: Price) -> Iterator[Cost]:
         used = _cores(cell)
         if not cell.metric.primary or not cell.estimate.differs or used is None:
             continue
+        if not is_time_or_rate(cell.metric):
+            continue
         slowdown = _slowdown(cell, as_measured=analysis.layout.as_measured)
         cores = [used * (of - 1) for of in (slowdown.value, slowdown.low, slowdown.high)]
         money = [of * price.per_core_h * HOURS_A_MONTH for of in cores]
         yield Cost(cell.cell, cell.metric.name, used, Span(*cores), Span(*money), price.currency)
+
+
+def is_time_or_rate(metric: MetricInfo) -> bool:
+    """True if its ratio says how much longer the same work takes: a time, or work done in a time.
+
+    >>> [is_time_or_rate(MetricInfo("m", unit, "lower", "", True)) for unit in ("s", "ms", "s/GB", "MiB", "1/s", "")]
+    [True, True, True, False, False, False]
+    >>> [is_time_or_rate(MetricInfo("m", unit, "higher", "", True)) for unit in ("1/s", "IOPS", "req/min", "ratio", "s")]
+    [True, True, True, False, False]
+    """
+    of, _, by = metric.unit.lower().partition("/")
+    if metric.better == "lower":
+        return of in _TIMES
+    return by in _TIMES or metric.unit.lower() in _RATES
 
 
 def _cores(cell: CellResult) -> float | None:

@@ -67,7 +67,7 @@ def analyse_run(
         blocks=record.blocks,
         kind=plan["design"],
         estimand=study.estimand(result),
-        intervals=_describe_intervals(scenario.measure.level, len(shown)),
+        intervals=_describe_intervals(scenario.measure.level, [r.estimate for r in shown]),
         simultaneous=len(shown),
         matters=scenario.measure.matters,
         target=target,
@@ -154,11 +154,24 @@ def reached(estimate: Estimate, target: float | None) -> bool:
     return target is not None and estimate.relative_half_width <= target
 
 
-def _describe_intervals(at: float, together: int) -> str:
-    if together > 1:
-        how = "exact signed-rank with a common cut by randomisation within blocks"
-        return f"{at:.0%} simultaneous over {together} headline comparisons, {how}"
-    return f"{at:.0%}, exact signed-rank"
+def _describe_intervals(at: float, shown: Sequence[Estimate]) -> str:
+    """The level, and by which method the intervals were made: it depends on the design and on how many blocks there are."""
+    together = f" simultaneous over {len(shown)} headline comparisons" if len(shown) > 1 else ""
+    ways = dict.fromkeys(_way(of.method) for of in shown if of.verdict != "refused")
+    return ", ".join([f"{100 * at:g} %{together}", *ways])
+
+
+def _way(method: str) -> str:
+    """The interval's part of an estimate's method, which names the estimator first.
+
+    >>> from contend.stats.compare import PAIRS
+    >>> _way(PAIRS), _way(f"{PAIRS}; 9 intervals hold together (Bonferroni)")
+    ('exact signed-rank interval', 'exact signed-rank interval (Bonferroni)')
+    """
+    one, _, together = method.partition("; ")
+    _, _, interval = one.partition(", ")
+    how = together.partition(" (")[2]
+    return f"{interval} ({how}" if how else interval
 
 
 def _complete_blocks(rows: Sequence[Row], size: int) -> int:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import yaml
 
-from contend.analysis.comparisons import Series, tabulate
+from contend.analysis.comparisons import Series, Table, tabulate
 from contend.document import Level, MetricInfo
 from contend.environment import same_host
 from contend.errors import BadInput, ContendError
@@ -28,7 +28,7 @@ from contend.store.cells import planned_cells
 from contend.store.directory import SCENARIO_FILE, RunDirectory
 from contend.store.hosts import refuse_hosts
 from contend.store.rows import latest
-from contend.text.shape import Count, Shape
+from contend.text.shape import HIDDEN, Count, Shape
 
 # What a scenario says of how precisely, and under which name: two that differ in nothing else ask the same.
 MEASURED = ("measure", "title", "about")
@@ -55,6 +55,8 @@ class Comparison(Shape):
 
     cells: tuple[Change, ...]
     warnings: tuple[str, ...]
+    missing: Annotated[tuple[str, ...], HIDDEN] = ()
+    """Headline figures (cell and metric) of the first run that the second does not have."""
 
 
 def compare_runs(
@@ -112,14 +114,17 @@ def compare_runs(
         for name in a[cell.id]
         if name in b[cell.id]
     ]
-    if alone := [cell for plan, other in ((first, b), (second, a)) for cell in _of_one(plan, other)]:
+    missing, added = _headlines_of_one(first, a, b), _headlines_of_one(second, b, a)
+    alone = [cell for plan, other in ((first, b), (second, a)) for cell in _of_one(plan, other)]
+    alone += [f"{cell} {metric}" for cell, metric in (*missing, *added) if cell in a and cell in b]
+    if alone:
         warnings.append(f"left out, of one run alone: {', '.join(dict.fromkeys(alone))}")
     if not cells:
         raise BadInput(
             f"{first.path.name} and {second.path.name} have no cell in common",
             hint="compare two runs of one scenario",
         )
-    return Comparison(tuple(cells), tuple(warnings))
+    return Comparison(tuple(cells), tuple(warnings), tuple(f"{cell} {metric}" for cell, metric in missing))
 
 
 def _of_one(run: RunDirectory, other: Mapping[str, object]) -> list[str]:
@@ -127,21 +132,34 @@ def _of_one(run: RunDirectory, other: Mapping[str, object]) -> list[str]:
     return [cell.id for cell in planned_cells(run.plan()) if not cell.control and cell.id not in other]
 
 
+def _headlines_of_one(run: RunDirectory, own: Table, other: Table) -> list[tuple[str, str]]:
+    """Cell and metric of a run's headline figures that the other run has not measured."""
+    return [
+        (cell.id, name)
+        for cell in planned_cells(run.plan())
+        if not cell.control
+        for name, series in own.get(cell.id, {}).items()
+        if series.info.primary and name not in other.get(cell.id, {})
+    ]
+
+
 def _change(
     factors: dict[str, str], a: Series, b: Series, level: float, sessions: Sequence[Series]
 ) -> Change:
     first, second = (b, a) if a.info.better == "higher" else (a, b)
+    # A level of 0 has no ratio to another, and so tells nothing of how much runs differ.
+    medians = [math.log(m) for m in (statistics.median(s.values) for s in sessions) if m > 0]
     if min(*first.values, *second.values) <= 0:
-        return Change(factors, a.info, a.level(level), b.level(level), _no_ratio(a, b, level), len(sessions))
+        return Change(factors, a.info, a.level(level), b.level(level), _no_ratio(a, b, level), len(medians))
     # Two runs share no blocks, whatever their numbers are.
     estimate = compare_unpaired(first.values, second.values, level=level)
-    medians = [math.log(m) for m in (statistics.median(s.values) for s in sessions) if m > 0]
-    return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(sessions))
+    return Change(factors, a.info, a.level(level), b.level(level), widen(estimate, medians), len(medians))
 
 
 def runs_in(folders: Iterable[Path]) -> Iterator[Path]:
-    """Run directories in each of these folders, by name; those that this user may not read are left out."""
-    for folder in dict.fromkeys(folders):
+    """Run directories in each of these folders, by name; those that this user may not read are left out. A folder that is
+    named twice, in whatever spelling, is looked into once."""
+    for folder in {folder.resolve(): folder for folder in folders}.values():
         yield from sorted(p for p in folder.iterdir() if os.path.isfile(p / "trials.ndjson"))  # noqa: PTH113
 
 
@@ -169,11 +187,13 @@ def _settings_changed(first: RunDirectory, second: RunDirectory) -> list[str]:
 def aa_sessions(
     first: RunDirectory, second: RunDirectory, candidates: Iterable[Path]
 ) -> Iterable[dict[str, dict[str, Series]]]:
-    """Tables of earlier runs of the first one's scenario, commits, host and tools: they show how much "unchanged" varies."""
+    """Tables of earlier runs of the first one's scenario, commits, host and tools: they show how much "unchanged" varies.
+
+    Each run counts once, and the second not at all, by whatever paths it is reached and however often it was copied.
+    """
     environment, question = first.environment(), _question(first)
+    known = {_identity(second)}
     for path in candidates:
-        if path.resolve() == second.path.resolve():
-            continue
         try:
             run = RunDirectory.open(path)
             other = run.environment()
@@ -183,11 +203,21 @@ def aa_sessions(
                 and environment.get("tools") == other.get("tools")
                 and environment.get("revisions") == other.get("revisions")
             )
-            table = _table(run) if alike else {}
+            if not alike or (identity := _identity(run)) in known:
+                continue
+            table = _table(run)
         except UNREADABLE:
             continue  # another kind of directory, a torn one, or a run from another version
-        if alike:
-            yield table
+        known.add(identity)
+        yield table
+
+
+def _identity(run: RunDirectory) -> str:
+    """The name and time that a run began with, which its ledger keeps where the directory is renamed or copied; its path
+    where no ledger has them."""
+    began = next((event for event in run.events() if event["event"] == "run-start"), {})
+    name = began.get("run")
+    return f"{name} {began.get('utc')}" if isinstance(name, str) else str(run.path.resolve())
 
 
 def _question(run: RunDirectory) -> Any:
@@ -203,12 +233,16 @@ def _table(run: RunDirectory) -> dict[str, dict[str, Series]]:
 
 
 def verdict(comparison: Comparison, fail_above: float) -> int:
-    """Exit code of a gate on headline metrics: 4 when one is worse beyond its interval, 5 undecided, else 0."""
+    """Exit code of a gate on headline metrics: 4 when one is worse beyond its interval, 5 undecided, else 0.
+
+    Undecided is also what the second run has no figure of, and everything where no headline metric is in both.
+    """
     limit = 1 + fail_above
     headline = [c.estimate for c in comparison.cells if c.metric.primary]
     if any(e.low > limit and e.differs for e in headline):
         return 4
-    return 5 if any(e.high > limit for e in headline) else 0
+    undecided = comparison.missing or not headline or any(e.high > limit for e in headline)
+    return 5 if undecided else 0
 
 
 __all__ = ["Change", "Comparison", "compare_runs", "verdict"]

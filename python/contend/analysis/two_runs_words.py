@@ -8,6 +8,7 @@ from contend.analysis.two_runs import Change, Comparison
 from contend.units import format_ratio, format_value
 
 _VERDICTS = {"higher": "worse", "lower": "better", "refused": "undecided", "too few": "undecided"}
+_MOST_MISSING = 5  # figures that a sentence names
 NAMING = ("victim", "neighbour", "variant")  # factors that name a cell
 
 
@@ -70,6 +71,20 @@ def notes(comparison: Comparison, *, primary: bool = False) -> list[str]:
     return [
         note if len(cells) == len(changes) else f"{', '.join(cells)}: {note}" for note, cells in about.items()
     ]
+
+
+def lacking(comparison: Comparison, second: str) -> str:
+    """Say which headline figures cannot be judged because the second run does not have them; "" for none.
+
+    >>> lacking(Comparison((), (), ("fio|stress-cpu iops",)), "runs/new")
+    'runs/new has no fio|stress-cpu iops'
+    """
+    if comparison.missing:
+        shown, rest = comparison.missing[:_MOST_MISSING], len(comparison.missing) - _MOST_MISSING
+        return f"{second} has no {', '.join(shown)}{f' and {rest} more' if rest > 0 else ''}"
+    if not any(change.metric.primary for change in comparison.cells):
+        return "the two runs have no headline metric in common"
+    return ""
 
 
 def headline(comparison: Comparison) -> str:

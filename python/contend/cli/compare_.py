@@ -55,7 +55,7 @@ def command(
     by on this host. To compare two versions, `contend ab` (interleaved in one run) needs none of that.
     """
     from contend.analysis.two_runs import compare_runs, verdict
-    from contend.analysis.two_runs_words import changed_cells, headline, notes
+    from contend.analysis.two_runs_words import changed_cells, headline, lacking, notes
     from contend.report.printer import Printer
     from contend.report.words import percent
     from contend.stats.sessions import LEAST_SESSIONS
@@ -94,6 +94,11 @@ def command(
             hint="contend report SECOND shows where the time goes",
         )
     if limit is not None and code == 5:
+        if why := lacking(comparison, second):
+            raise NoVerdict(
+                f"whether a cell is worse by more than {percent(limit)} is undecided: {why}",
+                hint=f"contend report {second} says what failed there; compare two runs of one scenario",
+            )
         doubtful = [c for c in comparison.cells if c.metric.primary and c.estimate.high > 1 + limit]
         known = all(c.sessions >= LEAST_SESSIONS for c in doubtful)
         more = (

@@ -6,7 +6,7 @@ Rows of finished trials are on disk before the next trial begins. Where trials r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from contend.errors import ProbeEnded, TrialFailed
 from contend.interrupts import Interrupts
 from contend.probes.recorder import Recorder
 from contend.report.progress import PlanSummary, Progress
-from contend.stats.pilot import choose_design, spikes, steady
+from contend.stats.pilot import Spikes, choose_design, spikes, steady
 from contend.stats.stopping import Stopping
 from contend.store.directory import Row, RunDirectory
 from contend.store.ledger import TRIAL_START, Ledger
@@ -210,8 +210,13 @@ class Rounds:
                     self._trial(means, trial)
                 if trial.index not in self.state.done:
                     continue  # it worked before and failed now: one value less to judge by
-                row = self.state.done[trial.index]
-                values.setdefault(trial.cell, []).append(_primary(row))
+                value = _primary(self.state.done[trial.index])
+                if value is None:
+                    continue  # its headline metric is optional
+                if value > 0:
+                    values.setdefault(trial.cell, []).append(value)
+                elif trial.cell in values:
+                    values[trial.cell] = []  # no ratio to what follows, by which alone the cell is judged
             self.state.block_s = [(self._deadline.spent_s() - began) * self._rounds_of_a_block(block)]
             slowest_s = max(slowest_s, self._a_block_s())
             if self._only_blocks_fit(self._deadline.spent_s() - began):
@@ -220,9 +225,9 @@ class Rounds:
                 continue
             if self._out_of_time():
                 break
-            if all(steady(v) for v in values.values()) and not (chooses and spikes(values).undecided):
+            if all(steady(v) for v in values.values()) and not (chooses and _spikes(values).undecided):
                 break
-        seen = spikes(values)
+        seen = _spikes(values)
         means.ledger.event("pilot", rounds=number, spiky=seen.share)
         of_8 = None
         if chooses and choose_design(seen) == "blocks of 8":
@@ -421,5 +426,10 @@ def headline(row: Row) -> str:
     return "failed" if figure is None else format_value(figure["value"], figure["unit"])
 
 
-def _primary(row: Row) -> float:
-    return float(next(m["value"] for m in row["metrics"] if m["primary"]))
+def _spikes(values: Mapping[str, Sequence[float]]) -> Spikes:
+    """Spikes of the cells that have values since their last 0."""
+    return spikes({cell: of for cell, of in values.items() if of})
+
+
+def _primary(row: Row) -> float | None:
+    return next((float(m["value"]) for m in row["metrics"] if m["primary"]), None)

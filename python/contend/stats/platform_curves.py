@@ -325,8 +325,9 @@ def _centres_and_noise(ratios: Floats) -> tuple[Floats, Floats]:
     wild run does not take a size's weight. Half of the variance is the sizes' mean: a few blocks tell it badly.
     """
     n = len(ratios)
-    centre, low, high = signed_rank.intervals(ratios.T)
-    drop = signed_rank.cut(n)
+    # Not at the level that was asked for, on which weights would depend; of fewer blocks the widest interval there is.
+    drop = max(signed_rank.cut(n), 0)
+    centre, low, high = signed_rank.intervals_at_cut(ratios.T, drop)
     tail = float(signed_rank.cumulative(n)[drop]) if n <= signed_rank.EXACT_UP_TO else 0.025
     own = ((high - low) / (2 * NormalDist().inv_cdf(1 - tail))) ** 2
     floor = max(float(own.mean()), 1e-18)  # arithmetic's own noise where all blocks are the same

@@ -86,7 +86,9 @@ class StormLaw(Shape):
     why: str
     start: Annotated[Estimate, "of a storm of no jobs"]
     slope: Annotated[Estimate, "of an extra job"]
-    held_out: Annotated[HeldOutSize | None, "null with fewer than four sizes"]
+    held_out: Annotated[
+        HeldOutSize | None, "null with fewer than three sizes, or three storms below the largest"
+    ]
     at: Annotated[Estimate | None, "at the number of jobs that was asked for"]
     breaks: Annotated[Estimate | None, "the number of jobs from which it takes longer than the limit"]
     warnings: tuple[str, ...]

@@ -23,6 +23,7 @@ to the others (`judge`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -173,11 +174,12 @@ def fit(intensities: tuple[float, ...], of: Centres) -> Model:
     knots = np.hstack([scale[:, 1:-1], np.full((resources, 1), np.inf)])
     cells = np.moveaxis(of.calibration, 0, -1).reshape(-1, resources)  # (R·L, probes)
     table = _pieces(cells, knots, usable).reshape(len(cells), -1)
-    smooth = _smoothing(table, knots.shape)
+    whole = ~np.isnan(table).any(axis=1)
+    smooth = _smoothing(table[whole], knots.shape)
     slopes = np.zeros((len(of.curves), *knots.shape))
     for w, curves in enumerate(of.curves):
         wanted = curves.reshape(-1)
-        known = ~np.isnan(wanted) & ~np.isnan(table).any(axis=1)
+        known = ~np.isnan(wanted) & whole
         rows = np.vstack([table[known], smooth])
         right = np.concatenate([wanted[known], np.zeros(len(smooth))])
         slopes[w] = nnls(rows, right).reshape(knots.shape)
@@ -196,7 +198,7 @@ def _pieces(pressure: Floats, knots: Floats, usable: Bools) -> Floats:
 def _smoothing(table: Floats, shape: tuple[int, ...]) -> Floats:
     """Rows that hold the slopes of neighbouring pieces together (ridge, so that NNLS stays NNLS)."""
     resources, pieces = shape
-    weight = SMOOTH * math.sqrt(float(np.nanmax((table**2).sum(axis=0), initial=0.0)))
+    weight = SMOOTH * math.sqrt(float((table**2).sum(axis=0).max(initial=0.0)))
     rows = []
     for r in range(resources):
         for k in range(pieces - 1):
@@ -265,7 +267,7 @@ def forecast(measured: Measured, *, level: float, seed: int, resamples: int = RE
     low, high, reached = _interval(predicted, drawn, centres.pairs, ~measured.held_out, level)
     parts = model.parts(np.nan_to_num(centres.pressure))
     # Harder than any injector, beyond the doubt of the blocks, and of some account to the victim.
-    harder = np.quantile(excess, 0.025, axis=0) > 0
+    harder = _quantiles(excess, [0.025])[0] > 0
     beyond: Bools = np.logical_or.reduce(harder[None] & (parts > 0.01), axis=2)
     baseline = row_and_column(centres.pairs, ~measured.held_out)
     own, theirs, advantage, refused = judge(predicted, baseline, centres.pairs, measured.held_out, level)
@@ -280,13 +282,16 @@ def forecast(measured: Measured, *, level: float, seed: int, resamples: int = RE
 def _interval(
     predicted: Floats, drawn: Floats, pairs: Floats, learnt: Bools, level: float
 ) -> tuple[Floats, Floats, float]:
-    """Split conformal over the pairs `learnt` from. The level reached is n/(n + 1) where they are too few for `level`."""
-    doubt = drawn.std(axis=0)
-    known = learnt & ~np.isnan(pairs) & ~np.isnan(predicted)
+    """Split conformal over the pairs `learnt` from. The level reached is n/(n + 1) where they are too few for `level`.
+
+    A pair has a prediction in those resamples only that drew a block in which its neighbour's pressure was measured.
+    """
+    doubt = _spread(drawn)
+    known = learnt & ~np.isnan(pairs) & ~np.isnan(predicted) & ~np.isnan(doubt)
     n = int(known.sum())
     if not n:
         tail = (1 - level) / 2
-        low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+        low, high = _quantiles(drawn, [tail, 1 - tail])
         return np.minimum(low, predicted), np.maximum(high, predicted), 0.0
     missed = np.abs(pairs - predicted)
     scale = np.hypot(doubt, max(float(np.median(missed[known])), 1e-6))
@@ -294,6 +299,26 @@ def _interval(
     rank = min(n, math.ceil((n + 1) * level))
     reach = scores[rank - 1] * scale
     return predicted - reach, predicted + reach, min(level, n / (n + 1))
+
+
+def _spread(drawn: Floats) -> Floats:
+    """Standard deviation over resamples, (N, W, W) → (W, W), of those that have a value; NaN where none has."""
+    if not np.isnan(drawn).any():
+        return np.asarray(drawn.std(axis=0), dtype=np.float64)
+    spread = np.full(drawn.shape[1:], np.nan)
+    some = ~np.isnan(drawn).all(axis=0)
+    spread[some] = np.nanstd(drawn[:, some], axis=0)
+    return spread
+
+
+def _quantiles(drawn: Floats, parts: Sequence[float]) -> Floats:
+    """Quantiles over resamples, (N, …) → (parts, …), of those that have a value; NaN where none has."""
+    if not np.isnan(drawn).any():
+        return np.asarray(np.quantile(drawn, parts, axis=0), dtype=np.float64)
+    quantiles = np.full((len(parts), *drawn.shape[1:]), np.nan)
+    some = ~np.isnan(drawn).all(axis=0)
+    quantiles[:, some] = np.nanquantile(drawn[:, some], parts, axis=0)
+    return quantiles
 
 
 def judge(

@@ -322,7 +322,7 @@ class Study(Shown, ABC, Generic[S]):
 
     def estimand(self, result: Any) -> str:
         """The quantity that its intervals are of."""
-        return "Hodges–Lehmann median of within-block log ratios, shown as a ratio"
+        return "Hodges–Lehmann estimate of the log ratio within blocks, shown as a ratio"
 
     def unsound(self, rows: Iterable[Row]) -> frozenset[str]:
         """Cells whose trials did not run as requested."""

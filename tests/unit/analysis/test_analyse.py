@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from contend.analysis.run import target_reached
+from contend.analysis.comparisons import _block_s
+from contend.analysis.run import _describe_intervals, target_reached
 from contend.report import words
 from contend.report.words import undecided
+from contend.stats.compare import compare
 from support.made_runs import TEXT, Made
 
 
@@ -227,3 +230,42 @@ def test_a_comparison_without_a_clean_trial_is_shown_as_that(tmp_path: Path) -> 
     assert by_cell["ffmpeg|stress-cpu"] == "flagged", "no green of half the time"
     assert by_cell["fio|stress-cpu"] != "flagged"
     assert "every trial was flagged in 1 of 4 comparisons" in words.all_flagged(found)
+
+
+def trials_of(begins_s: list[float], first: int = 0) -> list[dict[str, Any]]:
+    """Two trials of 1 s a block, which begin so many seconds after the run, and 2 s later."""
+    return [
+        {"block": first + block, "started_ns": round(at * 1e9), "ended_ns": round((at + 1) * 1e9)}
+        for block, begin in enumerate(begins_s)
+        for at in (begin, begin + 2)
+    ]
+
+
+def test_a_block_is_as_long_as_it_takes_to_the_next_and_a_pause_is_none_of_it() -> None:
+    assert _block_s(trials_of([100, 105, 110, 115, 120, 125])) == 5.0
+    day = 86_400
+    assert _block_s(trials_of([100, 105, 110, day + 115, day + 120, day + 125])) == 5.0
+    # The clock begins again with the host.
+    assert _block_s(trials_of([day, day + 5, day + 10]) + trials_of([30, 35, 40], first=3)) == 5.0
+    assert _block_s(trials_of([100])) == 3.0
+    assert _block_s([{"block": 0, "started_ns": None, "ended_ns": None}]) is None
+
+
+def test_the_design_says_by_which_method_its_intervals_were_made(tmp_path: Path) -> None:
+    many, few = (Made(tmp_path / str(n), n, {}, {}).analyse().design for n in (15, 6))
+    assert many.intervals == (
+        "95 % simultaneous over 4 headline comparisons, exact signed-rank interval (Bonferroni)"
+    )
+    assert many.estimand == "Hodges–Lehmann estimate of the log ratio within blocks, shown as a ratio", (
+        "of pairs, and of blocks of 8"
+    )
+    assert few.intervals.endswith("studentised (largest statistic under randomisation within blocks)")
+    text = TEXT.replace("measure: {", "measure: {level: 99.9%, ")
+    strict = Made(tmp_path / "strict", 20, {}, {}, text=text).analyse().design
+    assert strict.intervals.startswith("99.9 % simultaneous over 4")
+    runs = [np.exp(np.random.default_rng(n).normal(0, 0.01, 8)) for n in (1, 2)]
+    of_8 = compare(*runs, blocks=[1] * 4 + [2] * 4)
+    assert _describe_intervals(0.95, [of_8]) == (
+        "95 %, aligned-rank interval over randomisation within blocks"
+    )
+    assert _describe_intervals(0.95, []) == "95 %"

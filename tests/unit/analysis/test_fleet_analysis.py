@@ -48,6 +48,7 @@ def test_five_hosts_that_differ_have_one_interval(tmp_path: Path) -> None:
     assert cell.estimate.high == pytest.approx(math.exp(mean + reach), rel=0.02)
     assert analysis.controls and "over 5 hosts" in analysis.answer
     assert len(cell.baseline.values) == 5, "a host is one point"
+    assert analysis.design.intervals.startswith("95 % over hosts, 1 together")
 
 
 def test_four_hosts_are_each_by_themselves(tmp_path: Path) -> None:

@@ -70,3 +70,19 @@ def test_the_report_has_it_and_nothing_else_of_a_recording(
     jsonschema.validate(document, analysis_schema())
     assert [cost["currency"] for cost in document["costs"]] == ["€"]
     assert "In cores" not in CliRunner().invoke(cli, ["report", str(run)]).output
+
+
+def test_what_is_no_time_and_no_rate_has_no_price(tmp_path: Path) -> None:
+    made = Made(tmp_path, 15, {"ffmpeg|stress-cpu": 2.0}, EVIDENCE)
+    rows = made.run.rows()
+    made.run.close()
+    made.run.trials_path.unlink()
+    for row in rows:
+        (metric,) = row["metrics"]
+        if metric["name"] == "wall":
+            metric |= {"name": "max_rss", "unit": "MiB"}
+    made.run.extend(rows)
+    found = made.analyse()
+    slowed = next(cell for cell in found.cells if cell.cell == "ffmpeg|stress-cpu")
+    assert slowed.metric.name == "max_rss" and slowed.estimate.verdict == "higher"
+    assert costs(found, parse_price("0.10/core-h")) == ()

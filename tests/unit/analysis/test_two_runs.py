@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from contend.analysis.two_runs import Comparison, compare_runs, verdict
-from contend.analysis.two_runs_words import notes
-from contend.errors import BadInput
+from contend.analysis.two_runs_words import lacking, notes
+from contend.cli import cli
+from contend.errors import BadInput, NoVerdict
 from contend.store.directory import RunDirectory
+from contend.store.ledger import Ledger
 from contend.text.shape import schema
 from support.made_runs import Made
 
@@ -137,3 +142,86 @@ def test_runs_without_a_common_cell_are_refused(tmp_path: Path) -> None:
     after.write_json("plan.json", plan)
     with pytest.raises(BadInput, match="no cell in common"):
         compare_runs(before, after)
+
+
+def rewritten(run: RunDirectory, cell: str, metrics: list[dict[str, Any]] | None) -> None:
+    """Take a cell's rows out of a run, or put other metrics into them."""
+    rows = [row for row in run.rows() if metrics is not None or row["cell"] != cell]
+    run.trials_path.unlink()
+    run.extend({**row, "metrics": metrics} if metrics and row["cell"] == cell else row for row in rows)
+    run.close()
+
+
+def gate(first: RunDirectory, second: RunDirectory) -> BaseException | None:
+    words = ["compare", str(first.path), str(second.path), "--fail-above", "5%"]
+    return CliRunner().invoke(cli, words).exception
+
+
+def test_a_gate_does_not_pass_where_the_second_run_lacks_a_headline_figure(tmp_path: Path) -> None:
+    before, after = made(tmp_path, seed=1, level=2.0), made(tmp_path, seed=2)
+    assert verdict(compare_runs(before, after), 0.05) == 0
+    rewritten(after, "ffmpeg|stress-cpu", None)
+    found = compare_runs(before, after)
+    assert found.missing == ("ffmpeg|stress-cpu wall",) and verdict(found, 0.05) == 5
+    error = gate(before, after)
+    assert isinstance(error, NoVerdict) and "made-20260101-000000-2 has no ffmpeg|stress-cpu wall" in str(
+        error
+    )
+    # What the first one lacks cannot have become worse.
+    assert compare_runs(after, before).missing == ()
+    # A regression that is certain is one, whatever else is missing.
+    quick = made(tmp_path / "quick", seed=3, level=0.4)
+    assert verdict(compare_runs(quick, after, candidates=[]), 0.05) == 4
+
+
+def test_a_gate_does_not_pass_on_lesser_metrics_alone(tmp_path: Path) -> None:
+    before, after = made(tmp_path, seed=1), made(tmp_path, seed=2)
+    wall = {"name": "wall", "value": 1.0, "unit": "s", "better": "lower", "loop": "", "primary": True}
+    size = {"name": "size", "value": 7.0, "unit": "B", "better": "lower", "loop": "", "primary": False}
+    for cell in {row["cell"] for row in before.rows()}:
+        rewritten(before, cell, [wall, size])
+        rewritten(after, cell, [size | {"primary": True}])
+    found = compare_runs(before, after)
+    assert {c.metric.name for c in found.cells} == {"size"} and "ffmpeg|none wall" in found.missing
+    assert any("left out, of one run alone: ffmpeg|none wall" in warning for warning in found.warnings)
+    error = gate(before, after)
+    assert isinstance(error, NoVerdict) and "ffmpeg|none wall" in str(error) and "and 1 more" in str(error)
+    nothing = replace(found, missing=())
+    assert verdict(nothing, 0.05) == 5 and "no headline metric in common" in lacking(nothing, "after")
+
+
+def test_a_run_counts_once_however_it_is_reached(tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    sessions(place, 3, 0.01)
+    before, after = made(place, seed=1), made(place, seed=2)
+    (tmp_path / "link").symlink_to(place)
+    (place / "again").symlink_to(next(iter(sorted(place.iterdir()))))
+    folders = [place, tmp_path / "link", Path(f"{tmp_path}/link/../runs"), tmp_path / "runs"]
+    found = compare_runs(before, after, sessions=folders)
+    assert {c.sessions for c in found.cells} == {4}, "three, and the first"
+    candidates = [path for folder in folders for path in sorted(folder.iterdir())]
+    assert {c.sessions for c in compare_runs(before, after, candidates=candidates).cells} == {4}
+
+
+def test_a_copy_of_a_run_is_no_further_one(tmp_path: Path) -> None:
+    def begun(run: RunDirectory) -> RunDirectory:
+        with Ledger(run.ledger_path) as ledger:
+            ledger.event("run-start", run=run.id, pid=1, resumed=0)
+        return run
+
+    earlier = begun(made(tmp_path, seed=3))
+    before, after = begun(made(tmp_path, seed=1)), begun(made(tmp_path, seed=2))
+    for number, run in enumerate((earlier, earlier, before, after, after)):
+        shutil.copytree(run.path, tmp_path / f"copy-{number}")
+    found = compare_runs(before, after)
+    assert {c.sessions for c in found.cells} == {2}, "one, and the first"
+
+
+def test_a_run_whose_level_is_0_tells_no_doubt_and_is_not_counted(tmp_path: Path) -> None:
+    sessions(tmp_path, 3, 0.01)
+    broken = made(tmp_path, seed=7)
+    nothing = {"name": "wall", "value": 0.0, "unit": "s", "better": "lower", "loop": "", "primary": True}
+    rewritten(broken, "ffmpeg|stress-cpu", [nothing])
+    found = compare_runs(made(tmp_path, seed=1), made(tmp_path, seed=2))
+    by_cell = {(c.factors["victim"], c.factors["neighbour"]): c.sessions for c in found.cells}
+    assert by_cell["ffmpeg", "stress-cpu"] == 4 and by_cell["ffmpeg", "none"] == 5

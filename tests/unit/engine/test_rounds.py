@@ -68,3 +68,28 @@ def test_what_turns_out_slower_than_the_pilot_ends_the_run_after_its_first_block
     assert ran.rounds.state.spending.blocks == 1
     assert ran.rounds.state.would_do
     assert ran.clock.now_ns < 45 * S
+
+
+def test_a_figure_of_0_in_the_pilot_ends_neither_the_run_nor_what_goes_on_with_it(tmp_path: Path) -> None:
+    values = itertools.chain((1.0, 0.0), itertools.repeat(1.0))
+    ran = Measured(tmp_path, value=lambda trial, cell: next(values))
+    assert ran.rounds.state.stopped == "planned blocks done" and ran.plan.design == "pairs"
+    assert ran.trials("pilot") == 6, "it takes four after it to be steady"
+    before = dict(sorted(ran.rounds.state.done.items())[:2])
+    again = Measured(tmp_path, value=lambda trial, cell: 1.0, done=before)
+    assert again.rounds.state.stopped == "planned blocks done"
+    assert again.trials("pilot") == 6 and again.trials("counted") == ran.trials("counted") == 36
+
+
+@pytest.mark.parametrize("value", [0.0, None])
+def test_a_pilot_without_a_figure_to_judge_by_ends_with_its_least_rounds(
+    tmp_path: Path, value: float | None
+) -> None:
+    ran = Measured(tmp_path, value=lambda trial, cell: value)
+    assert ran.trials("pilot") == 3 and ran.trials("counted") == 36
+
+
+def test_spikes_count_beside_a_figure_of_0_as_without_it(tmp_path: Path) -> None:
+    values = itertools.chain((0.0,), itertools.cycle((1.0, 1.01, 3.0)))
+    ran = Measured(tmp_path, 600, value=lambda trial, cell: next(values))
+    assert ran.plan.design == "blocks of 8"

@@ -185,3 +185,17 @@ def test_each_seed_draws_anew() -> None:
     (one,), (other,), (again,) = (curves(cells, seed=seed, resamples=200) for seed in (1, 2, 1))
     assert isinstance(one, Curve) and isinstance(other, Curve) and isinstance(again, Curve)
     assert one.at(3).low == again.at(3).low != other.at(3).low
+
+
+@pytest.mark.parametrize(("level", "blocks"), [(0.9, 5), (0.5, 2)])
+def test_as_few_blocks_as_a_lower_level_takes_carry_a_curve(level: float, blocks: int) -> None:
+    found = curve(made(blocks=blocks), level=level)
+    assert found.n == blocks and (found._noise > 0).all()
+    there = found.at(3)
+    assert there.low <= there.value <= there.high < math.inf
+    with pytest.raises(NoVerdict, match=f"{blocks - 1} blocks? hold"):
+        curve(made(blocks=blocks - 1), level=level)
+
+
+def test_the_level_of_its_intervals_does_not_move_a_curve() -> None:
+    assert curve(made(), level=0.8).at(3).value == curve(made(), level=0.99).at(3).value

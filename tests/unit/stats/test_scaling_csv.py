@@ -9,7 +9,9 @@ from click.testing import CliRunner, Result
 
 from contend.cli.stats_ import command
 from contend.errors import BadInput, NoVerdict
+from contend.stats.scaling_csv import StormLaw
 from contend.stats.sustained import throughput
+from contend.text.shape import schema
 from support.answers import data_in
 
 STORMS = "jobs,value\n" + "".join(f"{n},{10 + 5 * n + 0.1 * k}\n" for n in (4, 8, 16, 32) for k in range(2))
@@ -62,3 +64,16 @@ def test_what_cannot_be_told_is_refused(
 ) -> None:
     error = told(tmp_path, text, *options).exception
     assert isinstance(error, kind) and words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("storms", "held"), [((4, 4, 8, 16), True), ((4, 8, 16), False), ((4, 4, 4, 8, 8), False)]
+)
+def test_the_largest_size_is_held_out_from_three_sizes_on(
+    tmp_path: Path, storms: tuple[int, ...], held: bool
+) -> None:
+    text = "jobs,value\n" + "".join(f"{n},{10 + 5 * n + k / 10}\n" for k, n in enumerate(storms))
+    document = data_in(told(tmp_path, text, "--scaling", "storm", "--json").output)
+    assert (document["held_out"] is not None) == held
+    about = schema(StormLaw)["properties"]["held_out"]["description"]
+    assert about == "null with fewer than three sizes, or three storms below the largest"

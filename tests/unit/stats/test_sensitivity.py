@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from contend.stats import sensitivity
-from contend.stats.sensitivity import Forecast, centre, fit, forecast, judge, predict, row_and_column
+from contend.stats.sensitivity import (
+    Forecast,
+    Measured,
+    centre,
+    fit,
+    forecast,
+    judge,
+    predict,
+    row_and_column,
+)
 from known.hosts import Host, Truth, host, without_pairs
 
 BLOCKS = 10
@@ -139,6 +148,54 @@ def test_missing_trials_are_left_out() -> None:
     found = forecast(replace(of, curves=curves, pairs=pairs), level=0.95, seed=1, resamples=20)
     assert np.isfinite(found.predicted).all()
     assert np.isnan(found.measured[0, 1])
+
+
+def gap(of: Measured, workload: int, blocks: int) -> Measured:
+    """A workload whose pressure was measured in so many blocks only: some resamples have none of them."""
+    pressure = of.pressure.copy()
+    pressure[workload, :, blocks:] = np.nan
+    return replace(of, pressure=pressure)
+
+
+def test_a_pressure_that_some_resamples_lack_takes_no_interval() -> None:
+    of = host(7).measured
+    whole, found = (forecast(each, level=0.95, seed=1, resamples=40) for each in (of, gap(of, 2, 2)))
+    assert np.isfinite(found.predicted).all() and np.isfinite([found.low, found.high]).all()
+    assert found.level == whole.level
+    others = [n for n in range(len(of.workloads)) if n != 2]
+    width = (found.high - found.low)[:, others] / (whole.high - whole.low)[:, others]
+    assert 0.5 < np.median(width) < 2
+    alone = forecast(without_pairs(gap(of, 2, 2)), level=0.95, seed=1, resamples=40)
+    assert (alone.low <= alone.predicted).all() and (alone.predicted <= alone.high).all()
+
+
+def test_a_pressure_that_nobody_measured_takes_its_own_column_alone() -> None:
+    of = host(7).measured
+    for measured in (gap(of, 2, 0), without_pairs(gap(of, 2, 0))):
+        found = forecast(measured, level=0.95, seed=1, resamples=20)
+        lost = np.isnan(found.predicted)
+        assert lost[:, 2].all() and lost.sum() == len(of.workloads)
+        assert (np.isnan(found.low) == lost).all() and (np.isnan(found.high) == lost).all()
+
+
+def test_a_neighbour_that_presses_hard_is_flagged_where_some_resamples_lack_it() -> None:
+    of = host(4).measured
+    pressure = of.pressure.copy()
+    pressure[2, 0] = of.calibration[0].max() + 0.5
+    found = forecast(gap(replace(of, pressure=pressure), 2, 2), level=0.95, seed=1, resamples=30)
+    felt = found.parts[:, 2, 0] > 0.01
+    assert felt.any() and found.beyond[felt, 2].all()
+
+
+def test_a_gap_in_the_calibration_leaves_neighbouring_slopes_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = host(7).measured
+    calibration = of.calibration.copy()
+    calibration[:, 0, 0] = np.nan  # an injector that did not run at one intensity
+    centres = replace(of, calibration=calibration).resampled(np.arange(BLOCKS))
+    smooth = fit(of.intensities, centres).slopes
+    monkeypatch.setattr(sensitivity, "SMOOTH", 0.0)
+    rough = fit(of.intensities, centres).slopes
+    assert np.abs(np.diff(smooth)).sum() < 0.9 * np.abs(np.diff(rough)).sum()
 
 
 def test_the_baseline_is_the_two_effects() -> None:
