@@ -9,7 +9,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+
+from contend.platforms import procfs
+from contend.platforms.kin import reap_orphans
 
 LENGTHS_S = (0.3, 8.0)
 """Of a stretch of work or of rest, drawn evenly in its logarithm."""
@@ -48,8 +52,10 @@ def beside(name: str, folder: Path, seed: int) -> Iterator[None]:
     command = NEIGHBOURS[name].format(folder=folder, source=source, data=data)
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(
-        ["sh", "-c", command], cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, process_group=0
-    )
+        ["sh", "-c", command],
+        cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, process_group=0,
+        preexec_fn=partial(reap_orphans, True),  # noqa: PLW1509 - prctl(2) alone: all that it forks stays below it
+    )  # fmt: skip
     ended = threading.Event()
 
     def turn() -> None:
@@ -69,9 +75,18 @@ def beside(name: str, folder: Path, seed: int) -> Iterator[None]:
         ended.set()
         thread.join()
         went = process.poll()
+        if went is None:
+            _end_below(process.pid)
         for number in (signal.SIGKILL, signal.SIGCONT):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
         process.wait()
     if went is not None:
         raise RuntimeError(f"{name} ended by itself with {went}")
+
+
+def _end_below(pid: int) -> None:
+    """End what a neighbour has forked; some of it leads sessions, and was stopped as it left the neighbour's group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGSTOP)  # it forks nothing more, and is there for its orphans
+    procfs.kill_until_gone(lambda: procfs.descendants(pid))

@@ -91,14 +91,15 @@ class Interrupts:
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """Raise only after the block: for foreign code that makes another error, or a half file, of an interrupt."""
+        """Raise only after the block, even if that fails: for foreign code that makes another error, or a half file, of an
+        interrupt."""
         self._postponed = True
         try:
             yield
         finally:
             self._postponed = False
-        if self._pending and not self._held:
-            self._raise()
+            if self._pending and not self._held:
+                self._raise()
 
     def _raise(self) -> NoReturn:
         # Held before raising: a second one must not break the unwinding that this one begins.

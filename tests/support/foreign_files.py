@@ -177,6 +177,112 @@ Threads fairness:
 """
 
 
+def sysbench_1_1(text: str, rate: float) -> str:
+    """The output of a sysbench 1.0 as 1.1 writes it; not of fileio."""
+    began, _, rest = text.replace("sysbench 1.0.20", "sysbench 1.1.0-3ceba0b").partition(
+        "General statistics:\n"
+    )
+    took, events, rest = rest.split("\n", 2)
+    elapsed = took.replace("total time:  ", "time elapsed:")
+    return f"{began}Throughput:\n    events/s (eps):                      {rate:.4f}\n{elapsed}\n{events}\n{rest}"
+
+
+def sysbench_fileio(read: float = 800.5, write: float = 0.0, *, version: str = "1.0.20") -> str:
+    """Operations a second of 16 KiB."""
+    head = f"""sysbench {version} (using system LuaJIT 2.1.0-beta3)
+
+Running the test with following options:
+Number of threads: 1
+Initializing random number generator from current time
+
+
+Extra file open flags: (none)
+4 files, 8MiB each
+32MiB total file size
+Block size 16KiB
+Number of IO requests: 0
+Read/Write ratio for combined random IO test: 1.50
+Periodic FSYNC enabled, calling fsync() each 100 requests.
+Calling fsync() at the end of test, Enabled.
+Using synchronous I/O mode
+Doing random read test
+Initializing worker threads...
+
+Threads started!
+
+"""
+    if version.startswith("1.1"):
+        return f"""{head}
+Throughput:
+         read:  IOPS={read:4.2f} {read / 64:4.2f} MiB/s ({read * 0.016384:4.2f} MB/s)
+         write: IOPS={write:4.2f} {write / 64:4.2f} MiB/s ({write * 0.016384:4.2f} MB/s)
+         fsync: IOPS=0.00
+
+Latency (ms):
+         min:                                  0.70
+         avg:                                  1.25
+         max:                                  9.90
+         95th percentile:                      1.50
+         sum:                               9998.11
+
+"""
+    return f"""{head}
+File operations:
+    reads/s:                      {read:4.2f}
+    writes/s:                     {write:4.2f}
+    fsyncs/s:                     0.00
+
+Throughput:
+    read, MiB/s:                  {read / 64:4.2f}
+    written, MiB/s:               {write / 64:4.2f}
+
+General statistics:
+    total time:                          10.0005s
+    total number of events:              8005
+
+Latency (ms):
+         min:                                    0.70
+         avg:                                    1.25
+         max:                                    9.90
+         95th percentile:                        1.50
+         sum:                                 9998.11
+
+Threads fairness:
+    events (avg/stddev):           8005.0000/0.00
+    execution time (avg/stddev):   9.9981/0.00
+"""
+
+
+def sysbench_threads() -> str:
+    return """sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+
+Running the test with following options:
+Number of threads: 1
+Initializing random number generator from current time
+
+
+Initializing worker threads...
+
+Threads started!
+
+
+General statistics:
+    total time:                          1.0004s
+    total number of events:              984
+
+Latency (ms):
+         min:                                    0.49
+         avg:                                    1.01
+         max:                                    6.82
+         95th percentile:                        3.43
+         sum:                                  997.37
+
+Threads fairness:
+    events (avg/stddev):           984.0000/0.00
+    execution time (avg/stddev):   0.9974/0.00
+"""
+
+
 def sysbench_oltp(rate: float = 333.3) -> str:
     return f"""sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
 

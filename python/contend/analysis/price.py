@@ -2,7 +2,8 @@
 
 A victim that used c cores alone, and takes S times as long now, needs c (S - 1) cores more for the same work in the same
 time. The interval is that of S; what it used alone is a median over its trials, and taken as known. That is so of a time
-and of a rate alone: a program that takes twice the memory needs no more cores for it.
+and of a rate alone: a program that takes twice the memory needs no more cores for it, and one whose requests come at a
+stated rate (an open loop) does the same work however long an answer takes.
 """
 
 from __future__ import annotations
@@ -81,10 +82,12 @@ def is_time_or_rate(metric: MetricInfo) -> bool:
     [True, True, True, False, False, False]
     >>> [is_time_or_rate(MetricInfo("m", unit, "higher", "", True)) for unit in ("1/s", "IOPS", "req/min", "ratio", "s")]
     [True, True, True, False, False]
+    >>> is_time_or_rate(MetricInfo("p99", "s", "lower", "open", True))
+    False
     """
     of, _, by = metric.unit.lower().partition("/")
     if metric.better == "lower":
-        return of in _TIMES
+        return of in _TIMES and metric.loop != "open"
     return by in _TIMES or metric.unit.lower() in _RATES
 
 

@@ -124,6 +124,9 @@ class Execution:
                 else:
                     never_began = self._failed(error)
                     raise
+            except Exception as error:  # a mistake of contend's own
+                self._failed(error)
+                raise
             finally:
                 self._interrupts.hold()
                 self._progress.finished()

@@ -20,7 +20,7 @@ from contend.errors import ContendError, HostFailed
 from contend.fleet import host as there
 from contend.fleet import up
 from contend.fleet.asking import ANSWER_S, Asking, Away
-from contend.fleet.clocks import estimate, restarted
+from contend.fleet.clocks import TRIPS, estimate, restarted, surer
 from contend.fleet.fetching import NotKept, fetch
 from contend.fleet.merge import Merge
 from contend.fleet.record import SMALL, HostState, write_environment, write_hosts, write_parts
@@ -29,6 +29,7 @@ from contend.fleet.together import Together
 from contend.fleet.up import Fleet
 from contend.report.progress import PlanSummary, Progress
 from contend.store.directory import Row, RunDirectory
+from contend.store.host_record import Offset
 from contend.store.hosts import ENDED, states_of_hosts
 from contend.store.ledger import Ledger
 from contend.studies.model import Scenario
@@ -37,6 +38,7 @@ from contend.studies.scenarios import to_yaml
 WAIT_S = 10.0  # for rows, within one question
 LEAST_S = 1.0  # between two answers of a host; longer with many of them
 ANSWERS_PER_S = 50.0  # of all hosts together: what one scheduler is asked to pass on
+CLOCK_S = 60.0  # between two estimates of a host's clock; longer with many of them
 AGAIN_S = 5.0  # between two attempts to bring a host back by SSH
 FINAL = (ENDED, "given up", "failed")
 
@@ -73,6 +75,7 @@ class Following:
         self._kept = {name: known for name, known in before.items() if self.states[name].state == ENDED}
         self._todo = [name for name, state in self.states.items() if state.state != ENDED]
         self._least_s = max(LEAST_S, len(self.states) / ANSWERS_PER_S)
+        self._clock_s = max(CLOCK_S, TRIPS * self._least_s)
         self._together = Together(self.states, self._todo, self._go) if settings.together else None
         self._counted: set[str] = set()
         self._block = 0
@@ -194,7 +197,7 @@ class Following:
 
     async def _attend(self, state: HostState) -> None:
         """Begin a host's part, or find it running, and take its rows until it has ended."""
-        now = await estimate(lambda: self._hosts.ask(state.name, there.reading, limit_s=10))
+        now, again = await self._clock(state), time.monotonic() + self._clock_s
         if state.first is None or restarted(state.first, now):
             if state.first is not None:
                 self._say(state, "it was started anew: its clock is another one")
@@ -202,6 +205,7 @@ class Following:
                     "host-clock", host=state.name, before=state.first.to_json(), after=now.to_json()
                 )
             state.first = now
+        state.now = now
         had = self._merge.had(state.name)
         answer = await self._hosts.ask(
             state.name, there.prepare, self._run.id, self._spec(state.name), limit_s=120
@@ -218,6 +222,9 @@ class Following:
             self._ledger.event("host-back", host=state.name)
         state.state, state.why = "running", ""
         while True:
+            if time.monotonic() > again:
+                state.now = surer(state.now, await self._clock(state))
+                again = time.monotonic() + self._clock_s
             after, known = (
                 self._merge.had(state.name),
                 self._together.ready(state.name) if self._together else 0,
@@ -233,6 +240,9 @@ class Following:
                 self._ended(state, ended)
                 return
 
+    async def _clock(self, state: HostState) -> Offset:
+        return await estimate(lambda: self._hosts.ask(state.name, there.reading, limit_s=10))
+
     async def _take(self, state: HostState, reply: Mapping[str, Any]) -> None:
         for note in reply["notes"]:
             self._say(state, note)
@@ -242,7 +252,7 @@ class Following:
         if reply["part"] and reply["part"] != state.part:
             state.part = reply["part"]
             self._ledger.event("host-part", host=state.name, part=state.part)
-        rows = self._merge.take(state.name, int(reply["after"]), reply["rows"], state.first)
+        rows = self._merge.take(state.name, int(reply["after"]), reply["rows"], state.now)
         if not rows:
             return
         try:
@@ -275,12 +285,14 @@ class Following:
     async def _last(self, state: HostState) -> None:
         """The clock once more, the files, and then nothing of the run need stay on the host."""
         with suppress(Away, HostFailed):
-            state.last = await estimate(lambda: self._hosts.ask(state.name, there.reading, limit_s=10))
+            state.last = await self._clock(state)
             await fetch(self._hosts, self._run, state.name)
             if state.state == ENDED and not state.failures:
                 left = await self._hosts.ask(state.name, there.forget, self._run.id)
                 if left:
-                    self._say(state, f"not cleaned up: {'; '.join(left)}; contend destroy --all there tries again")
+                    self._say(
+                        state, f"not cleaned up: {'; '.join(left)}; contend destroy --all there tries again"
+                    )
 
     async def _stragglers(self, tasks: Mapping[str, asyncio.Task[None]]) -> None:
         """Once half of the hosts have ended, the others may take `behind` times as long as those took."""
@@ -313,8 +325,8 @@ class Following:
 
     async def _go(self, name: str, block: int, at_ns: int) -> None:
         """Let a host begin a block at that moment of our clock."""
-        first = self.states[name].first
-        theirs_ns = at_ns + (first.offset_ns if first is not None else 0)
+        clock = self.states[name].now
+        theirs_ns = at_ns + (clock.offset_ns if clock is not None else 0)
         with suppress(Away, ContendError):
             await self._hosts.ask(name, there.go, self._run.id, block, theirs_ns, limit_s=10)
 
@@ -331,9 +343,7 @@ class Following:
                 )
                 if reply["part"] == state.part:
                     await self._take(state, reply)
-                    state.last = await estimate(
-                        lambda: self._hosts.ask(state.name, there.reading, limit_s=10)
-                    )
+                    state.last = await self._clock(state)
                     await fetch(self._hosts, self._run, state.name)
             if state.state not in FINAL:
                 state.state, state.why = "given up", "interrupted"

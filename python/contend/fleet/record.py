@@ -33,6 +33,7 @@ class HostState:
     losses: int = 0  # how often it was lost
     late_ns: list[int] = field(default_factory=list)  # of starts of blocks after the moment that was named
     first: Offset | None = None
+    now: Offset | None = None  # that rows and starts go by
     last: Offset | None = None
     took_s: float = 0.0
 

@@ -23,6 +23,7 @@ from contend.platforms.network import namespace_path
 from contend.platforms.processes import Confines, LocalProcess, launch
 from contend.platforms.topology import format_cpu_list, permitted
 from contend.store.ledger import Ledger
+from contend.text.printable import printable
 
 # For what ends right after its command, like the rest of a pipe: it was not left.
 _LAST_WORDS_S = 0.2
@@ -237,7 +238,7 @@ class BareHost:
         released: dict[int, str] = {}
         until = time.monotonic() + _RELEASE_S
         while remaining and time.monotonic() < until:  # again: what was forked while the others were moved
-            released |= {pid: procfs.name(pid) for pid in remaining}
+            released |= {pid: printable(procfs.name(pid)) for pid in remaining}
             if self._group is not None:
                 self._groups.release(self._group, remaining)
             else:

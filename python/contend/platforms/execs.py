@@ -194,7 +194,7 @@ def _inner(pid: int) -> int:
     """The pid of a process in the innermost pid namespace it is in; 0 when it is gone."""
     try:
         status = (procfs.PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except procfs.GONE:
         return 0
     match = re.search(r"^NSpid:\t(?:\d+\t)*(\d+)$", status, re.MULTILINE)
     return int(match[1]) if match else 0

@@ -126,13 +126,19 @@ class Groups:
             where = group.v2
             if version == 1:
                 name = "blkio" if controller == "io" else controller
-                where = group.v1[name] = self._mkdir(
-                    self._layout.v1[name].own / names.run_group(self._run_id), workload
-                )
+                where = group.v1[name] = self._mkdir(self._limits_v1(name), workload)
             if where is not None:
                 group.read_back |= limits.apply(where, controller, version, limit, directory)
         group.monitor = self._monitor(workload)
         return group
+
+    def _limits_v1(self, controller: str) -> Path:
+        """The run's group for a v1 controller: that for accounting where both are of one hierarchy, as cpu and cpuacct
+        mostly are. A process is in one group of a hierarchy only."""
+        hierarchy, counted = self._layout.v1[controller], self._layout.v1.get("cpuacct")
+        if self._version == 1 and counted is not None and counted.root == hierarchy.root:
+            return self._home()
+        return hierarchy.own / names.run_group(self._run_id)
 
     def _monitor(self, workload: str) -> Path | None:
         """A group in which caches and memory are counted; None where the host has none to give."""

@@ -24,7 +24,7 @@ from typing import Any
 from contend import files
 from contend.errors import BadInput
 from contend.store import claims, ownership, state
-from contend.store.ledger import parse, standing
+from contend.store.ledger import parse, parse_without_trials, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,7 @@ def _read(directory: Path, run_id: str, ledger: Path, folder: int) -> Obeyed:
     except FileNotFoundError:
         return Obeyed(directory, run_id, ledger)
     with os.fdopen(fd, "rb") as file:
-        data = file.read(state.MOST_LEDGER_BYTES + 1)
-    if len(data) > state.MOST_LEDGER_BYTES:
-        raise ValueError(f"{ledger} holds more than {state.MOST_LEDGER_BYTES:,} bytes")
-    rows, damaged = parse(data, trials=False)
+        rows, damaged = parse_without_trials(file, state.MOST_LEDGER_BYTES)
     return Obeyed(directory, run_id, ledger, tuple(rows), tuple(damaged))
 
 

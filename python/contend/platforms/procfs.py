@@ -21,6 +21,8 @@ MEMBER_MARKER = "CONTEND_PARTY"
 EXECUTING_S = 0.5  # far above what an execve takes, unless its processor is taken from it
 EMPTY_LOOKS = 4
 """An environment is empty that was so in as many looks in a row: an execve may end, and the next begin, between two."""
+# With hidepid=1 (proc(5)) other users' processes are listed, and what is in their directories is refused.
+GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 
 
@@ -76,15 +78,15 @@ def parse_stat(text: str) -> ProcStat:
 
 
 def stat(pid: int) -> ProcStat | None:
-    """Read /proc/PID/stat; None when the process is gone."""
+    """Read /proc/PID/stat; None when the process is gone, or hidden from this user."""
     try:
         return parse_stat((PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace"))
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return None
 
 
 def processes(pids: Iterable[int] | None = None) -> Iterator[ProcStat]:
-    """Processes among `pids` (default: every one in this pid namespace) that are alive and no zombies."""
+    """Processes among `pids` (default: every one that this user may see) that are alive and no zombies."""
     for pid in all_pids() if pids is None else pids:
         status = stat(pid)
         if status is not None and status.state not in "ZX":
@@ -98,7 +100,7 @@ def cpu_times_ns(pid: int) -> tuple[int, int]:
     """
     try:
         text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return 0, 0
     user, system, child_user, child_system = map(int, text[text.rindex(")") + 2 :].split()[11:15])
     tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -125,12 +127,12 @@ def wants_cpu(pid: int) -> bool:
     """True while a thread of the process runs, or waits for a CPU."""
     try:
         threads = list((PROC / str(pid) / "task").iterdir())
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return False
     for thread in threads:
         try:
             text = (thread / "stat").read_text(encoding="utf-8", errors="replace")
-        except (FileNotFoundError, ProcessLookupError):
+        except GONE:
             continue
         if parse_stat(text).state == "R":
             return True
@@ -232,7 +234,7 @@ def effective_user(pid: int) -> int | None:
     """Effective user id of a process; None when it is gone. Its directory in /proc may be root's (proc(5), "dumpable")."""
     try:
         lines = (PROC / str(pid) / "status").read_bytes().split(b"\n")
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return None
     return next((int(line.split()[2]) for line in lines if line.startswith(b"Uid:")), None)
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from contend.platforms.accounting import flat
-from contend.platforms.procfs import text_or_empty, unescaped
+from contend.platforms.procfs import read_text, text_or_empty, unescaped
 from contend.text.printable import printable
 from contend.text.shape import Count, Finite, Shape
 
@@ -96,11 +96,8 @@ class QuotaWatch:
     ) -> None:
         """made_groups: those that contend made for the workload. hidden: groups above are out of sight, as in a
         container."""
-        text = (proc / "self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-        own = (proc / "self/cgroup").read_text(encoding="utf-8", errors="surrogateescape")
-        version = (
-            1 if any(_has_cpu(line) for line in own.splitlines()) else 2
-        )  # one hierarchy has the controller
+        text, own = (read_text(proc / "self" / name) for name in ("mountinfo", "cgroup"))
+        version = 1 if any(map(_has_cpu, _lines(own))) else 2  # one hierarchy has the controller
         self._mount = _mount(mountinfo if mountinfo is not None else text, version)
         self._proc, self._unknown = proc, ""
         if self._mount is None:
@@ -186,10 +183,10 @@ class QuotaWatch:
     def _group_of(self, pid: str) -> Path | None:
         """The directory of the group that may hold a quota for this process; None where it is gone or cannot be told."""
         try:
-            text = (self._proc / pid / "cgroup").read_text(encoding="utf-8", errors="surrogateescape")
+            text = read_text(self._proc / pid / "cgroup")
         except OSError:
             return None
-        for line in text.splitlines():
+        for line in _lines(text):
             wanted = line.startswith("0::") if self._mount and self._mount.version == 2 else _has_cpu(line)
             if not wanted or self._mount is None:
                 continue
@@ -253,6 +250,11 @@ def _throttled_ns(stat: Mapping[str, int]) -> int | None:
     return stat["throttled_usec"] * 1000 if "throttled_usec" in stat else stat.get("throttled_time")
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Lines as the kernel ends them: names may hold what Python, too, has for line ends."""
+    return filter(None, text.split("\n"))
+
+
 def _has_cpu(line: str) -> bool:
     """True if a line of /proc/PID/cgroup is of the v1 hierarchy that has the cpu controller."""
     return "cpu" in line.split(":", 2)[1].split(",")
@@ -260,9 +262,9 @@ def _has_cpu(line: str) -> bool:
 
 def _mount(mountinfo: str, version: int) -> _Mount | None:
     """The v2 tree, or the v1 hierarchy of the cpu controller, where it is mounted first."""
-    for line in mountinfo.splitlines():
+    for line in _lines(mountinfo):
         left, _, right = line.partition(" - ")
-        kind, options, fields = right.split()[0], right.split()[-1].split(","), left.split()
+        kind, options, fields = right.split(" ")[0], right.split(" ")[-1].split(","), left.split(" ")
         if (kind == "cgroup2" and version == 2) or (kind == "cgroup" and version == 1 and "cpu" in options):
             return _Mount(version, Path(unescaped(fields[4])), unescaped(fields[3]))
     return None

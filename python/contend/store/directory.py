@@ -331,9 +331,12 @@ class RunDirectory:
 def _document(value: Any) -> bytes:
     """As JSON, in a fifth of the time of `json`: findings of a large run are megabytes. Raises ValueError for what JSON has
     not, like NaN."""
-    from pydantic_core import to_json
+    from pydantic_core import PydanticSerializationError, to_json
 
-    data = to_json(value, indent=1, inf_nan_mode="constants")
+    try:
+        data = to_json(value, indent=1, inf_nan_mode="constants")
+    except PydanticSerializationError:  # of a name that is no UTF-8: JSON has it in escapes
+        return json.dumps(value, indent=1, allow_nan=False).encode("ascii")
     if b"NaN" in data or b"Infinity" in data:  # in a text, or for a number, which is a mistake of contend's
         return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8")
     return data

@@ -17,9 +17,10 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from contend.clock import Clock, SystemClock
 from contend.errors import HostFailed
@@ -142,7 +143,8 @@ def open_to_append(path: Path) -> int:
 
 
 def append_line(fd: int, row: dict[str, Any], path: Path) -> None:
-    """Write one NDJSON row and fsync it; on a full disk take the torn half back, then raise HostFailed."""
+    """Write one NDJSON row and fsync it; on a full disk take the torn half back, then raise HostFailed. Others may append
+    to the file meanwhile: what they have written is not cut off."""
     append_lines(fd, (row,), path)
 
 
@@ -151,15 +153,16 @@ def append_lines(fd: int, rows: Iterable[dict[str, Any]], path: Path) -> None:
     lines = (
         json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n" for row in rows
     )
-    data = "".join(lines).encode()
-    end = os.lseek(fd, 0, os.SEEK_END)
+    # A name of a file or a process may hold bytes that are no UTF-8 (PEP 383): as JSON's escapes it is the same when read.
+    data = "".join(lines).encode(errors="backslashreplace")
+    end, written = os.lseek(fd, 0, os.SEEK_END), 0
     try:
-        written = os.write(fd, data)
         while written < len(data):
             written += os.write(fd, data[written:])
         os.fsync(fd)
     except OSError as error:
-        os.ftruncate(fd, end)
+        if os.fstat(fd).st_size == end + written:
+            os.ftruncate(fd, end)
         raise HostFailed(
             f"cannot write {path}: {error.strerror}", hint=room_hint(path, "then --resume")
         ) from error
@@ -212,13 +215,40 @@ def parse(data: bytes, *, trials: bool = True) -> tuple[list[dict[str, Any]], li
     >>> parse(b'{"event": "run-start"}\\n[1]\\n{"event"')
     ([{'event': 'run-start'}], [2])
     """
+    return _parsed(enumerate(data.split(b"\n")[:-1], start=1), trials)
+
+
+def parse_without_trials(file: BinaryIO, most: int) -> tuple[list[dict[str, Any]], list[int]]:
+    """As `parse`, of a file that may have any number of rows of trials. Raises ValueError where the others are of more
+    than `most` bytes.
+
+    >>> import io
+    >>> parse_without_trials(io.BytesIO(b'{"event": "run-start"}\\n[1]\\n{"event"'), 100)
+    ([{'event': 'run-start'}], [2])
+    """
+    return _parsed(_lines_without_trials(file, most), True)
+
+
+def _lines_without_trials(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
+    held = 0
+    for number, line in enumerate(iter(partial(file.readline, most + 1), b""), start=1):
+        if begins_trial(line):
+            continue
+        held += len(line)
+        if held > most:
+            raise ValueError(f"it holds more than {most:,} bytes, without those of trials")
+        if line.endswith(b"\n"):
+            yield number, line
+
+
+def _parsed(lines: Iterable[tuple[int, bytes]], trials: bool) -> tuple[list[dict[str, Any]], list[int]]:
     from contend.store.damage import row_parser, uncollected
 
     rows: list[dict[str, Any]] = []
     damaged: list[int] = []
     read = row_parser(json.loads)
     with uncollected():
-        for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        for number, line in lines:
             if not trials and begins_trial(line):
                 continue
             try:

@@ -132,10 +132,12 @@ def unregister(run_id: str) -> None:
     claims.drop(run_id, path.resolve())
     kept = folder().with_name("ledgers") / run_id
     if kept.exists():
+        from contend.store.damage import MOST_ROWS_BYTES
+
         with contextlib.suppress(OSError, BadInput, ValueError):
             directory = _read(path).directory
             if directory.is_dir():
-                files.write(directory / LEDGER, files.read_inside(kept / LEDGER, most=MOST_LEDGER_BYTES))
+                files.write(directory / LEDGER, files.read_inside(kept / LEDGER, most=MOST_ROWS_BYTES))
         shutil.rmtree(kept, ignore_errors=True)
     folder().with_name("processes").joinpath(run_id).unlink(missing_ok=True)
     path.unlink(missing_ok=True)

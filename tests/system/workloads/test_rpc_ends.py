@@ -45,7 +45,8 @@ def test_each_answers_the_other(
         assert wire["service_received"] == pytest.approx(wire["client_sent"], rel=0.15)
         assert wire["client_sent"] > 0.3 * told["message_bytes"]  # of a few calls a few lengths
     waits = told["open"]["latency_s"]
-    assert 0 < waits["p50"] <= waits["p99"] <= waits["p99.9"] <= waits["max"]
+    assert 0 < waits["p50"] <= waits["p99"] <= waits["max"]
+    assert "p99.9" not in waits, "of so few calls it would be the largest"
     assert told["open"]["lateness_s"]["p50"] >= 0
 
 

@@ -71,6 +71,15 @@ def test_an_alarm_waits_for_code_that_must_not_be_interrupted() -> None:
         assert interrupts.expired
 
 
+def test_an_interrupt_is_not_lost_where_what_it_waits_for_fails() -> None:
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt) as raised, interrupts.postponed():
+            signal.raise_signal(signal.SIGINT)
+            raise OSError("a full disk")
+        assert interrupts.raised
+        assert isinstance(raised.value.__context__, OSError)
+
+
 def test_ctrl_c_is_not_taken_for_a_spent_budget() -> None:
     with Interrupts() as interrupts:
         interrupts.alarm(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contend.errors import BadInput, HostFailed
-from contend.fleet import folders, ssh, up
+from contend.errors import BadInput, HostFailed, ScenarioError
+from contend.fleet import folders, following, ssh, up
 from contend.fleet import host as there
 from contend.fleet.asking import Asking, Away
 from contend.fleet.clocks import Offset, drift, of_trip, restarted
@@ -24,8 +25,20 @@ from contend.fleet.merge import Merge, key_of
 from contend.fleet.names import check_hosts, of_file
 from contend.fleet.record import HostState, host_seed
 from contend.fleet.together import Together
+from contend.report.progress import NoProgress
+from contend.scenario.yaml_file import read_yaml
 from contend.store.directory import RunDirectory
 from contend.store.hosts import on_one_clock
+from contend.store.ledger import Ledger
+from contend.studies.scenarios import parse
+
+SCENARIO = parse(
+    read_yaml(
+        "study: compare\nvariants: [{name: A, command: 'true'}, {name: B, command: 'false'}]\n",
+        "mine",
+        ScenarioError,
+    )
+)
 
 
 @given(st.data())
@@ -184,6 +197,50 @@ def test_a_clock_that_drifts_is_still_the_same(ppm: float, span_s: int, bound_ns
 def test_a_host_that_was_started_anew_has_another_clock() -> None:
     """Up for an hour, it reboots in two minutes: its CLOCK_MONOTONIC begins at 0 again."""
     assert restarted(Offset(0, 10**6, 0), Offset(-3600 * 10**9, 10**6, 120 * 10**9))
+
+
+def test_a_clock_is_estimated_again_while_its_host_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that runs apart by 20 ppm is 72 ms away after an hour: rows and starts go by the last sure estimate."""
+    unsure = Offset(7000, 10**6, 10**9)
+    estimates = [Offset(0, 1000, 0), unsure, unsure, Offset(72_000_000, 1000, 3600 * 10**9)]
+    left = iter(estimates)
+    answer = {"part": "p", "problems": [], "notes": [], "late_ns": [], "ready": 0, "total": 3, "ended": None}
+    went: list[int] = []
+
+    class Host:
+        members = {"a": "tcp://a"}
+
+        async def ask(self, name: str, function: Any, *given: Any, limit_s: float = 0.0) -> Any:
+            if function is there.go:
+                went.append(given[-1])
+            if function is there.pull:
+                after = given[1]
+                ended = {"ended": "planned blocks done", "failed": 0} if after == 2 else None
+                row = {"trial": after, "block": 0, "phase": "pilot", "cell": "c", "metrics": []}
+                return {**answer, "after": after, "rows": [row], "ended": ended}
+            return answer
+
+    async def estimate(_: object) -> Offset:
+        return next(left)
+
+    async def nothing(*_: object, **__: object) -> None: ...
+
+    monkeypatch.setattr(following, "estimate", estimate)
+    monkeypatch.setattr(following, "fetch", nothing)
+    monkeypatch.setattr(following, "CLOCK_S", 0.0)
+    monkeypatch.setattr(following, "TRIPS", 0)
+    wanted = SimpleNamespace(seeds={"a": 1}, together=False, scenario=SCENARIO, command="", workloads={})
+    with RunDirectory.create(tmp_path, "r", "1") as run, Ledger(run.ledger_path) as ledger:
+        followed = following.Following(wanted, run, ledger, NoProgress())  # type: ignore[arg-type]
+        followed._hosts = Host()  # type: ignore[assignment]
+        asyncio.run(followed._attend(followed.states["a"]))
+        asyncio.run(followed._go("a", 1, 5))
+        rows = [json.loads(line) for line in run.trials_path.read_text().splitlines()]
+        assert [row["clock_offset"]["offset_ns"] for row in rows] == [0, 0, 72_000_000]
+    assert went == [72_000_005]
+    assert followed.states["a"].first == estimates[0]
 
 
 def test_what_a_host_printed_before_its_answer_is_passed_over() -> None:

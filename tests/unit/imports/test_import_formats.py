@@ -178,6 +178,34 @@ def test_sysbench_of_a_database(tmp_path: Path) -> None:
     assert values(run)["queries"] == 6666.0
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [(made.sysbench_cpu(), 1234.9382), (made.sysbench_oltp(), 333.2966), (made.sysbench_threads(), 983.61)],
+)
+def test_sysbench_1_1_says_the_same_in_other_words(text: str, rate: float, tmp_path: Path) -> None:
+    old, new = (
+        only(found := read(tmp_path / version, text_))
+        for version, text_ in (("old", text), ("new", made.sysbench_1_1(text, rate)))
+    )
+    assert found.versions == ("1.1.0-3ceba0b",)
+    assert (old.label, old.settings, old.samples) == (new.label, new.settings, new.samples)
+    assert values(new) == pytest.approx(values(old), rel=1e-4)
+    assert list(values(new)) == list(values(old))
+
+
+@pytest.mark.parametrize("version", ["1.0.20", "1.1.0-3ceba0b"])
+def test_sysbench_of_files(version: str, tmp_path: Path) -> None:
+    run = only(read(tmp_path, made.sysbench_fileio(800.5, version=version)))
+    told = values(run)
+    assert run.label == "fileio"
+    assert told["reads"] == 800.5
+    assert told["read_bandwidth"] == pytest.approx(12.51)
+    assert told["latency_avg"] == pytest.approx(1.25e-3)
+    assert told["latency_p95"] == pytest.approx(1.5e-3)
+    assert not {"writes", "fsyncs", "write_bandwidth"} & set(told)
+    assert run.samples == (8005 if version.startswith("1.0") else 1)
+
+
 def test_several_outputs_in_one_file_are_several_runs(tmp_path: Path) -> None:
     found = read(tmp_path, made.sysbench_cpu(1.0) + made.sysbench_cpu(2.0))
     assert [values(p.run)["events"] for p in found.placed] == [1.0, 2.0]
@@ -205,6 +233,27 @@ def test_pgbench_of_before_version_14(tmp_path: Path) -> None:
         "tps = 99.0 (including connections establishing)\ntps = 100.5 (excluding connections establishing)",
     )
     assert values(only(read(tmp_path, text)))["tps"] == 100.5
+
+
+OF_CLIENT = "pgbench: error: client 0 script 0 aborted in command 0 query 0: ERROR:  division by zero\n"
+OF_RUN = "pgbench: error: Run was aborted; the above results are incomplete.\n"
+
+
+@pytest.mark.parametrize("first_is", ["whole", "aborted"])
+@pytest.mark.parametrize(
+    ("before", "behind"), [(OF_CLIENT * 2, OF_RUN), ("", OF_RUN), (OF_CLIENT, ""), (OF_CLIENT + OF_RUN, "")]
+)
+def test_pgbench_that_was_aborted(first_is: str, before: str, behind: str, tmp_path: Path) -> None:
+    """As pgbench 15 writes it, one that says less, and one of before version 12, whose results came last."""
+    whole = made.pgbench(1.0)
+    head, begins, results = made.pgbench(2.0).partition("transaction type: ")
+    aborted = f"{head}{before}{begins}{results}{behind}"
+    text = whole + aborted + whole if first_is == "whole" else aborted + whole + aborted
+    found = [place.run.error for place in read(tmp_path, text).placed]
+    assert [bool(error) for error in found] == [
+        is_ == "a" for is_ in ("waw" if first_is == "whole" else "awa")
+    ]
+    assert max(found).startswith(f"pgbench said: {'client 0' if before else 'Run was'}")
 
 
 def test_k6_table(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ CASES: dict[str, tuple[list[Any], list[str], str]] = {
         "a second test was appended",
     ),
     "sysbench cut off": ([made.sysbench_cpu().partition("General")[0]], [], "ends before its statistics"),
+    "sysbench 1.1 cut off": (
+        [made.sysbench_fileio(version="1.1.0-3ceba0b").partition("         sum")[0]],
+        [],
+        "ends before its statistics",
+    ),
     "pgbench cut off": ([made.pgbench().partition("latency average")[0]], [], "ends before its tps"),
     "nothing but failures": ([made.fio(error=5)], [], "no run in"),
     "another's": ([made.fio()], ["--as", "hyperfine"], "no list 'results'"),

@@ -9,6 +9,8 @@ from contend.errors import CannotHonour, HostFailed
 from contend.platforms import accounting, cgroups, limits
 from contend.platforms.base import Limit
 from contend.platforms.cgroups import Hierarchy, Layout, parse_layout
+from contend.platforms.groups import Groups
+from contend.store.ledger import Ledger
 
 PURE = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 HYBRID = """31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw
@@ -167,3 +169,30 @@ def test_disks_that_the_kernel_does_not_count_are_not_known(tmp_path: Path) -> N
     (tmp_path / "blkio.throttle.io_service_bytes").write_text("254:0 Read 8\nTotal 8\n")
     usage = accounting.read_usage(None, {"blkio": group})
     assert (usage.read_bytes, usage.write_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_v1_victim_is_limited_where_it_is_counted(
+    together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cpu and cpuacct are mostly of one hierarchy, in which a process has one group: of two, the first would be empty."""
+    roots = {"cpu": tmp_path / "cpu", "cpuacct": tmp_path / ("cpu" if together else "cpuacct")}
+    for root in roots.values():
+        (root / "session").mkdir(parents=True, exist_ok=True)
+        (root / "cgroup.procs").touch()
+        (root / "session/cgroup.procs").touch()
+    both = {name: Hierarchy(1, root, root / "session", frozenset({name})) for name, root in roots.items()}
+    monkeypatch.setattr(cgroups, "read_layout", lambda _: Layout(None, both))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(Groups, "_prove", lambda _: None)
+    with Ledger(tmp_path / "ledger.ndjson") as ledger:
+        made = Groups("r", ledger).make("victim", Limit(cpus=0.5), tmp_path)
+    assert made is not None
+    assert made.v1["cpuacct"] == roots["cpuacct"] / "contend.r/victim"
+    assert made.v1["cpu"] == roots["cpu"] / ("contend.r/victim" if together else "session/contend.r/victim")
+    assert len(made.joined()) == (1 if together else 2)
+    assert (made.v1["cpu"] / "cpu.cfs_quota_us").read_text() == "50000"
+    (made.v1["cpu"] / "cpu.stat").write_text("nr_throttled 3\nthrottled_time 7\n")
+    (made.v1["cpuacct"] / "cpuacct.usage").write_text("300\n")
+    usage = made.usage()
+    assert (usage.cpu_ns, usage.nr_throttled) == (300, 3)

@@ -18,7 +18,7 @@ from contend.platforms import cgroups, destroy, obedience
 from contend.platforms.obedience import Obeyed, ReadOnly
 from contend.report.progress import NoProgress
 from contend.store import claims, state
-from contend.store.ledger import Ledger
+from contend.store.ledger import TRIAL_START, Ledger
 from support.made_big import big_run
 from support.prerequisites import need
 
@@ -57,6 +57,34 @@ def test_ones_own_run_is_obeyed(run: Path) -> None:
     assert removed.name == str(run / "work")
     assert not (run / "work").exists()
     assert state.pointers() == []
+
+
+def test_of_very_many_trials_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(run / state.LEDGER) as ledger:
+        for trial in range(20):
+            ledger.event(TRIAL_START, trial=trial)
+    monkeypatch.setattr(state, "MOST_LEDGER_BYTES", 1000)
+    assert (run / state.LEDGER).stat().st_size > 1000
+    found = obedience.judge(run)
+    assert isinstance(found, Obeyed)
+    assert [row["name"] for row in found.left()] == [str(run / "work")]
+
+
+def test_a_ledger_that_was_kept_elsewhere_comes_back_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "open" / RUN
+    made.mkdir(parents=True)
+    made.parent.chmod(0o777)
+    state.register(RUN, made)
+    with Ledger(state.ledger_of(made)) as ledger:
+        for trial in range(20):
+            ledger.event(TRIAL_START, trial=trial)
+    written = state.ledger_of(made).read_bytes()
+    assert state.ledger_of(made) != made / state.LEDGER
+    monkeypatch.setattr(state, "MOST_LEDGER_BYTES", 1000)
+    state.unregister(RUN)
+    assert (made / state.LEDGER).read_bytes() == written
 
 
 def test_by_a_link_it_is_the_same_run(run: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ class Tree:
     def put(self, pid: str, group: str) -> None:
         (self.proc / pid).mkdir(parents=True, exist_ok=True)
         line = f"0::{group}\n" if self.version == 2 else f"3:cpu,cpuacct:{group}\n0::/elsewhere\n"
-        (self.proc / pid / "cgroup").write_text(line)
+        (self.proc / pid / "cgroup").write_bytes(os.fsencode(line))
 
     def group(
         self,
@@ -53,7 +54,7 @@ class Tree:
         return made
 
     def watch(self, *party: Path, hidden: bool = False) -> QuotaWatch:
-        (self.proc / "self/mountinfo").write_text(self.mountinfo)
+        (self.proc / "self/mountinfo").write_bytes(os.fsencode(self.mountinfo))
         return QuotaWatch(party, proc=self.proc, hidden=hidden)
 
 
@@ -181,3 +182,18 @@ def test_a_quota_that_is_gone_has_no_size(tree: Tree) -> None:
     watch.look([])
     (quota,) = watch.throttling().quotas
     assert math.isnan(quota.cpus) and quota.to_json()["cpus"] is None
+
+
+@pytest.mark.parametrize(
+    "odd", ["\r", "\x0b", "\x1c", "\x85", "\u2028", "\u3000", b"\xff".decode(errors="surrogateescape")]
+)
+def test_names_may_hold_what_unicode_has_for_line_ends_and_blanks(tree: Tree, odd: str) -> None:
+    """A mount point's and a group's: the kernel writes only its own blanks and line ends in octal."""
+    tree.mountinfo = f"29 1 254:1 / /media/a{odd}b rw - ext4 /dev/sd{odd} rw\n{tree.mountinfo}"
+    victim = tree.group(f"a{odd}b/victim", "50000", 100, 1)
+    tree.put("7", f"/a{odd}b/victim")
+    watch = tree.watch(victim)
+    watch.look([7])
+    tree.group(f"a{odd}b/victim", "50000", 1100, 11)
+    watch.look([7])
+    assert told(watch) == [("victim", 0.5, "own", 1.0)]

@@ -67,6 +67,16 @@ def test_it_is_let_go_and_outlives_everything(host: BareHost, tmp_path: Path, se
     assert len(living(services)) == 2
 
 
+CUT = """setsid sh -c 'printf "\\320\\267\\320" >/proc/$$/comm; sleep 63 & echo $! $$ >>{0}; wait' >/dev/null 2>&1 &
+until [ -s {0} ]; do sleep 0.01; done"""
+
+
+def test_its_name_may_be_no_text(host: BareHost, tmp_path: Path, services: Path) -> None:
+    """The kernel keeps 15 bytes of a name, and cuts letters of two bytes in the middle."""
+    assert host.run(shell(CUT.format(services), tmp_path, "released")).wait(10).code == 0
+    assert {found.name for found in host.release()} == {"\u0437\\xd0", "sleep"}
+
+
 def test_what_still_runs_is_not_let_go(host: BareHost, tmp_path: Path, services: Path) -> None:
     server = host.run(shell("sleep 60 & sleep 62 & wait", tmp_path, "ended"))
     deadline = time.monotonic() + 10

@@ -16,12 +16,14 @@ import pytest
 
 from contend.errors import HostFailed
 from contend.store.ledger import (
+    TRIAL_START,
     Ledger,
     Record,
     is_locked,
     leftovers,
     open_to_append,
     parse,
+    parse_without_trials,
     standing,
     truncate_torn_line,
 )
@@ -139,6 +141,30 @@ def test_when_the_disk_is_full_no_half_of_a_row_stays(
     assert [row["name"] for row in rows(path)] == [*map(str, range(before)), "after"]
 
 
+@pytest.mark.parametrize("torn", [0, 7])
+def test_when_the_disk_is_full_rows_that_others_wrote_meanwhile_stay(
+    path: Path, torn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", write)
+        write(fd, bytes(data)[:torn])
+        other.created("server", "theirs")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Ledger(path) as ledger, Record(path, "run-1") as other:
+        ledger.intend("thing", "first")
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(HostFailed, match="No space left on device"):
+            ledger.intend("thing", "lost")
+    assert b'"name":"theirs"' in path.read_bytes()
+    assert [row["name"] for row in parse(path.read_bytes())[0]] == [
+        "first",
+        *(["theirs"] if not torn else []),
+    ]
+
+
 def test_of_several_names_none_is_written_when_the_disk_is_full(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +267,31 @@ def test_what_stands_has_what_was_told_of_it_last_and_the_newest_is_first() -> N
         {"event": "intend", "kind": "cgroup", "name": "n", "at_ns": 2},
         {"event": "intend", "kind": "odd", "name": "o", "at_ns": "when?"},
     ]
+
+
+def test_of_rows_of_trials_there_may_be_any_number(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.intend("cgroup", "a")
+        for trial in range(100):
+            ledger.event(TRIAL_START, trial=trial)
+    with path.open("ab") as file:
+        file.write(b'[1]\n{"torn')
+    with path.open("rb") as file:
+        told, damaged = parse_without_trials(file, 500)
+    assert ([row["event"] for row in told], damaged) == (["intend"], [102])
+    with path.open("rb") as file, pytest.raises(ValueError, match="more than 100 bytes"):
+        parse_without_trials(file, 100)
+
+
+def test_names_that_are_no_text_are_the_same_when_read(path: Path) -> None:
+    name = os.fsdecode(b"/srv/caf\xe9/\\udce9")
+    with Ledger(path) as ledger:
+        ledger.intend("directory", name)
+        ledger.event("left", name=name)
+    assert [row["name"] for row in parse(path.read_bytes())[0]] == [name, name]
+    assert [row["name"] for row in rows(path)] == [name, name], (
+        "a file of UTF-8 that any reader of JSON takes"
+    )
 
 
 def test_leftovers_pass_over_what_is_no_row(path: Path) -> None:

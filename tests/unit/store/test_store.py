@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,13 @@ def test_two_runs_of_one_second_get_two_directories(tmp_path: Path) -> None:
     first, second = make_run(tmp_path), make_run(tmp_path)
     assert first.path.name == "my-run-20261120-101010"
     assert second.path.name == "my-run-20261120-101010-2"
+
+
+def test_a_name_that_is_no_text_ends_no_document(tmp_path: Path) -> None:
+    run, name = make_run(tmp_path), os.fsdecode(b"caf\xe9")
+    run.write_json("findings.json", {"of": name})
+    assert json.loads((run.path / "findings.json").read_bytes()) == {"of": name}
+    assert run.read_json("findings.json") == {"of": "caf?"}
 
 
 @pytest.mark.parametrize("cut", [1, 10, 60])

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from contend.errors import BadInput, HostFailed
-from contend.workloads.drivers.rpc import loop, oslo, payloads, remote
+from contend.workloads.drivers.rpc import loop, oslo, payloads, remote, trial
 from contend.workloads.drivers.rpc.options import End, Phase
 from contend.workloads.drivers.rpc.processes import cpu_ns
+from contend.workloads.load import load
 
 
 def test_lengths_of_a_boot_have_the_published_quantiles() -> None:
@@ -71,6 +72,17 @@ def test_an_open_loop_counts_from_when_a_call_was_due() -> None:
     assert told["latency_s"]["max"] >= 0.03 * len(due) - 0.3
     assert len(told["waited_ns"]) == len(due)
     assert len(told["late_ns"]) == told["due"] - told["queued"]
+
+
+@pytest.mark.parametrize(("calls", "has"), [(200, False), (999, False), (1000, True)])
+def test_p999_is_of_a_thousand_calls_and_more(calls: int, has: bool) -> None:
+    """Of fewer it would be the largest, which is another figure from trial to trial."""
+    assert ("p99.9" in trial.latency_s(range(calls))) is has
+
+
+@pytest.mark.parametrize("name", ["rpc", "rpc-elsewhere"])
+def test_a_trial_of_fewer_calls_is_no_failure(name: str) -> None:
+    assert load(name).metrics["latency_p999"].optional
 
 
 def test_calls_that_never_end_are_unfinished() -> None:

@@ -6,7 +6,9 @@ counts from when it was due, which includes what it waited for those before it: 
 
 from __future__ import annotations
 
+import bisect
 import re
+from collections.abc import Sequence
 
 from contend.imports.document import Document, Readings, Run, finite
 from contend.imports.source import Source
@@ -23,6 +25,9 @@ _TPS = (
     r"\)"
 )
 _STATEMENT = re.compile(r"^\s+(\d+\.\d+)(?:\s+\d+){0,2}\s+(\S.*)$")
+_ABORTED = re.compile(
+    r"^(?:pgbench: (?:error: )?)?(.*(?:aborted in (?:command|state) |(Run was aborted)).*)$", re.MULTILINE
+)
 SHOWN = 48
 
 
@@ -39,8 +44,8 @@ def read(source: Source) -> Document:
     ends = [*starts[1:], len(text)]
     many = len(starts) > 1
     runs = [
-        _run(text[a:b], f"{source.name}{f', output {n}' if many else ''}", source)
-        for n, (a, b) in enumerate(zip(starts, ends, strict=True), 1)
+        _run(text[a:b], f"{source.name}{f', output {n}' if many else ''}", source, aborted)
+        for n, (a, b, aborted) in enumerate(zip(starts, ends, _aborted(text, starts), strict=True), 1)
     ]
     version = re.search(r"^pgbench \(([^)\s]+)", text, re.MULTILINE) or re.search(
         r"^pgbench \(PostgreSQL\) (\S+)", text, re.MULTILINE
@@ -48,17 +53,34 @@ def read(source: Source) -> Document:
     return Document(version[1] if version else "", tuple(runs))
 
 
-def _run(text: str, where: str, source: Source) -> Run:
+def _aborted(text: str, starts: Sequence[int]) -> list[str]:
+    """List pgbench's message on each run that was aborted; "" for the others. starts: where their results begin.
+
+    Of a client it speaks before the results, of the run behind them. Before version 12 it also wrote the latter at once,
+    and the results last (src/bin/pgbench/pgbench.c, src/common/logging.c).
+
+    >>> _aborted("transaction type: a\\nclient 0 aborted in command 1\\ntransaction type: b\\nRun was aborted", [0, 51])
+    ['', 'client 0 aborted in command 1']
+    """
+    messages, of_clients = [""] * len(starts), -1
+    for match in _ABORTED.finditer(text):
+        begun = bisect.bisect(starts, match.start())
+        if match[2] is None:
+            of_clients = begun
+        is_behind = match[2] is not None and begun != of_clients
+        run = min(max(0, begun - 1 if is_behind else begun), len(starts) - 1)
+        messages[run] = messages[run] or match[1]
+    return messages
+
+
+def _run(text: str, where: str, source: Source, aborted: str) -> Run:
     script = re.search(_BEGINS, text, re.MULTILINE)
     label = re.sub(r"^<builtin: (.*)>$", r"\1", script[1].strip()) if script else "pgbench"
     lines = dict(re.findall(r"^([a-z][a-z ]+): (.+)$", text, re.MULTILINE))
     settings = {name: lines[name].strip() for name in _SETTINGS if name in lines}
     throttled = "rate limit schedule lag" in lines
-    aborted = re.search(
-        r"^(?:pgbench: error: )?(.*(?:Run was aborted|aborted in command).*)$", text, re.MULTILINE
-    )
     if aborted:
-        return Run(label, settings, (), 0, error=f"pgbench said: {aborted[1]}")
+        return Run(label, settings, (), 0, error=f"pgbench said: {aborted}")
     tps = re.search(_TPS, text, re.MULTILINE)
     done = re.match(r"\d+", lines.get("number of transactions actually processed", ""))
     if not (tps and done):

@@ -71,7 +71,7 @@ def follow(pids: Sequence[int], length_s: float) -> Evidence:
     except (OSError, OverflowError):
         raise BadInput(f"no process has the number {pid}", hint="pgrep NAME prints numbers") from None
     try:
-        if procfs.executable(pid) is None and not Path(f"/proc/{pid}/cmdline").read_bytes():
+        if _is_kernels(pid):
             raise BadInput(
                 f"process {pid} is a thread of the kernel", hint="name one of the processes that it works for"
             )
@@ -106,6 +106,17 @@ def follow(pids: Sequence[int], length_s: float) -> Evidence:
     worked = sum(evidence[name][0] for name in (Observed.CPU, *_HELD_BACK) if name in evidence)
     put(evidence, Observed.MEASURED, worked)
     return evidence
+
+
+def _is_kernels(pid: int) -> bool:
+    """True for a thread of the kernel's. Raises BadInput for a process that this user may not see."""
+    try:
+        return procfs.executable(pid) is None and not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except PermissionError:
+        raise BadInput(
+            f"process {pid} is another user's, and hidden from this one (/proc is mounted with hidepid)",
+            hint="as that user, or as root",
+        ) from None
 
 
 def _family(pids: Sequence[int]) -> set[int]:

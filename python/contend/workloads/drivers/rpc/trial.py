@@ -21,6 +21,8 @@ PAYLOADS = 512
 _SETTLE_S = 30.0
 _STALLED_S = 5.0
 ROLES = ("client", "service", "broker")
+P999_OF = 1000
+"""Calls that a p99.9 needs at least: of fewer it would be the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +205,24 @@ def _phase(
     if "broker" in per_call:
         result["cpu_s_per_call"]["all"] = sum(per_call.values())
     if phase.rate:
-        result["latency_s"] = loop.percentiles([ns for one in answers for ns in one["waited_ns"]])
+        result["latency_s"] = latency_s([ns for one in answers for ns in one["waited_ns"]])
         result["lateness_s"] = loop.percentiles([ns for one in answers for ns in one["late_ns"]])
     else:
         # Of a closed loop: a stall hides the calls that it delayed.
         result["service_s"] = {name: _worst(answers, name) for name in ("p50", "p99", "max")}
     return result
+
+
+def latency_s(waited_ns: Sequence[int]) -> dict[str, float | None]:
+    """Percentiles of what calls waited, in seconds; a p99.9 only of P999_OF calls and more.
+
+    >>> [name for name in latency_s(range(200))], "p99.9" in latency_s(range(1000))
+    (['p50', 'p90', 'p99', 'max'], True)
+    """
+    percentiles = loop.percentiles(waited_ns)
+    if len(waited_ns) < P999_OF:
+        del percentiles["p99.9"]
+    return percentiles
 
 
 def _settled(
