@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from contend.contention.blame import LEVEL, RESOURCES
+from contend.contention.blame import FEWEST, LEVEL, RESOURCES
 from contend.contention.watch import Watched
 from contend.text.shape import Limits, Shape, Through
 
@@ -40,12 +40,15 @@ class Alert(Shape):
         return {"crossed": 4, "not crossed": 0, "cannot tell": 5}[self.verdict]
 
 
+_NOBODY = "nobody in the scope ran or waited meanwhile: contend watch without SCOPE shows the names"
+
+
 def judge(watched: Watched, threshold: float, keep: Callable[[str], bool] = lambda _: True) -> Alert:
     """Compare a watch with a threshold. The alert is raised where a victim's whole interval lies above it; CPU and
     disk, and each victim, are judged separately.
 
-    It cannot be told where an interval holds the threshold, where there are too few periods for one, and without BPF:
-    a correlation accuses nobody.
+    It cannot be told where an interval holds the threshold, where there are too few periods for one, where none of the
+    victims ran or waited (a scope that names nobody), and without BPF: a correlation accuses nobody.
     """
     blame = watched.blame
     above: list[tuple[str, str]] = []
@@ -65,6 +68,8 @@ def judge(watched: Watched, threshold: float, keep: Callable[[str], bool] = lamb
         return Alert(threshold, "crossed", tuple(above), "the whole interval lies above it")
     if unsure:
         return Alert(threshold, "cannot tell", tuple(unsure), "the interval holds it: watch longer (--for)")
-    if few:
+    if not blame.seen(keep):
+        return Alert(threshold, "cannot tell", (), _NOBODY)
+    if few or len(blame.counted()) < FEWEST:
         return Alert(threshold, "cannot tell", (), "too few intervals: watch longer (--for), or a shorter -i")
     return Alert(threshold, "not crossed", (), "every interval lies below it")

@@ -206,6 +206,12 @@ class Blame:
     def sums(self, resource: str, name: str) -> Sums:
         return Sums() if self.whole is None else self.whole.groups.get((resource, name), Sums())
 
+    def seen(self, keep: Callable[[str], bool] = lambda _: True) -> bool:
+        """True if one of these groups ran or waited at all; of groups that were not kept apart nobody knows."""
+        return self.whole is not None and any(
+            name != NOT_KEPT and keep(name) for _, name in self.whole.groups
+        )
+
     def victims(self, resource: str, keep: Callable[[str], bool] = lambda _: True) -> list[str]:
         """Names of those that waited at all, the greatest loss to neighbours first."""
         if self.whole is None:

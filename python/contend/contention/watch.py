@@ -6,6 +6,7 @@ and who used the CPUs meanwhile. That is a correlation, named so wherever it is 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ _AFTER_NS = 30_000_000  # after a tick, for the probe to have its rows ready
 @dataclass(slots=True)
 class Watched:
     """A watch so far. `note` says what is worse than it could be, and why; `loading_ns` is the CPU time that starting
-    the probe and loading its programs took once, and is in `cost`; `last_ns` is where the next period begins."""
+    the probe and loading its programs took once, and is in `cost`; `last_ns` is where the next period begins; `cpus` are
+    those of the host."""
 
     kind: Kind
     by: Literal["cgroup", "process"]
@@ -44,6 +46,7 @@ class Watched:
     cost: Cost = field(default_factory=lambda: Cost(cpu_ns=0, samples=0))
     loading_ns: int = 0
     last_ns: int = 0
+    cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
     _first: Period | None = None  # the probe's first sample comes at once: part of the first interval
 
     def take(self, tables: Mapping[str, Table]) -> Iterator[Period]:
@@ -113,7 +116,7 @@ def _blamed(tables: Mapping[str, Table], begin_ns: int, watched: Watched) -> Ite
 
 
 def _correlated(tables: Mapping[str, Table], begin_ns: int, watched: Watched) -> Iterator[Period]:
-    return correlated(tables, begin_ns, watched.by, watched.namer)
+    return correlated(tables, begin_ns, watched.by, watched.namer, watched.cpus)
 
 
 _READ: Mapping[Kind, Callable[[Mapping[str, Table], int, Watched], Iterator[Period]]] = {

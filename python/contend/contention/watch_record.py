@@ -2,7 +2,7 @@
 
     recording.json     what was asked, and where the figures came from: written first, and again at the end
     environment.json   the machine
-    series/*.parquet   the probe's tables: blame and blame_total; process and process_use without BPF
+    series/*.parquet   the probe's tables: blame and blame_total; process, process_use and cgroup_use without BPF
     watch.json         the document; report.html the page
 
 `contend sql`, `report` and `export` work on it. A disk that is full ends the series with a warning, not the watch.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contend.probes.base import Coded, Table
 
 TICKS = 256  # read back at a time
-_TABLES = {"blame": ("blame", "blame_total"), "correlation": ("process_use",)}
+_TABLES = {"blame": ("blame", "blame_total"), "correlation": ("process_use", "cgroup_use")}
 
 
 class WatchRecord:
@@ -58,6 +58,7 @@ class WatchRecord:
             "source": watched.source,
             "note": watched.note,
             "began_ns": watched.last_ns,
+            "cpus": watched.cpus,
         }
         self._run.write_json(WATCH_FILE, self._document)
 
@@ -105,6 +106,8 @@ def _read_watched(run: RunDirectory) -> Watched:
     record = run.watch()
     watched = Watched(record["kind"], record["by"], record["interval_ns"], record["source"], record["note"])
     watched.last_ns = record["began_ns"]
+    if isinstance(cpus := record.get("cpus"), int) and cpus > 0:  # a recording of an earlier version has none
+        watched.cpus = cpus
     watched.namer = Namer(
         dict(record.get("names", {})),
         set(record.get("machines", ())),

@@ -7,11 +7,11 @@ samples, except where `Observed` says so. What this machine cannot tell is absen
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from contend.platforms.base import Exit, Usage
@@ -78,7 +78,13 @@ class Observed(StrEnum):
     )
     HELD = "held", "s", "time in which quotas kept its processes from CPUs, however many at once (`held_s`)"
     THROTTLED_PERIODS = "throttled_periods", "count", "how many times"
-    STEAL = "steal", "s", "time the hypervisor kept the victim's CPUs, summed over them"
+    STEAL = "steal", "s", "time the hypervisor kept the victim's CPUs, whoever was on them, summed over them"
+    STOLEN_LEAST = (
+        "stolen_least",
+        "s",
+        "time in which that kept the victim from running: the least, by how long whoever ran where (`stolen_s`)",
+    )
+    STOLEN_MOST = "stolen_most", "s", "the same: the most"
     PSI_CPU = "psi_cpu", "s", "time in which some task of the whole host waited for a CPU"
     PSI_IO = "psi_io", "s", "the same for I/O"
     PSI_MEMORY = "psi_memory", "s", "the same for memory"
@@ -286,8 +292,7 @@ def difference(
     # A CPU taken offline or brought online meanwhile has no difference.
     present = sorted(wanted & set(before.cpus) & set(after.cpus))
     if present:
-        steal = sum(after.cpus[c].steal - before.cpus[c].steal for c in present)
-        put(result, Observed.STEAL, max(0, steal) / 1e9)
+        add_stolen(result, before, after, present)
         if others is not None and cpu_ns is not None:
             put(result, Observed.FOREIGN_CPU, _foreign_ns(before, after, present, cpu_ns, others) / 1e9)
     threads = [cpu for cpu in siblings if cpu in before.cpus and cpu in after.cpus]
@@ -364,6 +369,10 @@ def followed(path: Path, of_trial: Evidence) -> Evidence:
     """Evidence of a victim that a workload followed, from its file, and of the host from the trial's. Raises ValueError
     for a file that is none."""
     result: Evidence = {name: quantity for name, quantity in of_trial.items() if name in _OF_HOST}
+    # The trial's own bounds are of who followed it.
+    if Observed.STEAL in result:
+        put(result, Observed.STOLEN_LEAST, 0.0)
+        put(result, Observed.STOLEN_MOST, result[Observed.STEAL][0])
     for name, value in json.loads(path.read_text(encoding="utf-8")).items():
         put(result, Observed(name), float(value))
     return result
@@ -408,6 +417,58 @@ def held_s(seen: Observations, cpus: int) -> float | None:
     return throttled / min(wanted, max(cpus, 1))
 
 
+def add_stolen(result: Evidence, before: Snapshot, after: Snapshot, cpus: Iterable[int]) -> None:
+    """Add what the hypervisor took of these CPUs, and, where WALL and CPU are known, what the victim lost by it."""
+    ran = [
+        Ran(
+            (_tasks_ns(after.cpus[cpu]) - _tasks_ns(before.cpus[cpu])) / 1e9,
+            max(0, after.cpus[cpu].steal - before.cpus[cpu].steal) / 1e9,
+        )
+        for cpu in cpus
+    ]
+    put(result, Observed.STEAL, sum(cpu.stolen_s for cpu in ran))
+    if Observed.CPU in result:
+        least, most = stolen_s(ran, result[Observed.CPU][0], result[Observed.WALL][0])
+        put(result, Observed.STOLEN_LEAST, least)
+        put(result, Observed.STOLEN_MOST, most)
+
+
+class Ran(NamedTuple):
+    """A CPU in a window: seconds in which any task ran on it, and seconds in which the hypervisor kept it from running."""
+
+    ran_s: float
+    stolen_s: float
+
+
+_TICK_S = 0.01
+"""Of the kernel's counters of CPUs: so long somebody may have run on one that did not run by them."""
+
+
+def stolen_s(cpus: Iterable[Ran], used_s: float, wall_s: float) -> tuple[float, float]:
+    """Seconds of `wall_s` in which the hypervisor kept a victim from running: the least, and the most.
+
+    cpus: those that it may use. used_s: its CPU time. A hypervisor does not know who is on a CPU that it takes: of what is
+    stolen from one, whoever ran on it has lost the part that was its of the time in which it ran. On which of several CPUs
+    the victim ran is not counted: it lost least where least was stolen, most where most was. What it lost of one CPU while
+    it ran on others too held it up by as much less, as in `held_s`.
+
+    >>> stolen_s([Ran(3.0, 1.0)], 3.0, 4.0), stolen_s([Ran(3.0, 1.0)], 0.75, 4.0)
+    ((1.0, 1.0), (0.25, 0.25))
+    >>> stolen_s([Ran(3.0, 1.0), Ran(3.0, 0.0)], 3.0, 4.0), stolen_s([Ran(3.0, 1.0), Ran(3.0, 1.0)], 6.0, 4.0)
+    ((0.0, 1.0), (1.0, 1.0))
+    """
+    by_part = sorted(((max(cpu.ran_s, _TICK_S), cpu.stolen_s) for cpu in cpus), key=lambda of: of[1] / of[0])
+
+    def held_up(order: Iterable[tuple[float, float]]) -> float:
+        left_s, lost_s = used_s, 0.0
+        for ran_s, stolen in order:
+            here_s = min(ran_s, left_s)
+            lost_s, left_s = lost_s + stolen * here_s / ran_s, left_s - here_s
+        return lost_s / max(1.0, (used_s + lost_s) / wall_s) if wall_s > 0 else 0.0
+
+    return held_up(by_part), held_up(reversed(by_part))
+
+
 _ON_DISK = (Observed.WAITED_READ, Observed.WAITED_PAGE, Observed.WAITED_WRITE, Observed.WAITED_SYNC)
 """Waits that the kernel counts as I/O, wholly or in part."""
 
@@ -434,8 +495,12 @@ def _memory(result: Evidence, before: Usage, after: Usage, of_others: int | None
         put(result, Observed.OTHERS_MEMORY_TRAFFIC, of_others)
 
 
+def _tasks_ns(cpu: CpuTimes) -> int:
+    return cpu.user + cpu.nice + cpu.system
+
+
 def _busy_ns(cpu: CpuTimes) -> int:
-    return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq
+    return _tasks_ns(cpu) + cpu.irq + cpu.softirq
 
 
 def _change(before: int | None, after: int | None) -> int | None:
@@ -464,10 +529,7 @@ def _foreign_ns(
     One that could also run elsewhere is taken to have run here: better to miss a stranger
     than to invent one. Interrupts are left out: they are the kernel's work for someone, mostly the run.
     """
-    busy = 0
-    for cpu in cpus:
-        old, new = before.cpus[cpu], after.cpus[cpu]
-        busy += new.user + new.nice + new.system - old.user - old.nice - old.system
+    busy = sum(_tasks_ns(after.cpus[cpu]) - _tasks_ns(before.cpus[cpu]) for cpu in cpus)
     here = set(cpus)
     own_ns = sum(process.cpu_ns for process in others if process.cpus is None or here & set(process.cpus))
     return max(0, busy - victim_ns - own_ns)

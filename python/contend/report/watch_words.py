@@ -62,6 +62,8 @@ def answer(report: WatchReport) -> str:
     watched = report.watched
     whom = f" in {report.scope}" if report.scope else ""
     length = format_duration(watched.blame.length_ns)
+    if not watched.blame.seen(report.keep):
+        return f"Nobody{whom} ran or waited in {length}: nothing can be told."
     if not report.findings:
         return f"Nobody{whom} lost 1 % of the time or more to neighbours in {length}."
     return report.findings[0].sentence

@@ -17,7 +17,8 @@ from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.store.cells import Application, Values, values_of
 from contend.studies.causes.cause import LEAST_SHARE, caused
-from contend.studies.causes.explain import explain
+from contend.studies.causes.explain import clauses, explain
+from contend.studies.causes.stolen import doubt
 from contend.studies.interference.findings import findings as advise
 from contend.studies.interference.findings import jointly, narrowed
 from contend.studies.interference.model import Interference
@@ -44,6 +45,11 @@ def cell(
     return replace(made, values=beside, **more)  # type: ignore[arg-type]
 
 
+def stolen(least: float, most: float | None = None, steal: float = 0.0) -> dict[str, float]:
+    """Evidence of a hypervisor that took so much of a victim's time, and from whoever was there."""
+    return {"steal": steal or least, "stolen_least": least, "stolen_most": least if most is None else most}
+
+
 def study(placement: str = "same-cpu", **more: str) -> Interference:
     text = (
         f"study: interference\nvictims: {more.get('victims', '[fio]')}\nneighbours: [stress-cpu, fio]\n"
@@ -61,14 +67,15 @@ def expected(slowdown: float, here: float, counted: float, alone: float, base: f
 
 @given(
     slowdown=st.floats(1.05, 20.0), wall=SECONDS, base=SECONDS, here=SECONDS, alone=SECONDS, part=st.floats(0.1, 1.0),
-    name=st.sampled_from([("own_psi_cpu", "run queue"), ("run_delay", "run queue"), ("steal", "hypervisor")]),
+    name=st.sampled_from([("own_psi_cpu", "run queue"), ("run_delay", "run queue"), ("stolen", "hypervisor")]),
 )  # fmt: skip
 def test_a_share_is_the_growth_of_the_wait_for_a_unit_of_work(
     slowdown: float, wall: float, base: float, here: float, alone: float, part: float, name: tuple[str, str]
 ) -> None:
     observed, resource = name
-    now = {"wall": wall, "measured": wall * part, observed: here}
-    before = {"wall": base, "measured": base * part, observed: alone}
+    known = ("stolen_least", "stolen_most") if observed == "stolen" else (observed,)
+    now = {"wall": wall, "measured": wall * part, **dict.fromkeys(known, here)}
+    before = {"wall": base, "measured": base * part, **dict.fromkeys(known, alone)}
     share = min(1.0, expected(slowdown, here, wall * part, alone, base * part))
     causes = explain(cell(now, before, slowdown))
     if share < LEAST_SHARE - 1e-9:
@@ -77,7 +84,7 @@ def test_a_share_is_the_growth_of_the_wait_for_a_unit_of_work(
         (cause,) = causes
         assert cause.resource == resource
         assert cause.share == pytest.approx(share)
-        assert [e.value for e in cause.evidence] == [here, alone]
+        assert [e.value for e in cause.evidence] == [here, alone] * len(known)
 
 
 def test_without_a_stated_window_the_whole_run_counts() -> None:
@@ -138,8 +145,8 @@ def test_cpu_time_that_did_not_grow_or_is_not_known_explains_nothing(
 
 def test_shares_are_capped_in_the_order_of_directness_and_told_by_size() -> None:
     """The run queue is asked before the hypervisor: it keeps its 0.4, the other gets what is left of one."""
-    now = {"wall": 2.0, "own_psi_cpu": 0.4, "steal": 1.4, "cpu": 2.0}
-    before = {"wall": 1.0, "own_psi_cpu": 0.0, "steal": 0.0, "cpu": 0.1}
+    now = {"wall": 2.0, "own_psi_cpu": 0.4, "cpu": 2.0, **stolen(1.4)}
+    before = {"wall": 1.0, "own_psi_cpu": 0.0, "cpu": 0.1, **stolen(0.0)}
     causes = explain(cell(now, before))
     assert [(c.resource, c.share) for c in causes] == [
         ("hypervisor", pytest.approx(0.6)),
@@ -148,6 +155,75 @@ def test_shares_are_capped_in_the_order_of_directness_and_told_by_size() -> None
     assert "(60 % of the slowdown)" in causes[0].words
     assert causes[0].as_clause.startswith("its CPU was taken")
     assert causes[1].as_clause.startswith("it waited")
+
+
+def test_what_the_hypervisor_took_from_others_is_not_the_victim_s() -> None:
+    """It took 1 s of the CPUs' time, 40 ms of that while the victim was on them."""
+    now, before = {"wall": 2.0, **stolen(0.02, 0.04, 1.0)}, {"wall": 1.0, **stolen(0.0)}
+    assert explain(cell(now, before)) == []
+    (finding,) = advise(study(), [cell(now, before)], [], REPEAT)
+    assert "hypervisor" not in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "share", "says"),
+    [
+        # Known to within a tenth: the middle.
+        (
+            stolen(0.36, 0.44),
+            stolen(0.0),
+            0.4,
+            "taken by the hypervisor 400 ms of 2 s (40 % of the slowdown)",
+        ),
+        # Not known: the least, called that.
+        (stolen(0.3, 0.8), stolen(0.0), 0.3, "300 ms to 800 ms of 2 s (at least 30 % of the slowdown)"),
+        (stolen(0.5), stolen(0.0, 0.2, 0.2), 0.3, "500 ms of 2 s (at least 30 % of the slowdown)"),
+        # Nothing for certain.
+        (
+            stolen(0.0, 0.18, 0.18),
+            stolen(0.0),
+            None,
+            "may have taken up to 18 % of the slowdown: it kept these CPUs",
+        ),
+        (
+            {"steal": 0.18},
+            {"steal": 0.0},
+            None,
+            "may have taken up to 18 % of the slowdown: it kept these CPUs",
+        ),
+        (
+            {"steal": 5.0},
+            {"steal": 0.0},
+            None,
+            "may have taken up to 100 % of the slowdown: it kept these CPUs",
+        ),
+        # Too little to matter, or as much of it alone.
+        ({"steal": 0.09}, {"steal": 0.0}, None, ""),
+        (stolen(0.5), stolen(0.5), None, ""),
+        (stolen(0.0), stolen(0.5), None, ""),
+    ],
+)
+def test_a_share_of_the_hypervisor_s_is_known_or_bounded_or_refused(
+    now: dict[str, float], before: dict[str, float], share: float | None, says: str
+) -> None:
+    of = cell({"wall": 2.0, **now}, {"wall": 1.0, **before})
+    causes = explain(of)
+    assert [(c.resource, pytest.approx(c.share)) for c in causes] == [("hypervisor", share)] * (
+        share is not None
+    )
+    assert doubt(of, causes) == "" or share is None
+    (finding,) = advise(study(), [of], [], REPEAT)
+    assert says in finding.sentence and ("hypervisor" in finding.sentence) == bool(says)
+    assert finding.resource == ("hypervisor" if share else "unexplained")
+    assert clauses(of, causes) in finding.sentence
+
+
+def test_the_hypervisor_may_have_taken_no_more_than_is_left() -> None:
+    now, before = {**WAITED[0], "steal": 0.5}, {**WAITED[1], "steal": 0.0}
+    causes = explain(cell(now, before))
+    assert "up to 20 % of the slowdown" in doubt(cell(now, before), causes)
+    most = {**now, "own_psi_cpu": 0.95}
+    assert doubt(cell(most, before), explain(cell(most, before))) == ""
 
 
 @pytest.mark.parametrize(("wait", "kept"), [(LEAST_SHARE, True), (LEAST_SHARE - 0.001, False)])
@@ -178,12 +254,23 @@ def test_the_disk_s_queue_is_a_cause_for_who_uses_the_disk(
     assert [c.resource for c in causes] == ["disk queue"] * found
     if found:
         (cause,) = causes
-        assert cause.share == pytest.approx(0.5)
-        assert "1.5 ms instead of 1 ms" in cause.words
         queue = before.get("disk_queue", 4.0)
+        # Of a whole slowdown: half as long for the part of the time in which a request was in flight.
+        assert cause.share == pytest.approx(0.5 * min(1.0, queue))
+        assert "1.5 ms instead of 1 ms" in cause.words
         iops = before.get("disk_iops", 4000.0)
         assert [e.value for e in cause.evidence] == [1.5, 1.0, 4000.0, iops, 4.0, queue]
         assert cause.as_clause == cause.words
+
+
+def test_the_disk_s_queue_is_no_more_of_a_cause_than_requests_were_in_flight() -> None:
+    """Its requests take five times as long, and it hardly has any: 0.05 in flight, in the half of the trial that counts."""
+    now = {**DISK, "wall": 2.0, "disk_await": 5.0, "own_psi_io": 0.2}
+    before = {**DISK, "disk_queue": 0.05, "own_psi_io": 0.05}
+    (cause,) = explain(cell(now, before))
+    assert cause.share == pytest.approx(0.2)
+    (half,) = explain(cell(now, {**before, "measured": 0.5}))
+    assert half.share == pytest.approx(0.4)
 
 
 def test_a_quota_s_part_is_taken_off_both_sides_of_the_wait() -> None:
@@ -265,7 +352,7 @@ ABOVE = replace(OWN, whose="above")
 WAITED = {"wall": 2.0, "own_psi_cpu": 0.8}, {"wall": 1.0, "own_psi_cpu": 0.0}
 DEARER = {"wall": 2.0, "cpu": 1.5}, {"wall": 1.0, "cpu": 0.9}
 HELD = {"wall": 2.0, "throttled": 1.0}, {"wall": 1.0, "throttled": 0.0}
-STOLEN = {"wall": 2.0, "steal": 1.0}, {"wall": 1.0, "steal": 0.0}
+STOLEN = {"wall": 2.0, **stolen(1.0)}, {"wall": 1.0, **stolen(0.0)}
 QUEUED = {**DISK, "wall": 2.0, "disk_await": 1.9}, DISK
 NOTHING = {"wall": 2.0}, {"wall": 1.0}
 
@@ -365,7 +452,7 @@ def test_a_repetition_is_of_one_victim_where_one_word_says_which(
 
 
 def test_a_finding_of_causes_has_the_first_s_resource_and_the_evidence_of_all() -> None:
-    causes = explain(cell({**WAITED[0], "steal": 0.15}, {**WAITED[1], "steal": 0.0}))
+    causes = explain(cell(WAITED[0] | stolen(0.15), WAITED[1] | stolen(0.0)))
     assert len(causes) == 2
     common = {
         "kind": "k",
@@ -378,7 +465,7 @@ def test_a_finding_of_causes_has_the_first_s_resource_and_the_evidence_of_all() 
     finding = caused(causes, **common)  # type: ignore[arg-type]
     assert finding.resource == causes[0].resource == "run queue"
     assert finding.share == pytest.approx(0.95)
-    assert [e.value for e in finding.evidence] == [0.8, 0.0, 0.15, 0.0]
+    assert [e.value for e in finding.evidence] == [0.8, 0.0, *[0.15, 0.0] * 3]
     assert finding.id == ""
     over = [replace(causes[0], share=0.7), replace(causes[1], share=0.7)]
     assert caused(over, **common).share == 1.0  # type: ignore[arg-type]
@@ -497,6 +584,12 @@ def two(first: float, second: float, both: float) -> list[CellResult]:
         ((2.7, 2.0, 2.7), "59 % of it is there with either of them."),
         ((1.05, 1.05, 3.0), "95 % of it comes only where both are there."),
         ((1.5, 2.0, 2.5), ""),
+        ((0.8, 0.8, 2.0), "100 % of it comes only where both are there."),
+        ((2.7, 2.0, 2.5), "67 % of it is there with either of them; to remove b alone is not shown to help."),
+        (
+            (3.0, 2.7, 2.5),
+            "100 % of it is there with either of them; to remove either of them alone is not shown to help.",
+        ),
     ],
 )
 def test_of_two_neighbours_it_is_told_what_removing_one_would_leave(

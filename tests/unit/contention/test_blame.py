@@ -14,7 +14,8 @@ from contend.contention import blame as b
 from contend.contention.alert import judge
 from contend.contention.correlation import correlated
 from contend.contention.findings import findings
-from contend.contention.groups import Namer
+from contend.contention.groups import Namer, matches
+from contend.report.watch_words import answer
 from support import blame_rows as made
 from support.blame_rows import S
 
@@ -145,6 +146,26 @@ def test_the_alert_needs_the_whole_interval() -> None:
     assert judge(made.watched(unsteady), 0.1).exit_code == 5
     assert judge(made.watched(made.steady(3)), 0.2).exit_code == 5
     assert judge(made.watched(made.steady(), kind="correlation"), 0.2).exit_code == 5
+
+
+def test_an_alert_needs_somebody_in_its_scope() -> None:
+    steady = made.watched(made.steady())
+    typo = judge(steady, 0.2, lambda name: matches("/wbe.service", name))
+    assert (typo.verdict, typo.exit_code) == ("cannot tell", 5) and "without SCOPE" in typo.reason
+    assert judge(made.watched([]), 0.2).exit_code == 5
+    assert "Nobody in /wbe.service ran or waited" in answer(
+        made.report(steady, scope="/wbe.service", keep=lambda name: matches("/wbe.service", name))
+    )
+    # Who ran and never waited is there, and lost nothing.
+    ran = made.tables(made.steady(), {(n * S, "cpu", "/calm.service"): 5 for n in range(1, 11)})
+    calm = made.watched([])
+    for period in b.periods(ran, 0):
+        calm.blame.add(period)
+    assert judge(calm, 0.2, lambda name: name == "/calm.service").verdict == "not crossed"
+    for period in b.periods(made.tables([], {(S, "cpu", "/calm.service"): 5}), 0):
+        once = made.watched([])
+        once.blame.add(period)
+        assert judge(once, 0.2).reason.startswith("too few intervals")
 
 
 def test_findings_name_the_culprit_and_say_how_to_check() -> None:

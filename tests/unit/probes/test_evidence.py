@@ -8,10 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contend.platforms.base import Exit, Usage
 from contend.probes.contamination import FLAGS, flags
-from contend.probes.evidence import WAITS, Evidence, Observations, Observed, Started, difference, put
+from contend.probes.evidence import (
+    WAITS,
+    Evidence,
+    Observations,
+    Observed,
+    Ran,
+    Started,
+    difference,
+    followed,
+    put,
+    stolen_s,
+)
 from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
 
 S, MS = 10**9, 10**6
@@ -87,6 +100,9 @@ def test_every_figure_of_a_full_record() -> None:
             "psi_cpu": 2.0,
             "psi_io": 0.0,
             "steal": 0.04,
+            # the victim's part of the 1.8 s in which tasks ran there
+            "stolen_least": 0.04 * 0.95 / 1.8,
+            "stolen_most": 0.04 * 0.95 / 1.8,
             # busy 1.8 s on CPU 0; 0.95 the victim's, 0.1 a neighbour's there, 0.05 one's that could be there
             "foreign_cpu": 0.7,
             "disk_busy": 0.5,
@@ -117,7 +133,10 @@ def test_units_stand_beside_the_values() -> None:
         ({"device": "sdz"}, {"disk_busy", "disk_queue", "disk_iops", "disk_bytes_per_s", "disk_await"}),
         ({"after": replace(AFTER, psi_ns={})}, {"psi_cpu", "psi_io"}),
         ({"after": replace(AFTER, disks=BEFORE.disks)}, {"disk_await"}),  # no request, so no mean
-        ({"after": replace(AFTER, cpus={1: IDLE})}, {"steal", "foreign_cpu"}),  # went offline
+        (
+            {"after": replace(AFTER, cpus={1: IDLE})},
+            {"steal", "stolen_least", "stolen_most", "foreign_cpu"},
+        ),  # went offline
     ],
 )
 def test_what_cannot_be_told_is_absent(changes: dict[str, object], absent: set[str]) -> None:
@@ -149,6 +168,69 @@ def test_waits_for_a_disk_are_no_less_than_the_group_s_pressure() -> None:
     assert of(60) == pytest.approx((0.045, 0.015))
     assert of(400) == pytest.approx((0.06, 0.02)), "of more it is not known what it was"
     assert of(20) == pytest.approx((0.03, 0.01))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "used", "wall", "bounds"),
+    [
+        # It was all that ran there, and lost all.
+        ([(3.0, 1.0)], 3.0, 4.0, (1.0, 1.0)),
+        # Of a CPU that it shares evenly, half.
+        ([(3.0, 1.0)], 1.5, 4.0, (0.5, 0.5)),
+        # One task, of which nobody knows on which of two CPUs it ran: as much was stolen from both.
+        ([(3.0, 1.0), (3.0, 1.0)], 3.0, 4.0, (1.0, 1.0)),
+        # From one of them, on which it was or was not.
+        ([(3.0, 1.0), (3.0, 0.0)], 3.0, 4.0, (0.0, 1.0)),
+        # It ran for longer than the other CPU did.
+        ([(3.0, 1.0), (1.5, 0.0)], 3.0, 4.0, (0.5, 1.0)),
+        # Two tasks on two CPUs: one of them was held up.
+        ([(3.0, 1.0), (4.0, 0.0)], 7.0, 4.0, (0.5, 0.5)),
+        # More CPU time than was counted: all of it is its own.
+        ([(0.99, 0.5)], 1.0, 1.5, (0.5, 0.5)),
+        # A CPU from which all was stolen but less than a tick, which nobody counted.
+        ([(0.0, 2.0)], 0.01, 2.01, (2.0, 2.0)),
+        ([(3.0, 0.0)], 3.0, 3.0, (0.0, 0.0)),
+        ([(3.0, 1.0)], 3.0, 0.0, (0.0, 0.0)),
+        ([], 3.0, 3.0, (0.0, 0.0)),
+    ],
+)
+def test_of_what_is_stolen_a_victim_loses_what_it_had(
+    cpus: list[tuple[float, float]], used: float, wall: float, bounds: tuple[float, float]
+) -> None:
+    assert stolen_s([Ran(*cpu) for cpu in cpus], used, wall) == pytest.approx(bounds)
+
+
+@given(
+    cpus=st.lists(
+        st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=4
+    )
+)
+def test_bounds_of_what_is_stolen_hold_the_truth(cpus: list[tuple[float, float, float]]) -> None:
+    """Planted: on each CPU so long it ran, a part of that the victim, and the hypervisor took from both alike."""
+    cpus = [(max(ran, 0.01), stolen, part) for ran, stolen, part in cpus]
+    used, wall = sum(ran * part for ran, _, part in cpus), 4.0
+    lost = sum(stolen * part for _, stolen, part in cpus)
+    truth = lost / max(1.0, (used + lost) / wall)
+    least, most = stolen_s([Ran(ran, stolen) for ran, stolen, _ in cpus], used, wall)
+    assert least - 1e-9 <= truth <= most + 1e-9
+    assert most <= sum(stolen for _, stolen, _ in cpus) + 1e-9
+
+
+def test_who_is_followed_has_lost_what_is_not_the_follower_s(tmp_path: Path) -> None:
+    """Where it ran is not known: of what was stolen, it may have lost nothing or all."""
+    of_trial: Evidence = {}
+    for name, value in (("WALL", 3.0), ("STEAL", 0.01), ("STOLEN_LEAST", 0.002), ("STOLEN_MOST", 0.002)):
+        put(of_trial, Observed[name], value)
+    file = tmp_path / "evidence.json"
+    file.write_text(json.dumps({"wall": 3.0, "cpu": 0.1}))
+    seen = Observations(followed(file, of_trial))
+    assert (seen.value(Observed.STOLEN_LEAST), seen.value(Observed.STOLEN_MOST)) == (0.0, 0.01)
+    file.write_text(json.dumps({"wall": 3.0, "cpu": 0.1, "stolen_least": 0.001, "stolen_most": 0.001}))
+    seen = Observations(followed(file, of_trial))
+    assert (seen.value(Observed.STOLEN_LEAST), seen.value(Observed.STOLEN_MOST)) == (0.001, 0.001)
+    del of_trial[Observed.STEAL]
+    file.write_text(json.dumps({"wall": 3.0}))
+    assert Observed.STOLEN_MOST not in followed(file, of_trial)
 
 
 def test_a_server_counts_the_window_and_its_cgroup() -> None:

@@ -23,6 +23,7 @@ class Cause:
     words: str
     evidence: tuple[Evidence, ...]
     clause: bool = False  # the words have a subject of their own; else it is the victim
+    at_least: bool = False  # the share is a lower bound
 
     @property
     def as_clause(self) -> str:
@@ -95,7 +96,7 @@ def capped(causes: list[Cause], of: str = "the slowdown") -> list[Cause]:
         share = min(max(cause.share, 0.0), left)
         left -= share
         if share >= LEAST_SHARE:
-            words = f"{cause.words} ({percent(share)} of {of})"
+            words = f"{cause.words} ({'at least ' if cause.at_least else ''}{percent(share)} of {of})"
             kept.append(replace(cause, share=share, words=words))
     return sorted(kept, key=lambda c: -c.share)
 

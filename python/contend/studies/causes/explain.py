@@ -12,14 +12,15 @@ user's processes, a run of an earlier version), the growth of the device's reque
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from contend.document import CellResult
-from contend.probes.evidence import Observed
+from contend.probes.evidence import Observations, Observed
 from contend.studies.causes.cause import Cause, capped, observed, pair, timed
 from contend.studies.causes.dearer import dearer_causes
 from contend.studies.causes.lost import Lost, is_percentile
 from contend.studies.causes.quota import held_of, of_quota
+from contend.studies.causes.stolen import Stolen, doubt
 from contend.studies.causes.waits import KERNEL_WORKS, own_waits, with_kernel
 from contend.units import format_value
 
@@ -63,10 +64,8 @@ def explain(result: CellResult) -> list[Cause]:
                 seconds=observed(now, waits) - held,
             )
         )
-    steal = lost.share_of(Observed.STEAL)
-    if steal > 0:
-        taken = timed("hypervisor", steal, Observed.STEAL, "its CPU was taken by the hypervisor", now, before)
-        causes.append(replace(taken, clause=True))
+    if (taken := Stolen.of(lost).cause(result)) is not None:
+        causes.append(taken)
     if Observed.LOOKS in now and Observed.LOOKS in before:
         causes += own_waits(result, lost)
     elif not is_percentile(result) and (disk := _disk(result)) is not None:
@@ -88,6 +87,12 @@ def explain(result: CellResult) -> list[Cause]:
     return capped(causes, lost.what)
 
 
+def clauses(result: CellResult, causes: Sequence[Cause]) -> str:
+    """The causes of a result as clauses with a subject, then what may be one and is not known; "" for none."""
+    every = [*(cause.as_clause for cause in causes), doubt(result, causes)]
+    return "; ".join(clause for clause in every if clause)
+
+
 def _disk(result: CellResult) -> Cause | None:
     """The disk's queue: requests wait longer in it than alone. Busy time is no evidence on a device with many queues."""
     now, before = result.evidence, result.baseline_evidence
@@ -99,10 +104,12 @@ def _disk(result: CellResult) -> Cause | None:
         return None
     if not (observed(before, Observed.OWN_PSI_IO) > 0 or _uses_disk(result)):
         return None
-    # A victim whose requests each take longer by this factor does so much less with the same number in flight.
+    # A victim whose requests each take longer by this factor does so much less with the same number in flight, for the part
+    # of its time in which it waited for them: alone, no more than in which anybody's were in flight.
     growth = (observed(now, Observed.DISK_AWAIT) / observed(before, Observed.DISK_AWAIT) - 1) / (
         result.estimate.value - 1
     )
+    growth *= min(1.0, _in_flight(before))
     if growth <= 0:
         return None
     takes, took = (format_value(observed(e, Observed.DISK_AWAIT) / 1e3, "s") for e in (now, before))
@@ -113,6 +120,12 @@ def _disk(result: CellResult) -> Cause | None:
         Observed.DISK_QUEUE, now, before, "mean requests in the queue"
     )
     return Cause("disk queue", growth, words, evidence, clause=True)
+
+
+def _in_flight(seen: Observations) -> float:
+    """Mean number of requests of the device, by anybody, while the victim worked."""
+    wall = observed(seen, Observed.WALL)
+    return observed(seen, Observed.DISK_QUEUE) * wall / (observed(seen, Observed.MEASURED) or wall)
 
 
 def _uses_disk(result: CellResult) -> bool:

@@ -53,7 +53,7 @@ class CopiesCurve(Shape):
     @property
     @computed(before="points")
     def slowed_from(self) -> Count | None:
-        """the least number that is slowed beyond its interval: the knee lies at or below it, above the number before"""
+        """the least number that is slowed beyond its interval: the knee is at or below it, above the last unaffected"""
         return next((point.copies for point in self.points if point.slowdown.verdict == "higher"), None)
 
 
@@ -99,9 +99,7 @@ def lines(curve: CopiesCurve) -> list[str]:
         shown = "it is unaffected" if sure else "it is not shown to be slowed"
         sentences.append(f"up to {known[-1].copies} at once {shown}")
     else:
-        before = [p.copies for p in known if p.copies < curve.slowed_from]
-        after = f", not yet by {before[-1]}" if before else ""
-        sentences.append(f"slowed from {curve.slowed_from} at once{after}")
+        sentences.append(f"slowed from {curve.slowed_from} at once{_before(known, curve.slowed_from)}")
     above = [p for p in known if p.beyond]
     if above:
         worst = max(above, key=lambda p: p.slowdown.value / p.fair)
@@ -113,6 +111,17 @@ def lines(curve: CopiesCurve) -> list[str]:
     elif curve.wants is not None and curve.slowed_from is not None:
         sentences.append("CPU time alone may explain that: none is certainly above what it would make")
     return sentences
+
+
+def _before(known: Sequence[Point], slowed_from: int) -> str:
+    """Say where it is not slowed yet: by the largest smaller number that is decided, and which after it are not."""
+    smaller = [point for point in known if point.copies < slowed_from]
+    decided = [point.copies for point in smaller if point.slowdown.verdict != "undecided"]
+    least = decided[-1] if decided else 0
+    undecided = [str(point.copies) for point in smaller if point.copies > least]
+    return (f", undecided at {' and '.join(undecided)}" if undecided else "") + (
+        f", not yet by {least}" if decided else ""
+    )
 
 
 def _number(of: float) -> str:

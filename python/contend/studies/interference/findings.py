@@ -14,6 +14,7 @@ from contend.probes.evidence import Observed
 from contend.store.cells import Application
 from contend.studies.causes.cause import Cause, observed, percent, shares
 from contend.studies.causes.explain import explain
+from contend.studies.causes.stolen import doubt
 from contend.studies.interference.model import Interference
 from contend.units import format_times, format_value
 
@@ -47,7 +48,7 @@ def jointly(result: CellResult, results: Sequence[CellResult]) -> str:
     else "".
 
     Beside both the slowdown is S, beside each s and t: removing the first leaves t, so that S - t of S - 1 are its own, and
-    s + t - S - 1 are there with either of them.
+    s + t - S - 1 are there with either of them. Where S is no more than t, nothing is the first's own.
     """
     beside = result.values.neighbours
     if len(beside) != 2:
@@ -74,8 +75,19 @@ def jointly(result: CellResult, results: Sequence[CellResult]) -> str:
         return ""
     names = [one.factors["neighbour"] for one in (first, second)]
     left = [format_times(of.estimate.value, of.estimate.low, of.estimate.high) for of in (second, first)]
+    # To remove one that leaves more than there was took nothing away: the whole is there with the other.
+    own = [max(0.0, both.value - rest.estimate.value) for rest in (second, first)]
+    share = 1 - sum(own) / (both.value - 1)
     what = "is there with either of them" if joint > 0 else "comes only where both are there"
-    return f"Without {names[0]} it is {left[0]}, without {names[1]} {left[1]}: {percent(abs(joint))} of it {what}."
+    text = f"Without {names[0]} it is {left[0]}, without {names[1]} {left[1]}: {percent(min(1.0, abs(share)))} of it {what}"
+    in_vain = [
+        name for name, rest in zip(names, (second, first), strict=True) if rest.estimate.value > both.value
+    ]
+    if in_vain:
+        text += (
+            f"; to remove {in_vain[0] if len(in_vain) == 1 else 'either of them'} alone is not shown to help"
+        )
+    return f"{text}."
 
 
 def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, *, alarm: bool) -> Finding:
@@ -86,7 +98,8 @@ def _finding(id_: str, scenario: Interference, result: CellResult, repeat: str, 
     lead = causes[0] if causes else None
     sentence = f"{victim} is slowed {ratio} beside {neighbour}: "
     sentence += "; ".join(c.words for c in causes) if causes else "no direct evidence says why"
-    sentence += f"; unexplained {percent(1 - explained)}."
+    sentence += f"; unexplained {percent(1 - explained)}"
+    sentence += f"; {unsure}." if (unsure := doubt(result, causes)) else "."
     if alarm:
         sentence += " The A/A control of this victim raised an alarm: read with care."
     kind = lead.resource if lead else "unexplained"

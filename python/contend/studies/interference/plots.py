@@ -26,6 +26,8 @@ def copies_plots(curves: tuple[CopiesCurve, ...]) -> list[Plot]:
         values.append({"k": 1, "v": 1.0, "colour": colour, "say": f"{curve.application} alone"})
         for point in curve.points:
             e = point.slowdown
+            if not math.isfinite(e.value):  # refused: it stands in the table only
+                continue
             edges = {"low": e.low, "high": e.high} if math.isfinite(e.high) and e.low > 0 else {}
             say = f"{point.copies} of {curve.application}: {words.ratio(e)}"
             values.append({"k": point.copies, "v": e.value, "colour": colour, "say": say, **edges})

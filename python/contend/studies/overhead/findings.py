@@ -11,15 +11,15 @@ from contend.advice.finding import Evidence, Finding
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import VARIED, Effect
-from contend.stats.platform_size import Decomposition, Setting
-from contend.studies.causes.cause import Cause, caused, percent
-from contend.studies.causes.explain import explain
+from contend.stats.platform_size import Decomposition
+from contend.studies.causes.cause import caused, percent
 from contend.studies.overhead.host_findings import host_findings
 from contend.studies.overhead.network_findings import network_findings
 from contend.studies.overhead.practices import NEGLIGIBLE, direction, fading_words
 from contend.studies.overhead.result import Overheads, platform_words
 from contend.studies.overhead.variant_findings import variant_findings, words
-from contend.studies.overhead.variants import host_cpus, is_of, platform_of
+from contend.studies.overhead.variants import host_cpus, platform_of
+from contend.studies.overhead.why import Why, of_cell, of_setting_s_cell, of_slower_side, turned
 
 
 def findings(overheads: Overheads, cells: Sequence[CellResult], repeat: str) -> tuple[Finding, ...]:
@@ -75,16 +75,6 @@ def _drafts(overheads: Overheads, cells: Sequence[CellResult], repeat: str) -> I
                 yield _size(part, verify)
 
 
-def _causes(cells: Sequence[CellResult], setting: Setting) -> list[Cause]:
-    """Why that cell is slower than its baseline, as far as was seen.
-
-    Of a part of a CPU nothing is: most of what it is throttled for is what was asked for.
-    """
-    if setting.size != math.ceil(setting.size):
-        return []
-    return next((explain(cell) for cell in cells if is_of(cell, setting)), [])
-
-
 def _pinning(effects: Sequence[Effect], cells: Sequence[CellResult], verify: str) -> Finding:
     """A finding on pinning. effects: of one application and platform, all in the same direction."""
     helps = direction(effects[0].ratio) == "higher"
@@ -95,15 +85,18 @@ def _pinning(effects: Sequence[Effect], cells: Sequence[CellResult], verify: str
         f"{vanilla.application} in a {vanilla.platform} under a quota takes {sizes}, of what it takes on a set of"
         f" CPUs{'' if helps else ': pinning costs here'}"
     )
-    causes: list[Cause] = []
-    for effect in sorted(effects, key=lambda e: -e.ratio.value):
-        if causes := _causes(cells, effect.over[0]):
-            where = cpus_label(effect.over[0].size)
-            sentence += f"; under the quota of {where} {'; '.join(c.as_clause for c in causes)}"
+    why = Why()
+    for effect in sorted(effects, key=lambda e: -turned(e.ratio).value):
+        size = effect.over[0].size
+        if size != math.ceil(size):
+            continue
+        why = of_setting_s_cell(cells, effect.over[0]) if helps else of_slower_side(cells, effect)
+        if why.words:
+            sentence += f"; {'under the quota' if helps else 'on the set'} of {cpus_label(size)} {why.words}"
             break
     part = any(e.over[0].size != math.ceil(e.over[0].size) for e in effects)
     return caused(
-        causes,
+        why.causes,
         kind="pin" if helps else "do-not-pin",
         subject=vanilla.application,
         sentence=sentence + ".",
@@ -159,15 +152,15 @@ def _of(cell: CellResult) -> tuple[str, str]:
 
 def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
     cpus = platform_of(cell.values).cpus
-    causes = explain(cell) if cpus == math.ceil(cpus) else []
+    why = of_cell(cell)
     sentence = (
         f"{part.application} takes {words(cell.estimate)} as long in a {platform_words(cell)} as on the bare host of"
         " its size"
     )
-    if causes:
-        sentence += f"; there {'; '.join(c.as_clause for c in causes)}"
+    if why.words:
+        sentence += f"; there {why.words}"
     return caused(
-        causes,
+        why.causes,
         kind="platform-cost",
         subject=part.application,
         sentence=f"{sentence}. What of that is type and what is size is not known: {part.refused}.",
@@ -179,15 +172,15 @@ def _whole(cell: CellResult, part: Decomposition, verify: str) -> Finding:
 
 def _type(part: Decomposition, cells: Sequence[CellResult], verify: str) -> Finding:
     assert part.at_one is not None
-    causes = _causes(cells, part.at_one)
+    why = of_setting_s_cell(cells, part.at_one)
     sentence = (
         f"{part.application} takes {words(part.pto)} as long in a {part.platform} ({part.provisioning}) with all of the"
         " host's CPUs as on the bare host: the platform's own cost, which no size takes away"
     )
-    if causes:
-        sentence += f"; there {'; '.join(c.as_clause for c in causes)}"
+    if why.words:
+        sentence += f"; there {why.words}"
     return caused(
-        causes,
+        why.causes,
         kind="platform-type",
         subject=part.application,
         sentence=sentence + ".",

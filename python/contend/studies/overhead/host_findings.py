@@ -9,11 +9,10 @@ from contend.document import CellResult
 from contend.platforms.sizes import cpus_label
 from contend.stats.platform_effects import Effect
 from contend.stats.platform_size import Setting
-from contend.studies.causes.cause import Cause, caused, percent
-from contend.studies.causes.explain import explain
+from contend.studies.causes.cause import caused, percent
 from contend.studies.overhead.practices import certain, direction
 from contend.studies.overhead.variant_findings import words
-from contend.studies.overhead.variants import is_of
+from contend.studies.overhead.why import Why, of_setting_s_cell
 
 
 def host_findings(
@@ -50,11 +49,9 @@ def _finding(
         for e in effects
     )
     sentence = f"{setting.application} in a {setting.provisioning} {setting.platform} takes {parts}"
-    causes: list[Cause] = []
-    if wanted == "higher":
-        causes = next((explain(c) for c in cells if is_of(c, setting)), [])
-        if causes:
-            sentence += f"; on the larger {'; '.join(c.as_clause for c in causes)}"
+    why = of_setting_s_cell(cells, setting) if wanted == "higher" else Why()
+    if why.words:
+        sentence += f"; on the larger {why.words}"
     for effect in crossed:
         if clause := _crossed(effect):
             sentence += f"; {clause}"
@@ -65,7 +62,7 @@ def _finding(
     sizes = ",".join(f"{size:g}" for size in sorted({e.over[0].size for e in effects}))
     of = ",".join(f"{n:g}" for n in sorted({s.host_cpus for e in effects for s in (*e.over, *e.under)}))
     return caused(
-        causes,
+        why.causes,
         kind="host-share",
         subject=setting.application,
         sentence=sentence + ".",

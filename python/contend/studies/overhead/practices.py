@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -38,22 +38,35 @@ class Practice(Shape):
 
 
 def judge(
-    overheads: Overheads, cells: Sequence[CellResult], dominant: Mapping[str, str]
+    overheads: Overheads,
+    cells: Sequence[CellResult],
+    dominant: Mapping[str, str],
+    measured: Collection[str] = (),
 ) -> tuple[Practice, ...]:
-    """Check every practice. cells: headline comparisons; dominant: resource by application."""
+    """Check every practice.
+
+    cells: headline comparisons that can be used, whose figures are above 0; dominant: resource by application; measured:
+    platforms that have a figure at all.
+    """
     file = importlib.resources.files("contend.studies.overhead") / "practices.yaml"
-    return tuple(_judge(rule, overheads, cells, dominant) for rule in yaml.safe_load(file.read_text("utf-8")))
+    rules = yaml.safe_load(file.read_text("utf-8"))
+    return tuple(_judge(rule, overheads, cells, dominant, measured) for rule in rules)
 
 
 def _judge(
-    rule: Mapping[str, Any], overheads: Overheads, cells: Sequence[CellResult], dominant: Mapping[str, str]
+    rule: Mapping[str, Any],
+    overheads: Overheads,
+    cells: Sequence[CellResult],
+    dominant: Mapping[str, str],
+    measured: Collection[str],
 ) -> Practice:
     claim = " ".join(rule["claim"].split())
     platform = rule["of"]["platform"]
     if platform in overheads.emulated:
         return Practice(rule["id"], claim, "cannot tell", (f"{platform} is emulated here",))
     if all(cell.factors["platform"] != platform for cell in cells):
-        return Practice(rule["id"], claim, "cannot tell", (f"{platform} was not measured",))
+        why = "has no figure that can be used" if platform in measured else "was not measured"
+        return Practice(rule["id"], claim, "cannot tell", (f"{platform} {why}",))
     verdicts: list[Verdict] = []
     answers = []
     looked = _look(rule, overheads, cells, dominant)

@@ -128,7 +128,8 @@ class OverheadStudy(Study[Overhead]):
         }
         overheads = replace(overheads, applications=applications)
         dominant = {name: str(of["dominant"]) for name, of in run.plan["workloads"].items()}
-        return replace(overheads, practices=judge(overheads, run.primary, dominant))
+        measured = {one.factors["platform"] for one in run.primary}
+        return replace(overheads, practices=judge(overheads, usable, dominant, measured))
 
     def answer(
         self, scenario: Overhead, run: OnRecord, result: results.Overheads | None, findings: Sequence[Finding]

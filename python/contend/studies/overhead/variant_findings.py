@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from contend.advice.finding import Finding
 from contend.document import CellResult
@@ -11,10 +10,10 @@ from contend.platforms.bandwidth import period_text
 from contend.platforms.sizes import cpus_label
 from contend.stats.estimate import Estimate
 from contend.stats.platform_effects import Effect, Kind
-from contend.studies.causes.cause import Cause, caused
-from contend.studies.causes.explain import explain
+from contend.studies.causes.cause import caused
 from contend.studies.overhead.practices import direction
-from contend.studies.overhead.variants import Variant, of_setting
+from contend.studies.overhead.variants import Variant
+from contend.studies.overhead.why import Why, of_slower_side, turned
 from contend.units import format_times
 
 _NAMES: dict[Kind, str] = {"period": "quota-period", "burst": "quota-burst", "placement": "placement"}
@@ -29,7 +28,6 @@ _ADVICE: dict[tuple[Kind, str], str] = {
     ("placement", "higher"): f"spread its set over whole cores and caches {_SET}",
     ("placement", "lower"): f"pack its set into the threads of a core and the cores of a cache {_SET}",
 }
-_OPPOSITE: dict[str, str] = {"higher": "lower", "lower": "higher"}
 
 
 def words(of: Estimate) -> str:
@@ -65,21 +63,20 @@ def _finding(
     most = max(effects, key=lambda e: max(e.ratio.value, 1 / e.ratio.value))
     slow, fast = (most.over[0], most.under[0]) if wanted == "higher" else (most.under[0], most.over[0])
     slower, faster = variants[slow.provisioning], variants[fast.provisioning]
-    sizes = ", ".join(f"{words(_slower(e.ratio))} at {cpus_label(e.over[0].size)}" for e in effects)
+    sizes = ", ".join(f"{words(turned(e.ratio))} at {cpus_label(e.over[0].size)}" for e in effects)
     sentence = (
         f"{slow.application} in a {slow.platform} {_where(slower, kind)} takes {sizes}, of what it takes "
     )
     sentence += _where(faster, kind)
-    causes: list[Cause] = []
-    for effect in sorted(effects, key=lambda e: -_slower(e.ratio).value):
-        if causes := _causes(effect, cells):
-            where = cpus_label(effect.over[0].size)
-            sentence += f"; at {where} {'; '.join(c.as_clause for c in causes)}"
+    why = Why()
+    for effect in sorted(effects, key=lambda e: -turned(e.ratio).value):
+        if (why := of_slower_side(cells, effect)).words:
+            sentence += f"; at {cpus_label(effect.over[0].size)} {why.words}"
             break
     varied = f"{kind}s=[{_value(slower, kind)},{_value(faster, kind)}]"
     sizes_of = ",".join(f"{e.over[0].size:g}" for e in effects)
     return caused(
-        causes,
+        why.causes,
         kind=_NAMES[kind],
         subject=slow.application,
         sentence=sentence + ".",
@@ -94,24 +91,6 @@ def _where(of: Variant, kind: Kind) -> str:
         return f"on a set of CPUs {of.placement}"
     burst = f" with a burst of {_value(of, 'burst')}" if of.burst_us else ""
     return f"under a quota in periods of {_value(of, 'period')}{burst}"
-
-
-def _slower(of: Estimate) -> Estimate:
-    """The ratio turned so that it is above 1."""
-    if of.value >= 1:
-        return of
-    verdict = _OPPOSITE.get(of.verdict, of.verdict)
-    return replace(of, value=1 / of.value, low=1 / of.high, high=1 / of.low, verdict=verdict)
-
-
-def _causes(effect: Effect, cells: Sequence[CellResult]) -> list[Cause]:
-    """Why the slower side is slower than the other one, as far as was seen: the baseline has no part in it."""
-    sides = of_setting(cells, effect)
-    if sides is None:
-        return []
-    slow, fast = sides if effect.ratio.value >= 1 else reversed(sides)
-    against = replace(slow, estimate=_slower(effect.ratio), baseline=fast.treatment)
-    return explain(replace(against, baseline_evidence=fast.evidence, worked=None))
 
 
 def _value(of: Variant, kind: Kind) -> str:

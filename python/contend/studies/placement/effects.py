@@ -212,7 +212,8 @@ def _aggregates(measured: Sequence[Measured], by: Table, level: float) -> Iterat
     for traffic, route in dict.fromkeys((m.conditions.traffic, m.route) for m in rates):
         if (traffic, route) in many:
             of = {m.conditions.pairs: m for m in rates if (m.conditions.traffic, m.route) == (traffic, route)}
-            jobs.append((route, dict(sorted(of.items()))))
+            if len(of) > 1:  # a run that was interrupted may have no other yet
+                jobs.append((route, dict(sorted(of.items()))))
     comparisons = sum(2 * len(of) - 2 for _, of in jobs)
     own = 1 - (1 - level) / max(1, comparisons)
     for route, of in jobs:

@@ -166,14 +166,17 @@ def read(
     cells: Sequence[CellResult], held_out: Sequence[str], level: float, seed: int, matters: float = MATTERS
 ) -> Sensitivities | None:
     """The forecast of these headline comparisons; None where no cell of some kind has a value yet. held_out: their ids."""
+    of_curves = [cell for cell in cells if cell.factors["role"] == "curve"]
+    workloads = tuple(dict.fromkeys(c.factors["victim"] for c in of_curves))
+    resources = tuple(dict.fromkeys(c.factors["resource"] for c in of_curves))
+    intensities = tuple(sorted({c.values.numbers["intensity"] for c in of_curves}))
+    # Where a run was interrupted in its first block, some resource or intensity may have no curve yet.
+    cells = [cell for cell in cells if _is_of(cell, resources, intensities)]
     by_role: dict[str, list[CellResult]] = {}
     for cell in cells:
         by_role.setdefault(cell.factors["role"], []).append(cell)
     if not all(by_role.get(role) for role in ("curve", "calibration", "pressure")):
         return None
-    workloads = tuple(dict.fromkeys(c.factors["victim"] for c in by_role["curve"]))
-    resources = tuple(dict.fromkeys(c.factors["resource"] for c in by_role["curve"]))
-    intensities = tuple(sorted({c.values.numbers["intensity"] for c in by_role["curve"]}))
     blocks = sorted({block for c in cells for block in c.treatment.blocks})
     w, r, levels, n = len(workloads), len(resources), len(intensities), len(blocks)
     curves = np.full((w, r, levels, n), np.nan)
@@ -227,6 +230,13 @@ def read(
         },
         tuple(_notes(fitted, workloads, resources)),
     )
+
+
+def _is_of(cell: CellResult, resources: Sequence[str], intensities: Sequence[float]) -> bool:
+    """True if it is about none but these resources and intensities."""
+    of, intensity = cell.factors, cell.values.numbers.get("intensity")
+    named = [of[name] for name in ("resource", "probe") if name in of]
+    return all(name in resources for name in named) and (intensity is None or intensity in intensities)
 
 
 def _logs(cell: CellResult, blocks: Sequence[int]) -> list[float]:

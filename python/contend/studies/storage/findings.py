@@ -11,6 +11,7 @@ from contend.probes.evidence import Observed
 from contend.stats.estimate import MATTERS
 from contend.studies.causes.cause import Cause, percent
 from contend.studies.causes.explain import explain
+from contend.studies.causes.stolen import doubt
 from contend.studies.storage.result import Measured, PoolSweep, Sweep, sent_share
 from contend.studies.storage.verdicts import levels, loss
 from contend.units import format_value
@@ -71,7 +72,8 @@ def _why(
     words = "; ".join(c.as_clause for c in causes) if causes else "no direct evidence says why"
     ceiling, counted = _at_ceiling(pool, of, trial_s)
     evidence = tuple(e for c in causes for e in c.evidence) + counted + _pressure(of)
-    return causes, f"{words}; unexplained {percent(1 - explained)}.{ceiling}", evidence
+    unsure = f"; {clause}" if (clause := doubt(of.iops, causes)) else ""
+    return causes, f"{words}; unexplained {percent(1 - explained)}{unsure}.{ceiling}", evidence
 
 
 def _at_ceiling(pool: PoolSweep, of: Measured, trial_s: float) -> tuple[str, tuple[Evidence, ...]]:

@@ -68,9 +68,7 @@ def storm_plots(storms: Storms) -> list[Plot]:
 
 
 def _name(size: Size, storms: Storms) -> str:
-    return f"n = {size.n}" + (
-        f", network {size.network}" if len(storms.growth) > 1 or storms.networks else ""
-    )
+    return f"n = {size.n}" + (f", network {size.network}" if storms.networked else "")
 
 
 def _largest(cpu: Mapping[str, float]) -> dict[str, float]:

@@ -166,6 +166,11 @@ class Storms(Shape):
         """True if the storms were of machines on this host."""
         return self.platform != "bare"
 
+    @property
+    def networked(self) -> bool:
+        """True if there are storms on several networks, so that a size alone names none of them."""
+        return len({size.network for size in self.sizes}) > 1
+
     @cached_property
     def has_cpu(self) -> bool:
         return any(size.cpu for size in self.sizes)
@@ -290,6 +295,8 @@ def _networks(
             continue
         first, second = sorted(pair, key=lambda size: (size.network != "none", size.network))
         values, blocks = zip(*(_once(size.cell, cells[size.cell]) for size in (first, second)), strict=True)
+        if not all(values):  # of one of them there is no storm yet but the control's
+            continue
         estimate = compare(values[0], values[1], blocks=(blocks[0], blocks[1]), level=at)
         compared[n] = (first.network, second.network, estimate.judged(matters))
     return compared

@@ -71,7 +71,7 @@ def about(storms: Storms, *, whole: bool = False) -> str:
 def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
     """One size, as `headers` has it."""
     levels = size.levels
-    name = str(size.n) if len(storms.growth) < 2 and not storms.networks else f"{size.n}, {size.network}"
+    name = f"{size.n}, {size.network}" if storms.networked else str(size.n)
 
     def plain(*keys: str) -> list[str]:
         return [f"{levels[key].value:.2f}" for key in keys]

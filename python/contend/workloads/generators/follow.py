@@ -18,8 +18,18 @@ from pathlib import Path
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.platforms import procfs
 from contend.platforms.quotas import QuotaWatch
-from contend.probes.evidence import FOLLOWED, Evidence, Observations, Observed, held_s, of_tasks, put
+from contend.probes.evidence import (
+    FOLLOWED,
+    Evidence,
+    Observations,
+    Observed,
+    add_stolen,
+    held_s,
+    of_tasks,
+    put,
+)
 from contend.probes.rundelay import RunDelay
+from contend.probes.snapshot import Snapshot
 from contend.units import parse_duration_ns
 from contend.workloads.generators.verbs import failed
 
@@ -75,11 +85,12 @@ def follow(pids: Sequence[int], length_s: float) -> Evidence:
             raise BadInput(
                 f"process {pid} is a thread of the kernel", hint="name one of the processes that it works for"
             )
-        cpus = len(os.sched_getaffinity(pid))
+        cpus = sorted(os.sched_getaffinity(pid))
         delay, quotas = RunDelay(None, cpus=None), QuotaWatch()
         began = due = time.monotonic()
         family: set[int] = set()
         delay.follow(*pids)
+        first = Snapshot.take()
         try:
             while (left := began + length_s - time.monotonic()) > 0:
                 if time.monotonic() >= due:
@@ -90,6 +101,7 @@ def follow(pids: Sequence[int], length_s: float) -> Evidence:
                         f"process {pid} ended while it was followed", hint="follow one that goes on"
                     )
             quotas.look(_family(pids))
+            last = Snapshot.take()
         finally:
             took_s = time.monotonic() - began
             seen = delay.stop()
@@ -97,10 +109,12 @@ def follow(pids: Sequence[int], length_s: float) -> Evidence:
         os.close(handle)
     assert seen is not None
     evidence = of_tasks(seen, took_s)
+    # A CPU that went or came meanwhile has no difference.
+    add_stolen(evidence, first, last, [cpu for cpu in cpus if cpu in first.cpus and cpu in last.cpus])
     throttled = quotas.throttling()
     if throttled.held_s is not None:
         put(evidence, Observed.THROTTLED, throttled.held_s)
-        held = held_s(Observations(evidence), cpus)
+        held = held_s(Observations(evidence), len(cpus))
         if held is not None:
             put(evidence, Observed.HELD, held)
     worked = sum(evidence[name][0] for name in (Observed.CPU, *_HELD_BACK) if name in evidence)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -11,7 +13,7 @@ from contend.document import CellResult, Level, MetricInfo
 from contend.errors import ScenarioError
 from contend.probes.evidence import Observations
 from contend.scenario.yaml_file import read_yaml
-from contend.stats.estimate import Estimate
+from contend.stats.estimate import MATTERS, Estimate, verdict_of
 from contend.store.cells import Application, Values
 from contend.studies.cell import ALONE, CONTROL
 from contend.studies.interference.copies import CopiesCurve, lines, read
@@ -62,8 +64,8 @@ def test_nobody_beside_is_no_study(text: str, word: str) -> None:
 
 
 def cell(copies: int, low: float, value: float, high: float, *, cpu: float = 1.9) -> CellResult:
-    verdict = "too few" if math.isinf(high) else "higher" if low > 1 else "undecided"
-    estimate = Estimate(value, low, high, "ratio", 10, 0.95, "HL", verdict)
+    verdict = "too few" if math.isinf(high) else verdict_of(low, high)
+    estimate = Estimate(value, low, high, "ratio", 10, 0.95, "HL", verdict).judged(MATTERS)
     level = Level(Estimate(1.0, 1.0, 1.0, "s", 10, 0.95, "median", "level"), (1.0,), (0,), ())
     metric = MetricInfo("wall", "s", "lower", "", True)
     alone = Observations({"cpu": (cpu, "s"), "wall": (1.0, "s")})
@@ -96,6 +98,32 @@ def test_cpu_time_alone_explains_a_fair_share() -> None:
         "slowed from 4 at once, not yet by 2",
         "CPU time alone may explain that: none is certainly above what it would make",
     ]
+
+
+@pytest.mark.parametrize(
+    ("smaller", "words"),
+    [
+        (((2, 0.9, 1.1, 1.3),), ", undecided at 2"),
+        (((2, 0.99, 1.0, 1.01), (4, 0.9, 1.1, 1.3)), ", undecided at 4, not yet by 2"),
+        (((2, 0.9, 1.1, 1.3), (4, 0.8, 1.1, 1.4)), ", undecided at 2 and 4"),
+        (((2, 0.9, 1.1, 1.3), (4, 0.99, 1.0, 1.01)), ", not yet by 4"),
+        ((), ""),
+    ],
+)
+def test_an_undecided_number_is_named_as_such(
+    smaller: tuple[tuple[int, float, float, float], ...], words: str
+) -> None:
+    curve = crowd(*(cell(*one) for one in smaller), cell(8, 3.6, 3.8, 4.1))
+    assert lines(curve)[1] == f"slowed from 8 at once{words}"
+
+
+def test_a_number_without_a_ratio_is_in_the_table_only() -> None:
+    """A figure of 0, or a limit that was changed meanwhile."""
+    none = replace(
+        cell(2, 0.9, 1.0, 1.1), estimate=Estimate(math.nan, 0.0, math.inf, "ratio", 9, 0.95, "", "refused")
+    )
+    (plot,) = copies_plots((crowd(none, cell(4, 1.2, 1.3, 1.4)),))
+    assert "NaN" not in json.dumps(plot.spec) and [row[1] for row in plot.table] == ["2", "4"]
 
 
 def test_what_is_above_it_is_something_else() -> None:

@@ -196,6 +196,45 @@ def test_a_cell_whose_limit_others_changed_is_in_no_comparison(tmp_path: Path) -
     jsonschema.validate(analysis.to_json(), analysis_schema())
 
 
+IN_VMS = """
+study: overhead
+title: Inside of a machine?
+apps: [fio]
+platforms: [vm, container-in-vm]
+sizes: [2]
+provisioning: [vanilla]
+measure: {blocks: BLOCKS, target: null, most: BLOCKS}
+"""
+VM, INSIDE = "fio|vm vanilla 2 CPUs", "fio|container-in-vm vanilla 2 CPUs"
+
+
+@pytest.mark.parametrize(
+    ("cell", "changed", "says"),
+    [
+        ("", False, "0.5"),
+        (VM, False, "nothing here tells"),
+        (VM, True, "nothing here tells"),
+        (INSIDE, False, "container-in-vm has no figure that can be used"),
+    ],
+)
+def test_what_has_no_ratio_judges_no_practice(tmp_path: Path, cell: str, changed: bool, says: str) -> None:
+    """A rate of 0, or a limit that others changed meanwhile, in one trial."""
+    made = Made(tmp_path, 15, {INSIDE: 0.5}, {}, environment={"cpus": 2}, text=IN_VMS)
+    rows = made.run.path / "trials.ndjson"
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    for row in [row for row in lines if row["cell"] == cell and row["phase"] == "counted"][:1]:
+        if changed:
+            change = {"file": "/sys/fs/cgroup/box/cpu.max", "before": "200000 100000", "after": "50000 100000"}
+            row |= {"flags": ["limit-changed"], "limits_changed": [change]}
+        else:
+            row["metrics"][0]["value"] = 0.0
+    rows.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    practices = {practice.id: practice for practice in made.analyse().result.practices}
+    found = practices["io-in-containers-in-vms"]
+    assert found.verdict == ("cannot tell" if cell else "confirmed")
+    assert len(found.answers) == 1 and says in found.answers[0]
+
+
 def test_emulated_machines_are_no_platform_to_judge(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, emulated=True)
     assert analysis.result is not None and "container" in analysis.result.emulated

@@ -290,6 +290,25 @@ def test_of_a_part_of_a_cpu_nothing_explains_and_a_whole_one_is_advised_beside_t
     assert "one CPU beside" not in whole.advice
 
 
+def test_where_pinning_costs_the_set_is_what_is_explained() -> None:
+    """The pinned one waits for its CPUs; the quota of the other is none of that."""
+    found = overheads(effect("pinning", LOWER, at(8), at(8, "pinned")))
+    cells = [cell(at(8), 1.1, throttled=0.5), cell(at(8, "pinned"), 1.4, wall=1.25, own_psi_cpu=0.2)]
+    (finding,) = findings(found, cells, REPEAT)
+    assert finding.kind == "do-not-pin" and finding.resource == "run queue"
+    assert "; on the set of 8 CPUs it waited for the CPU 200 ms" in finding.sentence
+    assert "throttled" not in finding.sentence and "under the quota of" not in finding.sentence
+    (part,) = findings(overheads(effect("pinning", LOWER, at(0.5), at(0.5, "pinned"))), cells, REPEAT)
+    assert part.resource == "unexplained"
+
+
+def test_what_the_hypervisor_may_have_taken_stands_beside_causes() -> None:
+    found = overheads(effect("pinning", HIGHER, at(2), at(2, "pinned")))
+    (finding,) = findings(found, [cell(at(2), throttled=0.3, steal=0.3)], REPEAT)
+    assert finding.resource == "throttling"
+    assert "; the hypervisor may have taken up to 40 % of the slowdown" in finding.sentence
+
+
 def test_a_cost_of_being_small_comes_with_the_size_from_which_on_it_is_none() -> None:
     part = parts((1, MUCH_HIGHER), (2, HIGHER), (4, SAME))
     (finding,) = findings(overheads(of=[part]), [cell(at(1))], REPEAT)
@@ -425,6 +444,14 @@ def test_a_share_of_a_host_that_costs_comes_with_the_least_that_does_not() -> No
     (confined,) = host_findings(told[:1], {16: "whole", 2: "confined"}, [], REPEAT)
     assert "the smaller host was confined" in confined.sentence
     assert not confined.advice.endswith("or a set of CPUs")
+
+
+def test_of_a_part_of_a_cpu_the_share_of_the_host_has_no_cause_either() -> None:
+    """Most of what it is throttled for is what was asked for."""
+    told = [effect("CHR", HIGHER, at(0.5), at(0.5, host=2)), effect("CHR", SAME, at(4), at(4, host=8))]
+    (finding,) = host_findings(told, {}, [cell(at(0.5), throttled=0.5)], REPEAT)
+    assert (finding.resource, finding.share) == ("unexplained", None)
+    assert "on the larger" not in finding.sentence
 
 
 def test_a_share_that_costs_nothing_needs_no_minimum() -> None:

@@ -135,6 +135,25 @@ def test_too_few_blocks_find_nothing_and_say_so(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(json.dumps(analysis.to_json())), analysis_schema())
 
 
+def test_a_run_that_was_interrupted_in_its_first_block_tells_what_it_has(tmp_path: Path) -> None:
+    """Of another host there is one number of pairs yet, which makes no aggregate."""
+    made = MadePlacement(tmp_path, blocks=1)
+    kept = {
+        "same host, same subnet | TCP, 1400 B, 1 pair",
+        "same host, different subnet | TCP, 1400 B, 1 pair",
+        "same host, same subnet | TCP, 1400 B, 2 pairs",
+        "different host, same subnet | TCP, 1400 B, 2 pairs",
+    }
+    file = made.run.path / "trials.ndjson"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if json.loads(line)["cell"] in kept), encoding="utf-8")
+    placements = made.analyse().result
+    assert [(of.route, list(of.levels)) for of in placements.aggregates] == [(BASELINE, [1, 2])]
+    assert {claim.verdict for claim in placements.claims} == {"cannot tell"}
+    assert "The aggregate by number of pairs" in render(made.report(), width=100)
+    assert "placement-pairs" in render_html(made.report())
+
+
 def test_every_control_agrees_with_its_baseline(analysis: Analysis) -> None:
     primary = [c for c in analysis.controls if c.metric.primary]
     assert len(primary) == 4

@@ -172,6 +172,24 @@ def test_a_run_that_has_just_begun_says_nothing_yet(tmp_path: Path) -> None:
     assert analyse(run, scenario()).result is not None
 
 
+@pytest.mark.parametrize(
+    ("factor", "value", "left"),
+    [("resource", "lock", ("cpu", "memory", "disk", "network")), ("intensity", "20", (40, 60, 80, 100))],
+)
+def test_what_has_no_curve_yet_is_left_out(
+    tmp_path: Path, factor: str, value: str, left: tuple[object, ...]
+) -> None:
+    """Of a run that was interrupted in its first block."""
+    run, _ = forecast_run(tmp_path, blocks=1)
+    rows = run.rows()
+    assert any(row["factors"].get(factor) == value for row in rows)
+    kept = [row for row in rows if (row["factors"]["role"], row["factors"].get(factor)) != ("curve", value)]
+    (run.path / "trials.ndjson").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    analysis = analyse(run, scenario(blocks=1))
+    assert left in (analysis.result.resources, analysis.result.intensities)
+    jsonschema.validate(json.loads(json.dumps(analysis.to_json(), allow_nan=False)), analysis_schema())
+
+
 def test_a_workload_whose_pressure_is_not_known_is_not_placed(tmp_path: Path) -> None:
     """All its trials beside probes failed: its column has no prediction, and an assignment would be made of nothing."""
     run, _ = forecast_run(tmp_path)

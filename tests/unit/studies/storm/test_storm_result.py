@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from contend.store.cells import PlannedCell, values_of
 from contend.studies.scenarios import parse, to_yaml
 from contend.studies.storm import words as storm_words
 from contend.studies.storm.model import Storm
+from contend.studies.storm.plots import storm_plots
 from contend.studies.storm.result import Storms, answer, read
 from support.intervals import holds
 
@@ -149,6 +151,19 @@ def test_networks_are_compared_within_blocks(tmp_path: Path) -> None:
     assert holds(estimate, (0.9 + 0.3) / 0.6)
     assert list(storms.growth) == ["none", "auto"]
     assert "network auto takes" in storm_words.networks(storms)[0]
+
+
+def test_a_size_of_which_only_the_control_ran_is_not_compared_yet(tmp_path: Path) -> None:
+    """Of a run that was interrupted in its first block."""
+    rows = run(tmp_path, {(2, "none"): 0.0, (2, "auto"): 0.6}, 1)
+    control = f"{rows[0]['cell']} (control)"
+    planned = [*cells(rows), replace(cells(rows)[0], id=control, baseline=rows[0]["cell"], control=True)]
+    rows[0]["cell"] = control
+    storms = read(tmp_path, rows, planned)
+    assert storms is not None and storms.networks == {}
+    assert [(size.network, size.storms) for size in storms.sizes] == [("auto", 1), ("none", 1)]
+    assert [storm_words.row(size, storms)[0] for size in storms.sizes] == ["2, auto", "2, none"]
+    assert [plot.table[0][0] for plot in storm_plots(storms)] == ["n = 2, network auto"] * 2
 
 
 def test_storms_sent_at_a_rate_are_no_batch(tmp_path: Path) -> None:
