@@ -126,7 +126,9 @@ def exact_duration(ns: int) -> str:
     >>> exact_duration(1_500_000_000), exact_duration(300 * 3600 * 10**9), exact_duration(7)
     ('1500ms', '1080000s', '7ns')
     """
-    unit, size = next(each for each in (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)) if ns % each[1] == 0)
+    unit, size = next(
+        each for each in (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)) if ns % each[1] == 0
+    )
     return f"{ns // size}{unit}"
 
 

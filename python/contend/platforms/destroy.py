@@ -15,7 +15,7 @@ from contend.errors import ContendError
 from contend.platforms import obedience
 from contend.platforms.removers import Removed, Removers
 from contend.platforms.resources import remove_obeyed
-from contend.platforms.strays import Anothers, LeftAlone, remove_stray, survey
+from contend.platforms.strays import Anothers, LeftAlone, live_runs, remove_stray, survey
 from contend.store import claims, state
 from contend.store.claims import Claim
 from contend.store.ledger import is_locked
@@ -138,10 +138,13 @@ def _orphans(known: list[Claim]) -> list[Claim]:
 
 def _forget() -> None:
     """Runs of which nothing is left to remove: their directory was deleted, what they left was a stray, and is gone."""
+    live = live_runs()  # the ledger of one in another mount namespace is not here either
     for pointer in state.pointers():
-        if not pointer.ledger.exists():
+        if not pointer.ledger.exists() and pointer.run_id not in live:
             state.unregister(pointer.run_id)
     for claim in _orphans(claims.every()):
+        if claim.run_id in live:
+            continue
         if not is_locked(claim.ledger) and not obedience.judge(claim.directory).left():
             with suppress(OSError):
                 claim.path.unlink()

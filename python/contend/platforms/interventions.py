@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import procfs, restorer
-from contend.platforms.treatments import Switch, put
+from contend.platforms import heirs, procfs, restorer
+from contend.platforms.treatments import Switch, put, stands, take_back, treated
 from contend.store.ledger import Ledger
 
 HOST = Path("/sys/fs/cgroup")
@@ -47,6 +47,8 @@ class Interventions:
         """directory: of the run, which the state directory must know."""
         self._treatments, self._ledger = treatments, ledger
         self._on: list[Switch] = []
+        self._since_ticks = 0  # since the boot, when the first of those was put on
+        self._nicer: dict[Switch, heirs.Treated] = {}
         self._watchdog: restorer.Watchdog | None = None
         self._announced: list[Switch] = []
         self._putting = threading.RLock()  # who sees that harm is done lets go from a thread of its own
@@ -59,11 +61,13 @@ class Interventions:
                 "another experiment runs on this host", hint="wait for its end; contend destroy --all"
             ) from error
         try:
+            self._nicer = treated(self._all())
             for switch in self._all():
                 self._check(switch)
+                since = {"since_ticks": heirs.now_ticks()} if switch in self._nicer else {}
                 ledger.intend(
                     switch.setting.kind, switch.setting.name, run=run_id, boot_id=procfs.boot_id(),
-                    before=switch.before, during=switch.during,
+                    before=switch.before, during=switch.during, **since,
                 )  # fmt: skip
                 self._announced.append(switch)
             self._watchdog = restorer.Watchdog(directory)
@@ -72,13 +76,19 @@ class Interventions:
             raise
 
     def on(self, names: Iterable[str], lasting_s: float) -> None:
-        """Put treatments on, for at most so long. Raises Rewritten, HostFailed: all is as before then."""
-        self._lasts(lasting_s)
+        """Put treatments on, for at most so long. Raises Rewritten, HostFailed: all is as before then, where `off` can."""
+        if not self._on:
+            self._since_ticks = heirs.now_ticks()
+        until_s = self._lasts(lasting_s, self._since_ticks)
         with self._putting:
             try:
                 for switch in (switch for name in names for switch in self._treatments[name]):
-                    self._on.append(switch)
+                    if switch not in self._on:  # what could not be put back is on
+                        self._on.append(switch)
                     put(switch.setting, switch.during)
+                # As where contend was stopped meanwhile: the watchdog may have been there before, and does not come again.
+                if time.monotonic() > until_s:
+                    raise HostFailed("the treatment was over before it was there", hint="a longer --trial")
             except HostFailed:
                 self.off()
                 raise
@@ -86,13 +96,15 @@ class Interventions:
     def off(self) -> bool:
         """Put all back; False where some was back already: the watchdog's moment was over, and what was measured is mixed.
 
-        From any thread. Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed.
+        From any thread. Raises Rewritten where somebody else has changed one meanwhile, which stays; HostFailed where one
+        cannot be put back, which is tried again at the next call.
         """
         with self._putting:
-            lasted = self._back()
-            if self._watchdog is not None:
-                self._watchdog.until(None)
-            return lasted
+            try:
+                return self._back()
+            finally:
+                if not self._on and self._watchdog is not None:
+                    self._watchdog.until(None)
 
     def sham(self, lasting_s: float) -> None:
         """Write what is there already, of all treatments: all that `on` does, and nothing is treated. Raises as `on`."""
@@ -106,7 +118,7 @@ class Interventions:
             if self._on:
                 self.off()
             for switch in reversed(self._announced):
-                if switch.setting.read() != switch.during or switch.during == switch.before:
+                if not stands(switch) or switch.during == switch.before:
                     self._ledger.removed(switch.setting.kind, switch.setting.name)
             self._announced = []
         finally:
@@ -121,12 +133,14 @@ class Interventions:
         for switches in self._treatments.values():
             yield from switches
 
-    def _lasts(self, seconds: float) -> None:
-        """Nobody has changed anything, and the watchdog knows until when something may be."""
+    def _lasts(self, seconds: float, since_ticks: int | None = None) -> float:
+        """Nobody has changed anything, and the watchdog knows until when something may be: that moment."""
         assert self._watchdog is not None
         for switch in self._all():
             self._check(switch)
-        self._watchdog.until(time.monotonic() + seconds + SPARE_S)
+        until_s = time.monotonic() + seconds + SPARE_S
+        self._watchdog.until(until_s, since_ticks)
+        return until_s
 
     def _check(self, switch: Switch) -> None:
         now = switch.setting.read()
@@ -149,21 +163,26 @@ class Interventions:
         )
 
     def _back(self) -> bool:
-        """All are tried; the first error is raised then. True if all were as under treatment."""
+        """All are tried; the first error is raised then. True if all were as under treatment. What still stands stays on."""
         lasted = True
         errors: list[HostFailed] = []
-        on, self._on = self._on, []
-        for switch in reversed(on):
+        for switch in reversed(self._on):
             try:
                 now = switch.setting.read()
-                if now == switch.during:
-                    put(switch.setting, switch.before)
-                elif now is not None or not self._is_one_of_several(switch):
+                take_back(switch)
+                if now != switch.during and (now is not None or not self._is_one_of_several(switch)):
                     lasted = False
                     if now is not None:
                         self._check(switch)
             except HostFailed as error:
                 errors.append(error)
+        nicer = [switch for switch in self._on if switch in self._nicer]
+        try:
+            heirs.put_back([self._nicer[switch] for switch in nicer], self._since_ticks)
+            nicer = []
+        except HostFailed as error:
+            errors.append(error)
+        self._on = [switch for switch in self._on if switch in nicer or stands(switch)]
         if errors:
             raise errors[0]
         return lasted

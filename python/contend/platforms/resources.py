@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,10 @@ def _appender(path: Path, ledger: Ledger | None) -> Iterator[Callable[[str, str]
 
         def append(kind: str, name: str) -> None:
             row = {"schema_version": SCHEMA_VERSION, "at_ns": clock.monotonic_ns(), "utc": clock.utc()}
-            append_line(fd, {**row, "event": "removed", "kind": kind, "name": name, "forced": True}, path)
+            with suppress(
+                HostFailed
+            ):  # as `Ledger.removed`: a full disk does not stop the removal of the rest
+                append_line(fd, {**row, "event": "removed", "kind": kind, "name": name, "forced": True}, path)
 
         try:
             yield append

@@ -1,7 +1,8 @@
 """Puts back what an experiment changed when the experiment cannot: `python -m contend.platforms.restorer RUN`.
 
-It reads from its standard input until when a change may last: a line `until NS` of the monotonic clock, or `never`. Past
-that moment it puts back what the ledger of the run in the directory RUN says was changed. So it does when the input ends:
+It reads from its standard input until when a change may last: a line `until NS TICKS` of the monotonic clock, with the time
+since the boot at which it began (`contend.platforms.heirs`; left out where nothing changes), or `never`. Past that moment it
+puts back what the ledger of the run in the directory RUN says was changed. So it does when the input ends:
 the kernel closes that whatever the experiment dies of. Signals do not end it, and it goes before others where it may.
 """
 
@@ -14,14 +15,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from contend.errors import ContendError, HostFailed
-from contend.platforms import obedience, treatments
+from contend.platforms import heirs, obedience, treatments
+from contend.platforms.treatments import Switch
 
 READY_S = 60.0
 """Python has to start: seconds, on a slow host that is busy."""
 _READY = b"ready\n"
+_PASSED_OVER = (ContendError, OSError, ValueError, KeyError)
 
 
 class Watchdog:
@@ -45,9 +49,13 @@ class Watchdog:
             self._process.communicate()
             raise HostFailed("the watchdog that puts limits back does not start", hint="contend doctor")
 
-    def until(self, moment_s: float | None) -> None:
-        """Until when changes may last, on the monotonic clock; None: there are none. Raises HostFailed where it is dead."""
-        line = "never\n" if moment_s is None else f"until {round(moment_s * 1e9)}\n"
+    def until(self, moment_s: float | None, since_ticks: int | None = None) -> None:
+        """Until when changes may last, on the monotonic clock; None: there are none. Raises HostFailed where it is dead.
+
+        since_ticks: the time since the boot before which nothing was changed; None: nothing is.
+        """
+        since = "" if since_ticks is None else f" {since_ticks}"
+        line = "never\n" if moment_s is None else f"until {round(moment_s * 1e9)}{since}\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode())
@@ -68,23 +76,28 @@ def main(directory: Path) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     _first()
     # Read before there is need: later the disk may be what an experiment is about.
-    rows = _rows(directory)
+    if (switches := _switches(directory)) is None:
+        return
+    nicer = treatments.treated(switches).values()
     os.write(1, _READY)
-    kept, until = b"", None
+    kept = b""
+    until: float | None = None
+    since: int | None = None
     while True:
         left = None if until is None else max(0.0, until - time.monotonic())
         if not select.select([0], [], [], left)[0]:
-            _restore(rows)
-            until = None
+            _restore(switches, nicer, since)
+            until = since = None
             continue
         piece = os.read(0, 4096)
         if not piece:
             break
         *lines, kept = (kept + piece).split(b"\n")
         for line in lines:
-            word, _, moment = line.partition(b" ")
-            until = int(moment) / 1e9 if word == b"until" else None
-    _restore(rows)
+            word, *moments = line.split()
+            until = int(moments[0]) / 1e9 if word == b"until" else None
+            since = int(moments[1]) if len(moments) > 1 else None
+    _restore(switches, nicer, since)
 
 
 def _first() -> None:
@@ -96,16 +109,26 @@ def _first() -> None:
             os.setpriority(os.PRIO_PROCESS, 0, -20)
 
 
-def _rows(directory: Path) -> list[dict[str, object]]:
+def _switches(directory: Path) -> list[Switch] | None:
+    """None where the ledger is not obeyed: nothing would be put back by it."""
     standing = obedience.judge(directory)
-    rows = standing.left() if isinstance(standing, obedience.Obeyed) else []
-    return [row for row in rows if row.get("kind") in treatments.KINDS]
+    if not isinstance(standing, obedience.Obeyed):
+        return None
+    switches = []
+    for row in standing.left():
+        if row.get("kind") in treatments.KINDS:
+            with contextlib.suppress(*_PASSED_OVER):
+                switches.append(treatments.announced(str(row["kind"]), str(row["name"]), row))
+    return [switch for switch in switches if switch is not None]
 
 
-def _restore(rows: list[dict[str, object]]) -> None:
-    for row in rows:
-        with contextlib.suppress(ContendError, OSError, ValueError, KeyError):
-            treatments.restore(str(row["kind"]), str(row["name"]), row)
+def _restore(switches: Iterable[Switch], nicer: Collection[heirs.Treated], since_ticks: int | None) -> None:
+    for switch in switches:
+        with contextlib.suppress(*_PASSED_OVER):
+            treatments.take_back(switch)
+    if since_ticks is not None:
+        with contextlib.suppress(*_PASSED_OVER):
+            heirs.put_back(nicer, since_ticks)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ then is asked who is alive and who claims what: the other way round, what a run 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -168,18 +169,21 @@ def remove_stray(stray: Stray) -> Removed:
 def live_runs() -> set[str]:
     """Ids of runs whose ledger a process holds locked, wherever it lies (root sees everybody's)."""
     runs: set[str] = set()
-    for path in _open_ledgers():
-        if is_locked(path):
+    for path, here in _open_ledgers():
+        if here is None:  # nobody can tell whether it is locked
+            runs.add(path.parent.name)
+        elif is_locked(here):
             # A run is called like its directory; before its first row nothing else says so.
             runs.add(path.parent.name)
-            with suppress(OSError, BadInput), open_inside(path) as file:
+            with suppress(OSError, BadInput), open_inside(here) as file:
                 rows, _ = parse(file.read(_MOST_BYTES))
                 runs |= {str(row["run"]) for row in rows if row.get("run")}
     return runs
 
 
-def _open_ledgers() -> set[Path]:
-    ledgers: set[Path] = set()
+def _open_ledgers() -> set[tuple[Path, Path | None]]:
+    """Ledgers that processes have open: the path of each as it is for the process, and one that leads there from here."""
+    ledgers: set[tuple[Path, Path | None]] = set()
     for pid in procfs.all_pids():
         try:
             descriptors = list((procfs.PROC / str(pid) / "fd").iterdir())
@@ -189,8 +193,20 @@ def _open_ledgers() -> set[Path]:
             with suppress(OSError):  # closed meanwhile
                 path = descriptor.readlink()
                 if path.name == "ledger.ndjson":
-                    ledgers.add(path)
+                    ledgers.add((path, _from_here(path, pid, descriptor.stat())))
     return ledgers
+
+
+def _from_here(path: Path, pid: int, file: os.stat_result) -> Path | None:
+    """A path by which this process reaches a file that another has open; None where there is none.
+
+    In another mount namespace, as a container's, the same path is of another file, or of none: mount_namespaces(7).
+    """
+    for here in (path, procfs.PROC / str(pid) / "root" / path.relative_to("/")):
+        with suppress(OSError):
+            if os.path.samestat(here.stat(), file):
+                return here
+    return None
 
 
 def _owners() -> _Owners:

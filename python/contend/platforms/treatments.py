@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import confinement, moving, procfs, weighed
+from contend.platforms import confinement, heirs, moving, procfs, weighed
 from contend.platforms.bandwidth import MIN_QUOTA_US
 from contend.platforms.topology import format_cpu_list
 
@@ -49,6 +49,8 @@ _FILES = frozenset(
 _DEVICE = re.compile(r"\d+:\d+")
 _KEYED = re.compile(r"(?P<file>/.+) (?P<key>default|\d+:\d+)")
 _SETTLES_S = 0.1  # a freezer of version 1 reads FREEZING for a moment
+_ON_ITS_WAY = {"FROZEN": "FREEZING"}
+"""What is read while not all of a group is frozen: for good, while one of its processes waits in the kernel."""
 
 
 class Setting(Protocol):
@@ -122,48 +124,34 @@ class ProcessNice:
         """The nice values of its threads; none where it has ended."""
         values = set()
         for thread in self._threads():
-            try:
-                values.add(os.getpriority(os.PRIO_PROCESS, thread))
-            except OSError:
-                continue
+            if (value := heirs.nice_of(thread)) is not None:
+                values.add(value)
         return values
 
     def read(self) -> str | None:
         values = self.values()
         return ",".join(map(str, sorted(values))) if values else None
 
-    def write(self, value: str) -> None:
+    def write(self, value: str, only: str | None = None) -> None:
+        """only: to the threads that have this value; None: to all."""
         # A thread that begins meanwhile has the value of the one that began it: looked for until all have the new one.
         for _ in range(100):
-            others = [thread for thread in self._threads() if _nice(thread) not in (int(value), None)]
+            nice = {thread: heirs.nice_of(thread) for thread in self._threads()}
+            others = [
+                thread
+                for thread, now in nice.items()
+                if now not in (int(value), None) and (only is None or now == int(only))
+            ]
             if not others:
                 return
             for thread in others:
-                try:
-                    os.setpriority(os.PRIO_PROCESS, thread, int(value))
-                except ProcessLookupError:
-                    continue
-                except OSError as error:
-                    raise HostFailed(
-                        f"cannot make process {self.pid} nice {value}: {error.strerror}",
-                        hint="only root may lower a nice value",
-                    ) from error
+                heirs.renice(thread, int(value), self.pid)
 
     def _threads(self) -> list[int]:
         status = procfs.stat(self.pid)
         if status is None or status.start_ticks != self.start_ticks:
             return []
-        try:
-            return [int(entry.name) for entry in (procfs.PROC / str(self.pid) / "task").iterdir()]
-        except OSError:
-            return []
-
-
-def _nice(thread: int) -> int | None:
-    try:
-        return os.getpriority(os.PRIO_PROCESS, thread)
-    except OSError:
-        return None
+        return heirs.threads_of(self.pid)
 
 
 def setting(kind: str, name: str) -> Setting:
@@ -249,7 +237,7 @@ def _io_max(line: str) -> dict[str, str]:
 
 
 def _quota(us: int, period_us: int) -> str:
-    return "CPUQuota=" if us < 0 else f"CPUQuota={100 * us / period_us:.3g}%"
+    return "CPUQuota=" if us < 0 else f"CPUQuota={f'{100 * us / period_us:.2f}'.rstrip('0').rstrip('.')}%"
 
 
 def by_hand(of: Setting, value: str) -> str:
@@ -279,15 +267,57 @@ def put(of: Setting, value: str) -> bool:
     return now is not None
 
 
+def stands(switch: Switch) -> bool:
+    """Is a treatment's value there, in part or on its way? The threads of a process get theirs one after another."""
+    if (now := switch.setting.read()) is None:
+        return False
+    if isinstance(switch.setting, ProcessNice):
+        return switch.during in now.split(",")
+    return now in (switch.during, _ON_ITS_WAY.get(switch.during))
+
+
+def take_back(switch: Switch) -> bool:
+    """Put back what stands of a treatment. False where nothing does, or nothing is there any more. Raises HostFailed."""
+    of = switch.setting
+    if not stands(switch):
+        return False
+    if not isinstance(of, ProcessNice):
+        return put(of, switch.before)
+    of.write(switch.before, only=switch.during)  # another value is of somebody else's
+    if stands(switch):
+        raise HostFailed(f"process {of.pid} still has threads of nice {switch.during}", hint="renice them")
+    return of.read() is not None
+
+
+def announced(kind: str, name: str, row: Mapping[str, Any]) -> Switch | None:
+    """The change that a ledger announced; None for one of another boot. Raises HostFailed for what is no setting."""
+    if row.get("boot_id") != procfs.boot_id():
+        return None
+    return Switch(setting(kind, name), str(row["before"]), str(row["during"]))
+
+
 def restore(kind: str, name: str, row: Mapping[str, Any]) -> bool:
     """Put back what a ledger says was changed. False where that is not to be: it is as it was, is gone, or is by now what
     somebody else has made it, which is theirs. Raises HostFailed."""
-    if row.get("boot_id") != procfs.boot_id():
+    switch = announced(kind, name, row)
+    if switch is None or not take_back(switch):
         return False
-    of = setting(kind, name)
-    if of.read() != str(row["during"]):
-        return False
-    return put(of, str(row["before"]))
+    # Only of a treatment that nobody had ended yet: what is begun after its end has nothing from it.
+    if isinstance(since := row.get("since_ticks"), int):
+        heirs.put_back(treated([switch]).values(), since)
+    return True
+
+
+def treated(switches: Iterable[Switch]) -> dict[Switch, heirs.Treated]:
+    """The processes whose nice value changes, those that live, by their switches."""
+    alive = {}
+    for switch in switches:
+        of = switch.setting
+        if isinstance(of, ProcessNice):
+            one = heirs.Treated.now(of.pid, of.start_ticks, switch.before, switch.during)
+            if one is not None:
+                alive[switch] = one
+    return alive
 
 
 def cpu_weight(groups: Sequence[Path], part: float = 0.1) -> Switch:

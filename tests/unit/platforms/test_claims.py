@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from contend.platforms.guests import image
 from contend.store import claims, state
 from contend.store.ledger import Ledger
 from support.own_runs import record_process
+from support.prerequisites import need
 
 RUN = f"unit-claims-{os.getpid()}"
 
@@ -232,3 +234,88 @@ def test_a_container_that_proves_an_engine_is_its_process_s(
     )
     found = [stray.name for stray in strays.survey().strays if stray.kind == "container"]
     assert found == [of_the_dead]
+
+
+IN_ITS_OWN_MOUNTS = """
+import sys, time
+from pathlib import Path
+from contend.store.ledger import Ledger
+with Ledger(Path(sys.argv[1]) / "ledger.ndjson") as ledger:
+    ledger.event("run-start", run=sys.argv[2])
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def in_another_mount_namespace(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A live run whose directory lies in a file system that only it has mounted, as in a container."""
+    directory = tmp_path / "runs" / "run"
+    directory.mkdir(parents=True)
+    state.register(RUN, directory)
+    mounted = 'mount -t tmpfs tmpfs "$1" && mkdir "$1/run" && exec "$2" -c "$3" "$1/run" "$4"'
+    run = subprocess.Popen(
+        [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            mounted,
+            "sh",
+            directory.parent,
+            sys.executable,
+            IN_ITS_OWN_MOUNTS,
+            RUN,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    try:
+        need(run.stdout.readline() == "ready\n", "root, who may mount in a namespace")
+        yield run
+    finally:
+        run.kill()
+        run.communicate()
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_a_live_run_in_another_mount_namespace_is_left_alone(
+    in_another_mount_namespace: subprocess.Popen[str], left: subprocess.Popen[bytes]
+) -> None:
+    """Its ledger is there, and not by that path here."""
+    [pointer] = state.pointers()
+    record_process(RUN, left.pid)
+    assert not pointer.ledger.exists()
+    assert {RUN, "run"} <= strays.live_runs()
+    assert destroy.destroy_all(REMOVERS).removed == ()
+    assert left.poll() is None
+    assert state.pointers() == [pointer], "it is still known once it has died"
+    in_another_mount_namespace.kill()
+    in_another_mount_namespace.wait()
+    assert [removed.name for removed in destroy.destroy_all(REMOVERS).removed] == [str(left.pid)]
+    assert left.wait(5) == -9
+    assert state.pointers() == []
+
+
+@pytest.mark.usefixtures("only_processes")
+def test_of_two_ledgers_at_one_path_each_is_looked_at(
+    in_another_mount_namespace: subprocess.Popen[str],
+) -> None:
+    [pointer] = state.pointers()
+    with Ledger(pointer.ledger) as ledger:
+        ledger.event("run-start", run=f"{RUN}-here")
+        assert {RUN, f"{RUN}-here", "run"} <= strays.live_runs()
+    in_another_mount_namespace.kill()
+    in_another_mount_namespace.wait()
+    assert not {RUN, f"{RUN}-here"} & strays.live_runs()
+
+
+def test_a_ledger_that_nobody_here_can_look_at_is_a_live_run_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / RUN).mkdir()
+    with Ledger(tmp_path / RUN / "ledger.ndjson"):
+        monkeypatch.setattr(strays, "_from_here", lambda *_: None)
+        assert RUN in strays.live_runs()

@@ -194,6 +194,22 @@ def test_groups_get_back_what_they_lost_and_new_ones_what_their_parents_have(tmp
     masks.put_back(saved, root=tree)  # gone meanwhile: nothing to widen, and no error
 
 
+def test_groups_that_somebody_else_changed_meanwhile_stay_so(tmp_path: Path) -> None:
+    tree = group(tmp_path / "cpuset", f"0-2,{FIRST}-{SECOND}")
+    changed, half = group(tree / "a", f"0-1,{FIRST}-{SECOND}"), group(tree / "b", f"0,{FIRST}-{SECOND}")
+    below = group(changed / "in", f"0,{FIRST}-{SECOND}")
+    saved = masks.save([FIRST, SECOND], tree, tmp_path, tmp_path / "none")
+    (changed / "cpuset.cpus").write_text("0,2")
+    (below / "cpuset.cpus").write_text("0")
+    (half / "cpuset.cpus").write_text(f"0,{FIRST}")  # of what was to go, one CPU did
+    new = group(changed / "new", "0-1")
+    masks.put_back(saved, root=tree)
+    now = {g.name: (g / "cpuset.cpus").read_text() for g in (changed, half, below, new)}
+    assert now == {"a": "0,2", "b": f"0,{FIRST}-{SECOND}", "in": "0", "new": "0-1"}, (
+        "in can have no more than what is above it has by now"
+    )
+
+
 def test_a_group_whose_tasks_would_be_moved_is_a_reason(tmp_path: Path, cpus: Path) -> None:
     tree = group(tmp_path / "cpuset", f"0,{FIRST}")
     full = group(tree / "full", str(FIRST), "17\n")
@@ -206,8 +222,9 @@ def test_a_group_that_does_not_take_it_back_is_told(tmp_path: Path) -> None:
     tree = group(tmp_path / "cpuset", "0")
     lost = group(tree / "a", "0")
     (lost / "cpuset.cpus").unlink()
-    (lost / "cpuset.cpus").symlink_to("/proc/sys/kernel/pid_max")  # reads as a number, and takes no list
-    saved = {"cpus": [FIRST], "cpuset_root": str(tree), "groups": {str(lost): f"0,{FIRST}"}}
+    (lost / "cpuset.cpus").symlink_to("/proc/sys/kernel/cap_last_cap")  # reads as a number, and takes none
+    left = (lost / "cpuset.cpus").read_text().strip()
+    saved = {"cpus": [FIRST], "cpuset_root": str(tree), "groups": {str(lost): f"{left},{FIRST}"}}
     with pytest.raises(HostFailed, match="does not take CPU"):
         masks.put_back(saved | {"threads": [], "irqs": {}}, root=tree)
 
@@ -245,6 +262,60 @@ def test_a_thread_is_pinned_again_unless_it_chose_for_itself() -> None:
             assert os.sched_getaffinity(child.pid) == set(mine)
         finally:
             child.kill()
+
+
+def test_threads_of_a_cpuset_keep_their_own_affinities(tmp_path: Path) -> None:
+    """Kernels before 6.2 give all threads of a cpuset its CPUs when one of those goes and comes back."""
+    mine = sorted(os.sched_getaffinity(0))
+    need(len(mine) > 1, "two CPUs")
+    one, other = mine[:2]
+    tree = group(tmp_path / "cpuset", f"{one},{other}")
+    group(tree / "jobs", f"{one},{other}")
+    group(tree / "rest", str(one))
+    code = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); print(flush=True); time.sleep(60)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import threading, time; {code}"], stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        try:
+            child.stdout.readline()
+            (thread,) = (
+                int(t.name) for t in Path(f"/proc/{child.pid}/task").iterdir() if int(t.name) != child.pid
+            )
+            os.sched_setaffinity(child.pid, {one, other})
+            os.sched_setaffinity(thread, {one})  # a CPU that stays
+            tasks = {
+                tid: made_task(tmp_path / "proc", child.pid, tid, "/jobs") for tid in (child.pid, thread)
+            }
+
+            def saved() -> list[tuple[int, str]]:
+                return [
+                    (t["tid"], t["cpus"]) for t in masks.save([other], tree, tmp_path / "proc")["threads"]
+                ]
+
+            assert saved() == [(thread, str(one))], "the other has what its cpuset has"
+            kept = masks.save([other], tree, tmp_path / "proc", tmp_path / "none")
+            for tid in tasks:
+                os.sched_setaffinity(tid, {one})  # the CPU goes
+            for tid in tasks:
+                os.sched_setaffinity(tid, {one, other})  # and comes back
+            masks.put_back(kept, tmp_path / "proc", tmp_path / "none", root=tree)
+            assert os.sched_getaffinity(thread) == {one}
+            assert os.sched_getaffinity(child.pid) == {one, other}
+            for cpuset, rows in (("/", []), ("/rest", []), ("/not/seen", [(thread, str(one))])):
+                (tasks[thread] / "cpuset").write_text(f"{cpuset}\n")
+                assert saved() == rows
+        finally:
+            child.kill()
+
+
+def made_task(proc: Path, pid: int, tid: int, cpuset: str) -> Path:
+    """A thread as /proc has it, in another cpuset than it is in."""
+    task = proc / str(pid) / "task" / str(tid)
+    task.mkdir(parents=True)
+    (task / "stat").symlink_to(f"/proc/{pid}/task/{tid}/stat")
+    (task / "cpuset").write_text(f"{cpuset}\n")
+    return task
 
 
 def test_announced_first(tmp_path: Path, cpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,12 @@ def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
     return condition()
 
 
-def record(ledger: Ledger, pid: int, /, **changed: object) -> None:
+def record(ledger: Ledger, pid: int, /, name: str = "unit-run/victim/1", **changed: object) -> None:
     found = procfs.stat(pid)
     assert found is not None
     row: dict[str, object] = {"pid": pid, "start_ticks": found.start_ticks, "boot_id": procfs.boot_id()}
     row |= {"exe": procfs.executable(pid), "run": "unit-run", "party": "victim"}
-    ledger.created("process", "unit-run/victim/1", **row)
+    ledger.created("process", name, **row)
     record_process("unit-run", pid, **changed)
 
 
@@ -192,6 +193,36 @@ def test_a_live_run_is_left_alone_unless_forced(
     report = destroy.destroy_all(REMOVERS)
     assert (report.live, report.failed) == ((), ())
     assert state.pointers() == []
+
+
+def test_a_full_disk_does_not_stop_a_forced_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_disk: Path
+) -> None:
+    directory = full_disk / "run"
+    directory.mkdir()
+    state.register("unit-run", directory)
+    sleepers = [subprocess.Popen(["sleep", "60"], start_new_session=True) for _ in range(2)]
+    with Ledger(directory / "ledger.ndjson") as ledger:
+        ledger.event("run-start", run="unit-run")
+        known = []
+        for number, process in enumerate(sleepers):
+            record(ledger, process.pid, name=f"unit-run/victim/{number}")
+            boot, one = kin._file("unit-run").read_text().splitlines()
+            known.append(one)
+        kin._file("unit-run").write_text("\n".join([boot, *known, ""]))
+        before = ledger.path.stat().st_size
+        ledger.event("pad", of="")
+        size = ledger.path.stat().st_size
+        ledger.event(
+            "pad", of="x" * ((before - 2 * size) % 4096)
+        )  # to the end of its page: a row more needs another
+        with (full_disk / "all").open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        ended = resources.remove_leftovers(directory, REMOVERS, force=True)
+    assert {process.wait(5) for process in sleepers} == {-9}
+    assert not any(one.why for one in ended)
+    assert len(leftovers(ledger.path)) == 2, "no row of their removal had room"
 
 
 def test_pointers_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import treatments
+from contend.platforms import confinement, procfs, treatments
+from contend.platforms.interventions import Interventions, Rewritten
 from contend.platforms.treatments import GroupLimit, Switch, put
+from contend.store import state
+from contend.store.ledger import Ledger, leftovers
+from support.own_runs import own_state
 
 
 def group(tmp_path: Path, **files: str) -> list[Path]:
@@ -86,6 +90,112 @@ def test_freezing(tmp_path: Path) -> None:
         treatments.freeze(group(tmp_path, cgroup_freeze="1"))
 
 
+class HalfFrozen(GroupLimit):
+    """A freezer of version 1 with a process that waits in the kernel: it is on its way for good."""
+
+    takes = True
+
+    def write(self, value: str) -> None:
+        if self.takes:
+            super().write("FREEZING" if value == "FROZEN" else value)
+
+
+@pytest.fixture
+def half_frozen(tmp_path: Path) -> Switch:
+    file = tmp_path / "freezer.state"
+    file.write_text("THAWED\n")
+    return Switch(HalfFrozen(file), "THAWED", "FROZEN")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    own_state(tmp_path, monkeypatch)
+    (tmp_path / "run").mkdir()
+    state.register("run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_freezer_that_is_only_on_its_way_is_thawed(half_frozen: Switch, run: Path) -> None:
+    with Ledger(run / "ledger.ndjson") as ledger:
+        of = Interventions("run", {"it": [half_frozen]}, ledger, run, run)
+        with pytest.raises(HostFailed, match="reads 'FREEZING' after 'FROZEN' was written"):
+            of.on(["it"], 5.0)
+        assert half_frozen.setting.read() == "THAWED"
+        of.close()
+        assert leftovers(ledger.path) == []
+
+
+def test_what_cannot_be_thawed_stays_known(
+    half_frozen: Switch, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the experiment, which tries again, and then to the ledger, for `contend destroy`."""
+    with Ledger(run / "ledger.ndjson") as ledger:
+        of = Interventions("run", {"it": [half_frozen]}, ledger, run, run)
+        half_frozen.setting.write("FROZEN")
+        of._on = [half_frozen]
+        with monkeypatch.context() as refused:
+            refused.setattr(HalfFrozen, "takes", False)
+            for _ in range(2):
+                with pytest.raises(HostFailed, match="reads 'FREEZING' after 'THAWED' was written"):
+                    of.off()
+            with pytest.raises(Rewritten):
+                of.on(["it"], 5.0)
+            with pytest.raises(HostFailed, match="reads 'FREEZING'"):
+                of.close()
+        [row] = leftovers(ledger.path)
+        assert half_frozen.setting.read() == "FREEZING"
+        monkeypatch.setattr(confinement, "in_hierarchy", Path)
+        assert treatments.restore(row["kind"], row["name"], row)
+        assert half_frozen.setting.read() == "THAWED"
+        assert not treatments.restore(row["kind"], row["name"], row)
+
+
+def test_what_came_after_the_watchdog_s_moment_is_put_back(tmp_path: Path, run: Path) -> None:
+    """Nobody would end it any more, as where contend is stopped before it writes and once more after that."""
+    weight = treatments.cpu_weight(group(tmp_path, cpu_weight="100"))
+    with Ledger(run / "ledger.ndjson") as ledger:
+        of = Interventions("run", {"it": [weight]}, ledger, run, run)
+        with pytest.raises(HostFailed, match="over before it was there"):
+            of.on(["it"], -1.0)
+        assert weight.setting.read() == "100"
+        of.on(["it"], 5.0)
+        assert weight.setting.read() == "10"
+        of.close()
+
+
+def test_nothing_is_changed_with_a_watchdog_that_would_put_nothing_back(
+    half_frozen: Switch, run: Path
+) -> None:
+    state.unregister("run")
+    with Ledger(run / "ledger.ndjson") as ledger:
+        with pytest.raises(HostFailed, match="watchdog that puts limits back does not start"):
+            Interventions("run", {"it": [half_frozen]}, ledger, run, run)
+        assert leftovers(ledger.path) == []
+
+
+def test_what_stands_at_the_end_stays_in_the_ledger(half_frozen: Switch, run: Path) -> None:
+    with Ledger(run / "ledger.ndjson") as ledger:
+        of = Interventions("run", {"it": [half_frozen]}, ledger, run, run)
+        half_frozen.setting.write("FROZEN")
+        of.close()
+        assert [row["name"] for row in leftovers(ledger.path)] == [half_frozen.setting.name]
+
+
+def test_of_another_boot_nothing_is_put_back(half_frozen: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement, "in_hierarchy", Path)
+    half_frozen.setting.write("FROZEN")
+    row = {"before": "THAWED", "during": "FROZEN", "boot_id": "another"}
+    kind, name = half_frozen.setting.kind, half_frozen.setting.name
+    assert treatments.announced(kind, name, row) is None
+    assert not treatments.restore(kind, name, row)
+    switch = treatments.announced(kind, name, row | {"boot_id": procfs.boot_id()})
+    assert switch is not None and (switch.setting.name, switch.before, switch.during) == (
+        name,
+        "THAWED",
+        "FROZEN",
+    )
+
+
 @pytest.mark.parametrize(
     ("files", "treat", "words"),
     [
@@ -132,3 +242,21 @@ def test_who_has_no_group_is_refused_with_how_to_give_one() -> None:
     with pytest.raises(CannotHonour, match="no control group of its own") as refused:
         treatments.cpu_quota([], 0.1)
     assert "cgroup.procs" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("quota_us", "percent"),
+    [
+        (1_000_000, "1000%"),
+        (1_200_000, "1200%"),
+        (33_333, "33.33%"),
+        (1_000, "1%"),
+        (12_345_678, "12345.68%"),
+    ],
+)
+def test_a_quota_as_systemd_takes_it(quota_us: int, percent: str) -> None:
+    """It takes hundredths of a percent, and no exponents."""
+    of = GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max"))
+    assert treatments.unit_properties(Switch(of, "max 100000", f"{quota_us} 100000")) == (
+        f"CPUQuota={percent}",
+    )

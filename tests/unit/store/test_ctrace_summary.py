@@ -336,7 +336,7 @@ def test_a_trace_in_a_place_that_takes_no_page_is_summed_up_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Made(1).save(tmp_path)
-    (tmp_path / f".{path.stem}.html.part").mkdir()
+    (tmp_path / f"{path.stem}.html").mkdir()
     done = CliRunner().invoke(command, [str(path)], standalone_mode=False)
     assert done.exception is None
     assert "Nothing was recorded." in done.stdout

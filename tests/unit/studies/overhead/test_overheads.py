@@ -224,7 +224,11 @@ def test_what_has_no_ratio_judges_no_practice(tmp_path: Path, cell: str, changed
     lines = [json.loads(line) for line in rows.read_text().splitlines()]
     for row in [row for row in lines if row["cell"] == cell and row["phase"] == "counted"][:1]:
         if changed:
-            change = {"file": "/sys/fs/cgroup/box/cpu.max", "before": "200000 100000", "after": "50000 100000"}
+            change = {
+                "file": "/sys/fs/cgroup/box/cpu.max",
+                "before": "200000 100000",
+                "after": "50000 100000",
+            }
             row |= {"flags": ["limit-changed"], "limits_changed": [change]}
         else:
             row["metrics"][0]["value"] = 0.0
