@@ -155,23 +155,10 @@ def reached(estimate: Estimate, target: float | None) -> bool:
 
 
 def _describe_intervals(at: float, shown: Sequence[Estimate]) -> str:
-    """The level, and by which method the intervals were made: it depends on the design and on how many blocks there are."""
+    """The level, and by which methods the intervals were made: these depend on the design and the number of blocks."""
     together = f" simultaneous over {len(shown)} headline comparisons" if len(shown) > 1 else ""
-    ways = dict.fromkeys(_way(of.method) for of in shown if of.verdict != "refused")
-    return ", ".join([f"{100 * at:g} %{together}", *ways])
-
-
-def _way(method: str) -> str:
-    """The interval's part of an estimate's method, which names the estimator first.
-
-    >>> from contend.stats.compare import PAIRS
-    >>> _way(PAIRS), _way(f"{PAIRS}; 9 intervals hold together (Bonferroni)")
-    ('exact signed-rank interval', 'exact signed-rank interval (Bonferroni)')
-    """
-    one, _, together = method.partition("; ")
-    _, _, interval = one.partition(", ")
-    how = together.partition(" (")[2]
-    return f"{interval} ({how}" if how else interval
+    methods = dict.fromkeys(of.method for of in shown if of.verdict != "refused")
+    return ": ".join([f"{100 * at:g} %{together}", *(["; ".join(methods)] if methods else [])])
 
 
 def _complete_blocks(rows: Sequence[Row], size: int) -> int:

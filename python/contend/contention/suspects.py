@@ -73,7 +73,7 @@ def _groups(pids: Iterable[int]) -> Iterator[str]:
             text = procfs.read_text(procfs.PROC / str(pid) / "cgroup")
         except OSError:
             continue
-        yield from (line[3:] for line in text.splitlines() if line.startswith("0::"))
+        yield from (line[3:] for line in text.split("\n") if line.startswith("0::"))
 
 
 def _pid(name: str) -> int | None:

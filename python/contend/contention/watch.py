@@ -16,6 +16,7 @@ from contend.contention.blame import Blame, Period, periods
 from contend.contention.correlation import correlated
 from contend.contention.groups import Namer
 from contend.errors import HostFailed
+from contend.platforms import procfs
 from contend.probes.base import Cost
 from contend.probes.client import ProbeProcess
 from contend.units import NS_PER_S
@@ -139,4 +140,6 @@ def _start(by: str, interval_ns: int, bpf: bool) -> tuple[ProbeProcess, Kind, st
         f"no blame without BPF ({why}): shown is who used the CPUs while a victim waited, anywhere on this host;"
         " that is a correlation"
     )
+    if procfs.stat(1) is None:
+        note += "; other users' processes are hidden (/proc is mounted with hidepid), and nobody of theirs is shown"
     return ProbeProcess({**config, "processes": True}), "correlation", note

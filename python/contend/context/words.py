@@ -116,7 +116,7 @@ def _serial(of: Context) -> str:
 def about(of: Context) -> str:
     """A line on the two runs that were put together."""
     return (
-        f"{of.run} ({of.blocks} blocks) in {of.of} (n = {of.n}, {of.storms} storms); {of.share.level:.0%} intervals, of"
+        f"{of.run} ({of.blocks} blocks) in {of.of} (n = {of.n}, {of.storms} storms); {100 * of.share.level:g}% intervals, of"
         " both together"
     )
 

@@ -549,6 +549,29 @@ def test_what_the_kernel_computes_more_is_put_down_to_the_wait_that_it_is_for() 
     assert [one.resource for one in explain(cell(lock, before))] == ["file lock", "dearer execution"]
 
 
+def test_who_waits_more_often_waits_for_a_cpu_more_often() -> None:
+    """As who has lost its memory, of 3,400 pages read again, with nobody on the other CPU."""
+    alone = {
+        "wall": 1.0, "cpu": 1.0, "looks": 200.0, "waited_page": 0.0, "own_psi_cpu": 0.01, "voluntary_switches": 100.0,
+    }  # fmt: skip
+    now = alone | {"wall": 2.0, "waited_page": 0.9, "own_psi_cpu": 0.07, "voluntary_switches": 3500.0}
+    [pages] = explain(cell(now, alone))
+    assert (pages.resource, pages.share) == ("page faults", pytest.approx(0.96))
+    assert "then waited for a CPU each time" in pages.words
+    # No more than 20 µs each, and of tasks that wake at once each holds it up for its part.
+    busy = now | {"waited_page": 0.5, "own_psi_cpu": 0.3}
+    [pages, queue] = explain(cell(busy, alone))
+    assert (pages.share, queue.share) == (
+        pytest.approx(0.5 + 3400 * 20e-6),
+        pytest.approx(0.29 - 3400 * 20e-6),
+    )
+    [pages, queue] = explain(cell(busy | {"cpu": 4.0}, alone | {"cpu": 4.0}))
+    assert pages.share == pytest.approx(0.5 + 3400 * 10e-6)
+    # Who was not seen to wait for anything wakes for another reason.
+    [queue] = explain(cell(busy | {"waited_page": 0.0}, alone))
+    assert (queue.resource, queue.share) == ("run queue", pytest.approx(0.29))
+
+
 def test_a_device_that_is_slower_is_its_queue_however_much_is_read() -> None:
     now = {**READ, **DISK, "wall": 2.0, "waited_read": 0.9, "read_bytes": 40e6, "disk_await": 5.0}
     before = {**READ, **DISK, "read_bytes": 30e6}

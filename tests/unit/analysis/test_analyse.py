@@ -254,18 +254,17 @@ def test_a_block_is_as_long_as_it_takes_to_the_next_and_a_pause_is_none_of_it() 
 def test_the_design_says_by_which_method_its_intervals_were_made(tmp_path: Path) -> None:
     many, few = (Made(tmp_path / str(n), n, {}, {}).analyse().design for n in (15, 6))
     assert many.intervals == (
-        "95 % simultaneous over 4 headline comparisons, exact signed-rank interval (Bonferroni)"
+        "95 % simultaneous over 4 headline comparisons: Hodges–Lehmann median of within-block log ratios, exact signed-rank"
+        " interval; 4 intervals hold together (Bonferroni)"
     )
     assert many.estimand == "Hodges–Lehmann estimate of the log ratio within blocks, shown as a ratio", (
         "of pairs, and of blocks of 8"
     )
-    assert few.intervals.endswith("studentised (largest statistic under randomisation within blocks)")
+    assert "studentised; 4 intervals hold together (largest statistic under randomisation" in few.intervals
     text = TEXT.replace("measure: {", "measure: {level: 99.9%, ")
     strict = Made(tmp_path / "strict", 20, {}, {}, text=text).analyse().design
     assert strict.intervals.startswith("99.9 % simultaneous over 4")
     runs = [np.exp(np.random.default_rng(n).normal(0, 0.01, 8)) for n in (1, 2)]
     of_8 = compare(*runs, blocks=[1] * 4 + [2] * 4)
-    assert _describe_intervals(0.95, [of_8]) == (
-        "95 %, aligned-rank interval over randomisation within blocks"
-    )
+    assert _describe_intervals(0.95, [of_8]) == (f"95 %: {of_8.method}")
     assert _describe_intervals(0.95, []) == "95 %"

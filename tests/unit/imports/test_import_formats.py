@@ -256,6 +256,14 @@ def test_pgbench_that_was_aborted(first_is: str, before: str, behind: str, tmp_p
     assert max(found).startswith(f"pgbench said: {'client 0' if before else 'Run was'}")
 
 
+@pytest.mark.parametrize(("failed", "error"), [(0, "pgbench processed 9 of 100 transactions"), (91, "")])
+def test_pgbench_that_ended_before_its_transactions(failed: int, error: str, tmp_path: Path) -> None:
+    """Its message is on stderr, which nobody may have kept."""
+    text = made.pgbench(2.0).replace("processed: 2469", "processed: 9/100")
+    text = text.replace("failed transactions: 0 (", f"failed transactions: {failed} (")
+    assert [place.run.error for place in read(tmp_path, made.pgbench(1.0) + text).placed] == ["", error]
+
+
 def test_k6_table(tmp_path: Path) -> None:
     times = [100.0 + n for n in range(101)]  # 10 s, ten a second
     run = only(found := read(tmp_path, made.k6_table(times, failed=5)))

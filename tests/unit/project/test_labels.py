@@ -35,6 +35,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "a command, path, query or expression of the user's": (
         "advice/finding.py::set_once",
         "analysis/price.py::parse_price",
+        "analysis/price.py::is_time_or_rate",
         "contention/groups.py::matches",
         "studies/prove/model.py::_cpus",
         "studies/prove/policy.py::_of_day",
@@ -128,10 +129,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "store/directory.py::RunDirectory._study",
         "store/ledger.py::begins_trial",
         "store/ledger.py::parse",
+        "store/ledger.py::_lines_without_trials",
         "store/directory.py::RunDirectory.environment",
         "studies/overhead/practices.py::_judge",
     ),
     "a text as it is drawn: its lines, its escapes, its colours": (
+        "report/benchmark_export.py::_code",
+        "report/benchmark_export.py::_escaped",
         "report/card.py::_facts",
         "report/card.py::_wrapped",
         "report/export.py::_openmetrics",

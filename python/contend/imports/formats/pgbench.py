@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from contend.imports.document import Document, Readings, Run, finite
 from contend.imports.source import Source
@@ -73,6 +73,21 @@ def _aborted(text: str, starts: Sequence[int]) -> list[str]:
     return messages
 
 
+def _short_of(lines: Mapping[str, str]) -> str:
+    """Say that a run of so many transactions a client (-t) ended before them, as one whose message went elsewhere; else "".
+
+    >>> _short_of({"number of transactions actually processed": "9/100"})
+    'pgbench processed 9 of 100 transactions'
+    """
+    processed = re.match(r"(\d+)/(\d+)", lines.get("number of transactions actually processed", ""))
+    if processed is None:
+        return ""
+    others = ("number of failed transactions", "number of transactions skipped")
+    ended = sum(int(count[0]) for name in others if (count := re.match(r"\d+", lines.get(name, ""))))
+    done, wanted = int(processed[1]), int(processed[2])
+    return "" if done + ended >= wanted else f"pgbench processed {done} of {wanted} transactions"
+
+
 def _run(text: str, where: str, source: Source, aborted: str) -> Run:
     script = re.search(_BEGINS, text, re.MULTILINE)
     label = re.sub(r"^<builtin: (.*)>$", r"\1", script[1].strip()) if script else "pgbench"
@@ -87,6 +102,8 @@ def _run(text: str, where: str, source: Source, aborted: str) -> Run:
         raise source.bad(
             "pgbench's output ends before its tps", "had it ended? leave the file out, or run it again"
         )
+    if short := _short_of(lines):
+        return Run(label, settings, (), 0, error=short)
     readings = Readings(where)
     readings.add("tps", tps[1], "tx/s", "higher")
     failed = re.search(r"\(([\d.]+)\s*%\)", lines.get("number of failed transactions", ""))

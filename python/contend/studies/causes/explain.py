@@ -21,7 +21,7 @@ from contend.studies.causes.dearer import dearer_causes
 from contend.studies.causes.lost import Lost, is_percentile
 from contend.studies.causes.quota import held_of, of_quota
 from contend.studies.causes.stolen import Stolen, doubt
-from contend.studies.causes.waits import KERNEL_WORKS, own_waits, with_kernel
+from contend.studies.causes.waits import KERNEL_WORKS, own_waits, with_kernel, with_waking
 from contend.units import format_value
 
 
@@ -42,6 +42,13 @@ def explain(result: CellResult) -> list[Cause]:
     throttled = lost.share(lambda seen: held_of(seen, waits))
     waited = lost.share(lambda seen: max(0.0, observed(seen, waits) - held_of(seen, waits)))
     held = held_of(now, waits)
+    looked = Observed.LOOKS in now and Observed.LOOKS in before
+    own = list(own_waits(result, lost)) if looked else []
+    lead = max(own, key=lambda cause: cause.share, default=None)
+    # No more than the wait itself: who wakes more often than it was seen to wait does so for another reason.
+    if lead is not None and 0 < (waking := lost.waking(waited)) <= lead.share:
+        own[own.index(lead)] = with_waking(lead, waking, result)
+        waited -= waking
     if throttled > 0:
         causes.append(of_quota(throttled, held, result))
     if waited > 0:
@@ -66,9 +73,8 @@ def explain(result: CellResult) -> list[Cause]:
         )
     if (taken := Stolen.of(lost).cause(result)) is not None:
         causes.append(taken)
-    if Observed.LOOKS in now and Observed.LOOKS in before:
-        causes += own_waits(result, lost)
-    elif not is_percentile(result) and (disk := _disk(result)) is not None:
+    causes += own
+    if not looked and not is_percentile(result) and (disk := _disk(result)) is not None:
         causes.append(disk)
     if Observed.CPU in now and Observed.CPU in before:
         dearer = lost.share_of(Observed.CPU) - lost.reading

@@ -76,6 +76,16 @@ class Lost:
         waits, cpu = (self.share_of(name) for name in (Observed.VOLUNTARY_SWITCHES, Observed.CPU))
         return max(0.0, min(cpu, waits * _READ_CPU_S))
 
+    def waking(self, waited: float) -> float:
+        """Part of the time lost in which it waited for a CPU only because it woke from waits that it did not have alone.
+
+        waited: the part in which it waited for a CPU. Who takes those waits away takes this away, whoever has the CPUs. Of
+        several tasks that wake at once, each holds it up for its part.
+        """
+        cpu, wall = (observed(self.beside.seen, name) for name in (Observed.CPU, Observed.WALL))
+        at_once = max(1.0, cpu / wall) if wall else 1.0
+        return max(0.0, min(waited, self.share_of(Observed.VOLUNTARY_SWITCHES) * _WAKE_S / at_once))
+
     @property
     def reads_again(self) -> bool:
         """It reads from devices what memory had alone."""
@@ -96,6 +106,10 @@ def _per_unit(time: float, seen: Observations) -> Work:
 
 _READ_CPU_S = 40e-6
 """Most that a request of a device costs its caller: system call, request, two switches, and caches that are cold then."""
+
+
+_WAKE_S = 20e-6
+"""Most that a task waits for a CPU that is free when it wakes: 10 µs were seen in virtual machines, less outside of them."""
 
 
 MORE = 1.2

@@ -9,7 +9,7 @@ from dataclasses import replace
 from contend.advice.finding import Evidence
 from contend.document import CellResult, Work
 from contend.probes.evidence import Observed
-from contend.studies.causes.cause import Cause, observed, pair
+from contend.studies.causes.cause import LEAST_SHARE, Cause, observed, pair
 from contend.studies.causes.lost import Lost
 from contend.units import format_value
 
@@ -71,6 +71,21 @@ def own_waits(result: CellResult, lost: Lost) -> Iterator[Cause]:
         here, wall = sum(observed(now, kind) for kind in kinds), observed(now, Observed.WALL)
         seen = f"{words} {format_value(here, 's')} of {format_value(wall, 's')}{suffix}"
         yield Cause(resource, share, seen, evidence)
+
+
+def with_waking(cause: Cause, share: float, result: CellResult) -> Cause:
+    """One cause of what is waited for, and for a CPU each time that such a wait has ended."""
+    whole = replace(cause, share=cause.share + share)
+    if share < LEAST_SHARE / 2:
+        return whole
+    evidence = pair(
+        Observed.VOLUNTARY_SWITCHES, result.evidence, result.baseline_evidence, "gave its CPU up to wait"
+    )
+    return replace(
+        whole,
+        words=f"{cause.words}; then waited for a CPU each time",
+        evidence=cause.evidence + evidence,
+    )
 
 
 def with_kernel(cause: Cause, share: float, result: CellResult) -> Cause:

@@ -52,7 +52,7 @@ def about(growths: Growths) -> str:
     level = growths.calls[0].latency.level if growths.calls else 0.95
     slo = format_duration(1e9 * growths.slo_s)
     return (
-        f"A typical call at the first and last population, slopes [{level:.0%}], and where it"
+        f"A typical call at the first and last population, slopes [{100 * level:g}%], and where it"
         f" misses the SLO of {slo}; ◂ its work grows"
     )
 

@@ -131,7 +131,9 @@ class ProveStudy(Study[Prove]):
         return scenario.called or run.primary[0].factors["victim"] if run.primary else scenario.called
 
     def estimand(self, result: Any) -> str:
-        return "Hodges–Lehmann median of within-block log ratios, with a suspect held back over as it is"
+        return (
+            "Hodges–Lehmann estimate of the log ratio within blocks, with a suspect held back over as it is"
+        )
 
     def show_below(self, report: ReportInput, printer: Printer, *, verbose: bool) -> None:
         for line in self._lines_below(report):

@@ -313,7 +313,9 @@ def covers(of: Sensitivities) -> str:
     if not level:
         return "the doubt of resampled blocks only: no pair was measured that could tell how far off the curves are"
     inside = [pair.inside for pair in of.held_out if pair.inside is not None]
-    text = f"the slowdown that this run would measure for a pair like its others, in {100 * level:.0f} % of pairs"
+    text = (
+        f"the slowdown that this run would measure for a pair like its others, in {100 * level:g} % of pairs"
+    )
     return text + (f"; {sum(inside)} of {len(inside)} held-out pairs are inside" if inside else "")
 
 

@@ -65,7 +65,7 @@ def about(storms: Storms, *, whole: bool = False) -> str:
     what = f"{storms.platform}: request → {storms.awaited}" if storms.local else f"Request → {storms.awaited}"
     costs = f"; {', '.join(cpu)}" if cpu else ""
     what += " (served: → the guest's first answer)" if has_served(storms) else ""
-    return f"{what}, s: medians over {many} storms a size [{level:.0%}]{costs}"
+    return f"{what}, s: medians over {many} storms a size [{100 * level:g}%]{costs}"
 
 
 def row(size: Size, storms: Storms, *, whole: bool = False) -> tuple[str, ...]:
