@@ -29,6 +29,15 @@ def own(directory: Path) -> Path:
     return directory
 
 
+def known_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of a run whose ledger is obeyed."""
+    own_state(tmp_path, monkeypatch)
+    directory = tmp_path / "run"
+    directory.mkdir()
+    state.register("run", directory)
+    return directory
+
+
 def record_process(run_id: str, pid: int, **changed: object) -> None:
     """Write a process down as a run's, as a contend without control groups does."""
     found = procfs.stat(pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,11 @@ def command(
 
         context = put(directory, of)
     report = write_report(directory, context, _parsed(price))
+    if price is not None and not report.analysis.costs:
+        print(
+            f"note: --price {price}: nothing here has a cost, which is of a time or a rate that got worse or better",
+            file=sys.stderr,
+        )
     if card is not None:
         from contend.report.card import save_card
 

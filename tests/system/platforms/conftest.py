@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from contend.store import state
-from support.own_runs import own_state
+from support.own_runs import known_run
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run directory whose ledger is obeyed."""
-    own_state(tmp_path, monkeypatch)
-    directory = tmp_path / "run"
-    directory.mkdir()
-    state.register("run", directory)
-    return directory
+    return known_run(tmp_path, monkeypatch)

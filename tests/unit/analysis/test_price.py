@@ -86,3 +86,10 @@ def test_what_is_no_time_and_no_rate_has_no_price(tmp_path: Path) -> None:
     slowed = next(cell for cell in found.cells if cell.cell == "ffmpeg|stress-cpu")
     assert slowed.metric.name == "max_rss" and slowed.estimate.verdict == "higher"
     assert costs(found, parse_price("0.10/core-h")) == ()
+
+
+def test_a_price_of_nothing_is_said(tmp_path: Path) -> None:
+    run = Made(tmp_path, 12, {}, {}).run
+    run.close()
+    done = CliRunner().invoke(cli, ["report", str(run.path), "--price", "0.04/core-h"])
+    assert "nothing here has a cost" in done.stderr

@@ -17,10 +17,8 @@ from contend.platforms import heirs, procfs, resources, treatments
 from contend.platforms.interventions import Interventions
 from contend.platforms.restorer import Watchdog
 from contend.platforms.treatments import ProcessNice, Switch
-from contend.store import state
 from contend.store.ledger import Ledger, leftovers
 from support.command_line import wait_for
-from support.own_runs import own_state
 from support.prerequisites import need
 
 
@@ -61,15 +59,6 @@ def shell() -> Iterator[Shell]:
     made = Shell()
     yield made
     made.close()
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    own_state(tmp_path, monkeypatch)
-    directory = tmp_path / "run"
-    directory.mkdir()
-    state.register("run", directory)
-    return directory
 
 
 def nice(pid: int) -> int:

@@ -12,7 +12,6 @@ from contend.platforms.interventions import Interventions, Rewritten
 from contend.platforms.treatments import GroupLimit, Switch, put
 from contend.store import state
 from contend.store.ledger import Ledger, leftovers
-from support.own_runs import own_state
 
 
 def group(tmp_path: Path, **files: str) -> list[Path]:
@@ -105,14 +104,6 @@ def half_frozen(tmp_path: Path) -> Switch:
     file = tmp_path / "freezer.state"
     file.write_text("THAWED\n")
     return Switch(HalfFrozen(file), "THAWED", "FROZEN")
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    own_state(tmp_path, monkeypatch)
-    (tmp_path / "run").mkdir()
-    state.register("run", tmp_path / "run")
-    return tmp_path / "run"
 
 
 def test_a_freezer_that_is_only_on_its_way_is_thawed(half_frozen: Switch, run: Path) -> None:
