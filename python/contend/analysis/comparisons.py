@@ -9,10 +9,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from contend.analysis.work import Trials, worked
 from contend.document import CellResult, Control, Decision, Level, MetricInfo, Work
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import limits_changed
-from contend.probes.evidence import Observations, Observed
+from contend.probes.evidence import Observations
 from contend.stats.compare import compare
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.levels import level
@@ -182,83 +183,12 @@ def compare_all(
 def _worked(
     p: _Pair, by_cell: Mapping[str, Sequence[Row]], timed: Container[str]
 ) -> tuple[Work, Work] | None:
-    """Costs of a unit of work on both sides.
-
-    Of a trial that is told how long to be, a unit is as long as the figure says. Other programs end when their work is done:
-    then that is the unit, of whose time a figure of the program's own may tell a part only.
-    """
+    """Costs of a unit of work on both sides."""
     if p.no_ratio:
         return None
-    beside = _per_unit(by_cell[p.cell.id], p.scaled(p.treatment), p.treatment.info.name)
-    alone = _per_unit(by_cell[p.cell.baseline], p.scaled(p.baseline), p.baseline.info.name)
-    if beside is None or alone is None:
-        return None
-    if p.cell.id in timed or p.part != 1.0:
-        return beside, alone
-    whole, whole_alone = (_whole(by_cell[cell]) for cell in (p.cell.id, p.cell.baseline))
-    if whole is None or whole_alone is None:
-        return beside, alone
-    slower, longer = beside.time / alone.time - 1, whole.time / whole_alone.time - 1
-    if longer >= _ENDS * slower:
-        return whole, whole_alone
-    if longer > _LASTS * slower:  # nobody knows whether the same work was done: its CPU time is not compared
-        return _without_cpu(beside), _without_cpu(alone)
-    return beside, alone
-
-
-_LASTS, _ENDS = 0.1, 0.5
-"""Parts of a slowdown: a program whose run grows by less lasts for a time of its own; one by more ends with its work."""
-
-
-def _whole(rows: Sequence[Row]) -> Work | None:
-    """Means of what a cell's whole trials took; None where it is known in which part of them work is done."""
-    each: dict[str, list[float]] = {}
-    for row in rows:
-        seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
-        if not seen.get(Observed.WALL) or seen.get(Observed.MEASURED) or seen.get(Observed.REQUESTS):
-            return None
-        for name, value in seen.items():
-            each.setdefault(name, []).append(value)
-    if not each:
-        return None
-    return Work(
-        statistics.fmean(each[Observed.WALL]),
-        Observations({name: (statistics.fmean(values), "") for name, values in each.items()}),
-    )
-
-
-def _without_cpu(work: Work) -> Work:
-    kept = work.seen.flat
-    cpu = (Observed.CPU, Observed.SYSTEM_CPU)
-    return Work(work.time, Observations({name: of for name, of in kept.items() if name not in cpu}))
-
-
-_ADDED_UP = {"s", "count", "B"}
-"""Units of evidence that is the more, the more work is done."""
-
-
-def _per_unit(rows: Sequence[Row], times: Sequence[float], metric: str) -> Work | None:
-    """Means of what each unit of a cell's work took. times: of a unit, by trial, in the order of `tabulate`."""
-    rows = sorted(rows, key=lambda row: (row["block"], row["trial"]))
-    rows = [row for row in rows if any(m["name"] == metric for m in row["metrics"])]
-    if len(rows) != len(times):
-        return None
-    each: dict[str, list[float]] = {}
-    units: list[float] = []
-    for row, time in zip(rows, times, strict=True):
-        seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
-        # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
-        counted = seen.get(Observed.MEASURED) or seen.get(Observed.WALL)
-        if not counted:
-            return None
-        # A percentile is no cost of a unit: of a service that is asked, a request takes its mean latency.
-        if requests := seen.get(Observed.REQUESTS):
-            time = counted / requests
-        units.append(time)
-        for name, value in seen.items():
-            each.setdefault(name, []).append(value * time / counted)
-    seen_of_all = {name: (statistics.fmean(values), "") for name, values in each.items()}
-    return Work(statistics.fmean(units), Observations(seen_of_all))
+    beside = Trials(by_cell[p.cell.id], p.scaled(p.treatment), p.treatment.info.name)
+    alone = Trials(by_cell[p.cell.baseline], p.scaled(p.baseline), p.baseline.info.name)
+    return worked(beside, alone, as_told=p.cell.id in timed or p.part != 1.0)
 
 
 def _block_s(rows: Sequence[Row]) -> float | None:
