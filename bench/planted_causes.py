@@ -8,7 +8,7 @@ turns, so that all of the slowdown is the planted thing's; of two, each alone an
 either would give. Kinds that this host or user cannot plant are left out.
 
 A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, also with other kinds, and
-what is written is judged by the rules as they are then.
+what is written is judged by the rules as they are then. Draws of a kind that is planted in another way since are made again.
 """
 
 from __future__ import annotations
@@ -47,14 +47,23 @@ def main() -> int:
 
         def drawn(number: int) -> Row:
             kinds, scale = deck[number]
-            row = one(kinds, scale, number + given.seed, runs / f"{number:04d}")
+            row = one(kinds, scale, number + given.seed, kept_at(runs, number, kinds))
             return {"kinds": kinds, "scale": round(scale, 3)} | row
 
-        rows = campaign.rows(drawn, shown)
-        rows = [row | again(runs / f"{number:04d}") for number, row in enumerate(rows)]
+        def is_stale(number: int, row: Row) -> bool:
+            return "failed" not in row and not kept_at(runs, number, row["kinds"]).exists()
+
+        rows = campaign.rows(drawn, shown, is_stale=is_stale)
+        rows = [row | again(kept_at(runs, number, row["kinds"])) for number, row in enumerate(rows)]
         absent = [kind for kind, of in KINDS.items() if not possible(of.needs)]
         campaign.write({"blocks": BLOCKS, "absent": absent, "rows": rows})
     return 1 if any("failed" in row for row in rows) else 0
+
+
+def kept_at(runs: Path, number: int, kinds: Sequence[str]) -> Path:
+    """Where a draw's run is kept; of each way to plant its kinds, in another place."""
+    way = max(KINDS[kind].way for kind in kinds)
+    return runs / (f"{number:04d}" if way == 1 else f"{number:04d}-{way}")
 
 
 def draws(count: int, seed: int, only: Collection[str] = ()) -> Iterator[tuple[list[str], float]]:
@@ -109,13 +118,17 @@ def scored(analysis: Row) -> Row:
                 "ratio": [round(estimate[bound], 4) for bound in ("value", "low", "high")],
                 "verdict": estimate["verdict"],
                 "flagged": sum(len(cell[side]["flagged"]) for side in ("baseline", "treatment")),
-                "causes": [[c["resource"], round(c["share"], 4)] for c in finding.get("causes", ())]
-                if finding
-                else None,
+                "causes": [shared(cause) for cause in finding.get("causes", ())] if finding else None,
                 "sentence": finding["sentence"] if finding else "",
             }
         )
     return {"alarm": control["alarm"], "beside": beside}
+
+
+def shared(cause: Row) -> list[Any]:
+    """A cause's name, and its share with the interval."""
+    shares = (cause["share"], cause.get("low"), cause.get("high"))
+    return [cause["resource"], *(None if share is None else round(share, 4) for share in shares)]
 
 
 def id_of(estimate: Row) -> tuple[float, float]:

@@ -60,7 +60,7 @@ class Kind:
 
     named: what contend is to call it. setup, step, finish: of the victim, once, in each of its rounds after `work` seconds
     of computing, and at its end. burning: what the neighbour uses for certain. needs: what the planter has to have. cpus: a
-    limit that contend itself gives the victim.
+    limit that contend itself gives the victim. way: of planting it, counted: a draw of an earlier one says nothing of this.
     """
 
     named: str
@@ -74,6 +74,7 @@ class Kind:
     placement: str = "own-cores"
     needs: str = ""
     cpus: int | None = None
+    way: int = 1
 
 
 DATA = 64 << 20
@@ -156,7 +157,7 @@ QUESTION = b"\1\0\0\1\0\0\0\0\0\0\4host\7example\0\0\1\0\1"
         needs="dns",
     ),
     "network send": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="service"),
-    "tbf": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link"),
+    "tbf": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link", way=2),
     "htb": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link"),
     "disk queue": Kind(
         "disk queue",

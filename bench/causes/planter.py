@@ -32,6 +32,8 @@ QUICK_S, SLOW_S = 0.001, 0.011
 QUOTA_CPUS = 0.5
 PERIOD_US = 50_000
 LINK_RATE = "400mbit"
+BURST = "80kb"
+"""More than a segment of 64 kB with its headers: those that are larger than a burst are cut up, which takes CPU time."""
 MEMORY_BYTES = {"reclaim": 32 << 20, "swap": 48 << 20}
 """Of 64 MB that the victim uses."""
 
@@ -161,19 +163,8 @@ class Queue(Switch):
         if not on:
             subprocess.run(["tc", "qdisc", "del", *device], stderr=subprocess.DEVNULL, check=False)
         elif self.kind == "tbf":
-            _do(
-                "tc",
-                "qdisc",
-                "replace",
-                *device,
-                "tbf",
-                "rate",
-                LINK_RATE,
-                "burst",
-                "64kb",
-                "latency",
-                "50ms",
-            )
+            rate = ["rate", LINK_RATE, "burst", BURST, "latency", "50ms"]
+            _do("tc", "qdisc", "replace", *device, "tbf", *rate)
         else:
             _do("tc", "qdisc", "replace", *device, "handle", "1:", "htb", "default", "1")
             parent = ["dev", self._link.device, "parent", "1:", "classid", "1:1"]

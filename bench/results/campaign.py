@@ -48,16 +48,25 @@ class Campaign:
     def output(self) -> Path:
         return Path(self.given.output).resolve()
 
-    def rows(self, one: Callable[[int], Row], shown: Callable[[Row], object] = str) -> list[Row]:
-        """Return all of them: those that were kept, and what `one` gives for the number of each that is missing."""
+    def rows(
+        self,
+        one: Callable[[int], Row],
+        shown: Callable[[Row], object] = str,
+        *,
+        is_stale: Callable[[int, Row], bool] = lambda _number, _row: False,
+    ) -> list[Row]:
+        """Return all of them: those that were kept, and what `one` gives for the number of each that is missing or stale."""
         kept = self.output / "rows.ndjson"
         rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-        while len(rows) < self.given.count:
-            rows.append(one(len(rows)))
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
+        stale = [number for number, row in enumerate(rows[: self.given.count]) if is_stale(number, row)]
+        for number in [*stale, *range(len(rows), self.given.count)]:
+            rows[number : number + 1] = [one(number)]
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            whole = kept.with_suffix(".new")
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(kept)
             self._heads().write_text(json.dumps([*self.earlier, self._now()]))
-            print(len(rows), shown(rows[-1]), flush=True)
+            print(number + 1, shown(rows[number]), flush=True)
         return rows
 
     def write(self, result: files.Data) -> None:

@@ -26,6 +26,8 @@ class CauseShare(Shape):
 
     resource: str
     share: Annotated[float, Limits(minimum=0, maximum=1), "of the effect"]
+    low: Annotated[float | None, OPTIONAL, "of the share's interval, at the level of the estimate's"] = None
+    high: Annotated[float | None, OPTIONAL] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contend.analysis.work import Trials, worked
-from contend.document import CellResult, Control, Decision, Level, MetricInfo, Work
+from contend.document import CellResult, Control, Decision, Level, MetricInfo, Worked
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import limits_changed
 from contend.probes.evidence import Observations
@@ -180,15 +180,13 @@ def compare_all(
     return results, controls
 
 
-def _worked(
-    p: _Pair, by_cell: Mapping[str, Sequence[Row]], timed: Container[str]
-) -> tuple[Work, Work] | None:
+def _worked(p: _Pair, by_cell: Mapping[str, Sequence[Row]], timed: Container[str]) -> Worked | None:
     """Costs of a unit of work on both sides."""
     if p.no_ratio:
         return None
     beside = Trials(by_cell[p.cell.id], p.scaled(p.treatment), p.treatment.info.name)
     alone = Trials(by_cell[p.cell.baseline], p.scaled(p.baseline), p.baseline.info.name)
-    return worked(beside, alone, as_told=p.cell.id in timed or p.part != 1.0)
+    return worked(beside, alone, timed=p.cell.id in timed or p.part != 1.0)
 
 
 def _block_s(rows: Sequence[Row]) -> float | None:

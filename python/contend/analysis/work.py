@@ -1,13 +1,14 @@
-"""What a unit of a cell's work cost, on both sides of a comparison: what the causes of a slowdown have shares of."""
+"""Costs of a unit of a cell's work, on both sides of a comparison: what the causes of a slowdown have shares of."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from contend.document import Work
+from contend.document import Work, Worked
 from contend.probes.evidence import Observations, Observed
+from contend.stats.jackknife import parts
 from contend.store.compact import readings
 from contend.store.directory import Row
 
@@ -26,70 +27,95 @@ class Trials:
     metric: str
 
 
-def worked(beside: Trials, alone: Trials, *, as_told: bool) -> tuple[Work, Work] | None:
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Time that a unit took in one trial, and its evidence in the same measure."""
+
+    block: int
+    time: float
+    seen: Mapping[str, float]
+
+
+def worked(beside: Trials, alone: Trials, *, timed: bool) -> Worked | None:
     """Costs of a unit of work on both sides; None where the trials do not tell.
 
-    Of a trial that is told how long to be (`as_told`), a unit is as long as the figure says. Other programs end when their
+    Of a trial that is told how long to be (`timed`), a unit is as long as the figure says. Other programs end when their
     work is done: then that is the unit, of whose time a figure of the program's own may tell a part only.
     """
     unit, unit_alone = _per_unit(beside), _per_unit(alone)
-    if unit is None or unit_alone is None:
+    if not unit or not unit_alone:
         return None
-    if as_told:
-        return unit, unit_alone
+    if timed:
+        return _means(unit, unit_alone)
     whole, whole_alone = _whole(beside.rows), _whole(alone.rows)
-    if whole is None or whole_alone is None:
-        return unit, unit_alone
-    slower, longer = unit.time / unit_alone.time - 1, whole.time / whole_alone.time - 1
+    if not whole or not whole_alone:
+        return _means(unit, unit_alone)
+    slower, longer = _ratio(unit, unit_alone) - 1, _ratio(whole, whole_alone) - 1
     if longer >= _ENDS * slower:
-        return whole, whole_alone
+        return _means(whole, whole_alone)
     if longer > _LASTS * slower:  # nobody knows whether the same work was done: its CPU time is not compared
-        return _without_cpu(unit), _without_cpu(unit_alone)
-    return unit, unit_alone
+        return _means(_without_cpu(unit), _without_cpu(unit_alone))
+    return _means(unit, unit_alone)
 
 
-def _whole(rows: Sequence[Row]) -> Work | None:
-    """Means of what a cell's whole trials took; None where it is known in which part of them work is done."""
-    each: dict[str, list[float]] = {}
+def _whole(rows: Sequence[Row]) -> list[_Trial]:
+    """A cell's whole trials as units; none where it is known in which part of them work is done."""
+    trials = []
     for row in rows:
         seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
         if not seen.get(Observed.WALL) or seen.get(Observed.MEASURED) or seen.get(Observed.REQUESTS):
-            return None
-        for name, value in seen.items():
-            each.setdefault(name, []).append(value)
-    if not each:
-        return None
-    return Work(
-        statistics.fmean(each[Observed.WALL]),
-        Observations({name: (statistics.fmean(values), "") for name, values in each.items()}),
-    )
+            return []
+        trials.append(_Trial(int(row["block"]), seen[Observed.WALL], seen))
+    return trials
 
 
-def _without_cpu(work: Work) -> Work:
-    kept = work.seen.flat
-    cpu = (Observed.CPU, Observed.SYSTEM_CPU)
-    return Work(work.time, Observations({name: of for name, of in kept.items() if name not in cpu}))
-
-
-def _per_unit(of: Trials) -> Work | None:
-    """Means of what each unit of a cell's work took."""
+def _per_unit(of: Trials) -> list[_Trial]:
+    """The unit of a cell's work in each trial; none where that is not known of all."""
     rows = sorted(of.rows, key=lambda row: (row["block"], row["trial"]))
     rows = [row for row in rows if any(m["name"] == of.metric for m in row["metrics"])]
     if len(rows) != len(of.times):
-        return None
-    each: dict[str, list[float]] = {}
-    units: list[float] = []
+        return []
+    trials = []
     for row, time in zip(rows, of.times, strict=True):
         seen = {name: value for name, value, unit in readings(row) if unit in _ADDED_UP}
         # Work is done while the metric counts only; outside of it (a tool's start and end) nobody is waited for much.
         counted = seen.get(Observed.MEASURED) or seen.get(Observed.WALL)
         if not counted:
-            return None
+            return []
         # A percentile is no cost of a unit: of a service that is asked, a request takes its mean latency.
         if requests := seen.get(Observed.REQUESTS):
             time = counted / requests
-        units.append(time)
-        for name, value in seen.items():
-            each.setdefault(name, []).append(value * time / counted)
-    seen_of_all = {name: (statistics.fmean(values), "") for name, values in each.items()}
-    return Work(statistics.fmean(units), Observations(seen_of_all))
+        per_unit = {name: value * time / counted for name, value in seen.items()}
+        trials.append(_Trial(int(row["block"]), time, per_unit))
+    return trials
+
+
+def _without_cpu(trials: Sequence[_Trial]) -> list[_Trial]:
+    cpu = (Observed.CPU, Observed.SYSTEM_CPU)
+    return [
+        replace(of, seen={name: value for name, value in of.seen.items() if name not in cpu}) for of in trials
+    ]
+
+
+def _ratio(beside: Sequence[_Trial], alone: Sequence[_Trial]) -> float:
+    return _mean(beside).time / _mean(alone).time
+
+
+def _means(beside: Sequence[_Trial], alone: Sequence[_Trial]) -> Worked:
+    """Means of all, and without each part of the blocks in turn; without none where one side would have nothing left."""
+    without = []
+    for left in parts(of.block for of in (*beside, *alone)):
+        kept = [[of for of in side if of.block not in left] for side in (beside, alone)]
+        if not all(kept):
+            return Worked(_mean(beside), _mean(alone))
+        without.append((_mean(kept[0]), _mean(kept[1])))
+    return Worked(_mean(beside), _mean(alone), tuple(without))
+
+
+def _mean(trials: Sequence[_Trial]) -> Work:
+    each: dict[str, list[float]] = {}
+    for of in trials:
+        for name, value in of.seen.items():
+            each.setdefault(name, []).append(value)
+    seen = {name: (statistics.fmean(values), "") for name, values in each.items()}
+    return Work(statistics.fmean(of.time for of in trials), Observations(seen))

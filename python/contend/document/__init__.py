@@ -90,6 +90,17 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Worked:
+    """Costs of a unit of work beside and alone; and the same without each part of the run's blocks in turn, which tells how
+    sure is what is made of them (`stats.jackknife`).
+    """
+
+    beside: Work
+    alone: Work
+    without: tuple[tuple[Work, Work], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CellResult(Shape):
     """A treatment against its baseline. The estimate is a slowdown (> 1 is worse); in a compare study it is treatment /
     baseline as measured.
@@ -114,8 +125,8 @@ class CellResult(Shape):
     )
     values: Annotated[Values, HIDDEN] = NO_VALUES
     """Of the treatment."""
-    worked: Annotated[tuple[Work, Work] | None, HIDDEN] = None
-    """Beside and alone; None where trials are not at hand, or nobody will ask."""
+    worked: Annotated[Worked | None, HIDDEN] = None
+    """None where trials are not at hand, or nobody will ask."""
 
     @property
     def all_flagged(self) -> bool:

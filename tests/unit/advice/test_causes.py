@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contend.document import CellResult, Control, Level, MetricInfo, Work
+from contend.document import CellResult, Control, Level, MetricInfo, Work, Worked
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota
 from contend.probes.evidence import Observations
@@ -415,6 +415,31 @@ def test_what_remains_without_the_cause_is_expected(
     assert finding.expected.beside == ("stress-cpu",)
 
 
+def test_what_is_expected_is_no_surer_than_the_share() -> None:
+    """Of a share that trials differ by 30 points about, removal brings as little, or as much."""
+    now, before = WAITED
+    [sure] = advise(study(), [cell(now, before)], [], REPEAT)
+    [cause] = sure.causes
+    assert (cause.low, cause.high) == (None, None)
+
+    def work(time: float, waited: float) -> Work:
+        return Work(time, Observations({"wall": (time, "s"), "run_delay": (waited, "s")}))
+
+    without = tuple((work(2.0, waited), work(1.0, 0.0)) for waited in (0.75, 0.80, 0.85))
+    of_three = Worked(work(2.0, 0.8), work(1.0, 0.0), without)
+    [unsure] = advise(study(), [cell({"wall": 2.0}, {"wall": 1.0}, worked=of_three)], [], REPEAT)
+    [cause] = unsure.causes
+    half = (
+        4.3027 * (2 * (0.05**2 + 0.05**2) / 3) ** 0.5
+    )  # Student's for two, and the jackknife's standard error
+    assert (cause.low, cause.high) == (pytest.approx(0.8 - half, abs=1e-4), 1.0)
+    assert unsure.expected is not None and sure.expected is not None
+    left = unsure.expected.estimate
+    assert left.value == pytest.approx(sure.expected.estimate.value)
+    assert left.high == pytest.approx(1 + (0.2 + half) * 1.1, abs=1e-4)
+    assert left.low == pytest.approx(1 + (0.2 - half) * 0.9, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("iops", "limit"), [(12_340.0, "1200"), (12_540.0, "1300"), (900.0, "100"), (10.0, "100")]
 )
@@ -586,9 +611,9 @@ def test_shares_are_of_means_which_add_up() -> None:
 
     now, before = {**LOOKED, "wall": 1.5, "waited_sync": 0.1}, {**LOOKED, "waited_sync": 0.1}
     assert explain(cell(now, before, 1.5)) == []
-    (cause,) = explain(cell(now, before, 1.5, worked=(work(2.0, 1.0), work(1.0, 0.1))))
+    (cause,) = explain(cell(now, before, 1.5, worked=Worked(work(2.0, 1.0), work(1.0, 0.1))))
     assert cause.resource == "fsync" and cause.share == pytest.approx(0.9)
-    assert explain(cell(now, before, 1.5, worked=(work(1.0, 1.0), work(1.0, 0.1)))) == []
+    assert explain(cell(now, before, 1.5, worked=Worked(work(1.0, 1.0), work(1.0, 0.1)))) == []
 
 
 def two(first: float, second: float, both: float) -> list[CellResult]:
@@ -721,11 +746,13 @@ def test_of_a_service_that_is_asked_shares_are_of_its_mean_latency() -> None:
         Work(1e-3, Observations({"run_delay": (0.6e-3, "s"), "cpu": (1e-4, "s"), "requests": (1, "")})),
         Work(0.5e-3, Observations({"run_delay": (0.1e-3, "s"), "cpu": (1e-4, "s"), "requests": (1, "")})),
     )
-    asked = cell(ASKED, ASKED_ALONE, metric=replace(METRIC, name="latency_p99", loop="open"), worked=unit)
+    asked = cell(
+        ASKED, ASKED_ALONE, metric=replace(METRIC, name="latency_p99", loop="open"), worked=Worked(*unit)
+    )
     (cause,) = explain(asked)
     assert (cause.resource, cause.share) == ("run queue", pytest.approx(1.0))
     assert "(100 % of what its mean latency grew by)" in cause.words
     # The percentile grew, and the mean did not to speak of: any wait would explain all of that.
-    assert explain(replace(asked, worked=(unit[1], unit[1]))) == []
-    assert explain(replace(asked, worked=(replace(unit[0], time=0.54e-3), unit[1]))) == []
+    assert explain(replace(asked, worked=Worked(unit[1], unit[1]))) == []
+    assert explain(replace(asked, worked=Worked(replace(unit[0], time=0.54e-3), unit[1]))) == []
     assert explain(replace(asked, worked=None)) == []

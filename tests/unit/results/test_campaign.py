@@ -38,6 +38,32 @@ def test_a_stopped_campaign_goes_on(tmp_path: Path) -> None:
     assert len(heads) == 2 and all(head["seed"] == 1 for head in heads)
 
 
+def test_what_is_stale_is_drawn_again_in_its_place(tmp_path: Path) -> None:
+    given = parser("", count=3).parse_args(["-o", str(tmp_path / "rows")])
+    with gathering(given) as campaign:
+        campaign.rows(lambda number: {"drawn": number, "way": 1})
+    drawn: list[int] = []
+
+    def once_more(number: int) -> dict[str, Any]:
+        if drawn == [1]:
+            raise KeyboardInterrupt
+        drawn.append(number)
+        return {"drawn": number, "way": 2}
+
+    def is_stale(number: int, row: dict[str, Any]) -> bool:
+        return number > 0 and row["way"] < 2
+
+    given.count = 4
+    with pytest.raises(KeyboardInterrupt), gathering(given) as campaign:
+        campaign.rows(once_more, is_stale=is_stale)
+    drawn.append(-1)
+    with gathering(given) as campaign:
+        rows = campaign.rows(once_more, is_stale=is_stale)
+    assert drawn == [1, -1, 2, 3]
+    assert [(row["drawn"], row["way"]) for row in rows] == [(0, 1), (1, 2), (2, 2), (3, 2)]
+    assert rows == [json.loads(line) for line in (tmp_path / "rows/rows.ndjson").read_text().splitlines()]
+
+
 def test_rows_of_a_result_are_gone_on_from(tmp_path: Path) -> None:
     result = tmp_path / "a-result"
     result.with_suffix(".json").write_text(json.dumps({"made": HEAD, "rows": [{"drawn": 0}]}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import CauseShare, Evidence, Finding
@@ -24,6 +24,15 @@ class Cause:
     evidence: tuple[Evidence, ...]
     clause: bool = False  # the words have a subject of their own; else it is the victim
     at_least: bool = False  # the share is a lower bound
+    within: float | None = None  # half of the share's interval; None where there is none
+
+    @property
+    def low(self) -> float | None:
+        return None if self.within is None else max(0.0, self.share - self.within)
+
+    @property
+    def high(self) -> float | None:
+        return None if self.within is None else min(1.0, self.share + self.within)
 
     @property
     def as_clause(self) -> str:
@@ -65,7 +74,7 @@ def caused(
 
 def shares(causes: Sequence[Cause]) -> tuple[CauseShare, ...]:
     """Causes as a finding has them."""
-    return tuple(CauseShare(cause.resource, cause.share) for cause in causes)
+    return tuple(CauseShare(cause.resource, cause.share, cause.low, cause.high) for cause in causes)
 
 
 def timed(
@@ -89,16 +98,34 @@ def timed(
     return Cause(resource, share, seen, evidence)
 
 
-def capped(causes: list[Cause], of: str = "the slowdown") -> list[Cause]:
-    """Shares of that, clipped in the order of directness (the order found), then sorted; small ones dropped."""
+def capped(causes: list[Cause], of: str, sure: Mapping[str, float]) -> list[Cause]:
+    """Shares of that, clipped in the order of directness (the order found), then sorted; small ones dropped.
+
+    sure: by resource, half of the share's interval, where that is known.
+    """
     left, kept = 1.0, []
     for cause in causes:
         share = min(max(cause.share, 0.0), left)
         left -= share
-        if share >= LEAST_SHARE:
-            words = f"{cause.words} ({'at least ' if cause.at_least else ''}{percent(share)} of {of})"
-            kept.append(replace(cause, share=share, words=words))
+        if share < LEAST_SHARE:
+            continue
+        cause = replace(cause, share=share, within=None if cause.at_least else sure.get(cause.resource))
+        kept.append(replace(cause, words=f"{cause.words} ({_share_words(cause, of)})"))
     return sorted(kept, key=lambda c: -c.share)
+
+
+def _share_words(cause: Cause, of: str) -> str:
+    """
+    >>> cause = Cause("fsync", 0.841, "waited", (), within=0.131)
+    >>> _share_words(cause, "the slowdown")
+    '84 % of the slowdown, 71–97 %'
+    >>> _share_words(replace(cause, within=0.002), "the slowdown")
+    '84 % of the slowdown'
+    """
+    text = f"{'at least ' if cause.at_least else ''}{percent(cause.share)} of {of}"
+    if cause.low is None or cause.high is None or percent(cause.low) == percent(cause.high):
+        return text
+    return f"{text}, {cause.low * 100:.0f}–{percent(cause.high)}"
 
 
 def pair(name: Observed, now: Observations, before: Observations, what: str) -> tuple[Evidence, ...]:

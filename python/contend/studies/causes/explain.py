@@ -12,10 +12,14 @@ user's processes, a run of an earlier version), the growth of the device's reque
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from contend.document import CellResult
+from contend.document import CellResult, Worked
 from contend.probes.evidence import Observations, Observed
+from contend.stats.jackknife import half_width
 from contend.studies.causes.cause import Cause, capped, observed, pair, timed
 from contend.studies.causes.dearer import dearer_causes
 from contend.studies.causes.lost import Lost, is_percentile
@@ -37,6 +41,39 @@ def explain(result: CellResult) -> list[Cause]:
     lost = Lost.of(result)
     if lost is None:
         return []
+    causes = _causes(result, lost)
+    return capped(causes, lost.what, _sure(result, {cause.resource for cause in causes}))
+
+
+def _sure(result: CellResult, resources: Iterable[str]) -> dict[str, float]:
+    """Half of the interval of each of these causes' shares, at the level of the slowdown's: by what is found without each
+    part of the run's blocks. Where no time is lost without one of them, a share may be any.
+    """
+    if result.worked is None or not result.worked.without:
+        return {}
+    without = [_shares(replace(result, worked=Worked(*both))) for both in result.worked.without]
+    return {
+        resource: half_width(
+            [math.inf if of is None else of.get(resource, 0.0) for of in without], result.estimate.level
+        )
+        for resource in resources
+    }
+
+
+def _shares(result: CellResult) -> dict[str, float] | None:
+    """Shares by resource, as they are found; None where no time is lost."""
+    lost = Lost.of(result)
+    if lost is None:
+        return None
+    shares: defaultdict[str, float] = defaultdict(float)
+    for cause in _causes(result, lost):
+        shares[cause.resource] += cause.share
+    return shares
+
+
+def _causes(result: CellResult, lost: Lost) -> list[Cause]:
+    """Causes with their shares as the evidence has them, the most direct first: together they may be more than all."""
+    now, before = result.evidence, result.baseline_evidence
     causes: list[Cause] = []
     waits = Observed.OWN_PSI_CPU if Observed.OWN_PSI_CPU in now else Observed.RUN_DELAY
     throttled = lost.share(lambda seen: held_of(seen, waits))
@@ -90,7 +127,7 @@ def explain(result: CellResult) -> list[Cause]:
             causes[causes.index(lead)] = with_kernel(lead, dearer, result)
         elif dearer > 0 and alone > 0:
             causes += dearer_causes(dearer, dearer * lost.time / alone, lost, result)
-    return capped(causes, lost.what)
+    return causes
 
 
 def clauses(result: CellResult, causes: Sequence[Cause]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from contend.document import CellResult, Work
+from contend.document import CellResult, Work, Worked
 from contend.probes.evidence import Observations, Observed
 from contend.studies.causes.cause import observed
 
@@ -32,11 +32,10 @@ class Lost:
         if is_percentile(result) and (worked is None or Observed.REQUESTS not in result.evidence):
             return None
         if worked is None:
-            sides = ((result.estimate.value, result.evidence), (1.0, result.baseline_evidence))
-            worked = tuple(_per_unit(time, seen) for time, seen in sides)  # type: ignore[assignment]
-        assert worked is not None
+            beside = _per_unit(result.estimate.value, result.evidence)
+            worked = Worked(beside, _per_unit(1.0, result.baseline_evidence))
         least = _MEAN_GREW if is_percentile(result) else 1.0
-        return cls(*worked) if worked[0].time > least * worked[1].time else None
+        return cls(worked.beside, worked.alone) if worked.beside.time > least * worked.alone.time else None
 
     @property
     def what(self) -> str:

@@ -90,12 +90,15 @@ def with_waking(cause: Cause, share: float, result: CellResult) -> Cause:
 
 def with_kernel(cause: Cause, share: float, result: CellResult) -> Cause:
     """One cause of what is waited for and what the kernel computed more meanwhile."""
+    whole = replace(cause, share=cause.share + share)
+    if share < LEAST_SHARE / 2:
+        return whole
     now, before = result.evidence, result.baseline_evidence
     evidence = pair(Observed.SYSTEM_CPU, now, before, "CPU time in the kernel")
     evidence = tuple(item for item in evidence if item not in cause.evidence)
     used, alone = (format_value(observed(seen, Observed.SYSTEM_CPU), "s") for seen in (now, before))
     words = f"{cause.words}; the kernel computed {used} on its account ({alone} alone)"
-    return replace(cause, share=cause.share + share, words=words, evidence=cause.evidence + evidence)
+    return replace(whole, words=words, evidence=cause.evidence + evidence)
 
 
 def _from_memory_alone(result: CellResult, lost: Lost) -> bool:

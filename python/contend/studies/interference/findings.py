@@ -146,14 +146,16 @@ def _expected(result: CellResult, causes: Sequence[Cause], remedy: Remedy) -> Ex
     """The slowdown without what a remedy removes; None where it removes nothing."""
     if not remedy.removes:
         return None
-    left = max(0.0, 1 - sum(cause.share for cause in causes if cause.resource in remedy.removes))
+    removed = [cause for cause in causes if cause.resource in remedy.removes]
+    left = max(0.0, 1 - sum(cause.share for cause in removed))
+    within = max(SHARE_WITHIN, sum(cause.within or 0.0 for cause in removed))
     slowed = result.estimate
     value, low, high = (
         min(of, max(0.0, remedy.leaves + part * (of - 1)))
         for of, part in (
             (slowed.value, left),
-            (slowed.low, left - SHARE_WITHIN),
-            (slowed.high, left + SHARE_WITHIN),
+            (slowed.low, left - within),
+            (slowed.high, left + within),
         )
     )
     verdict = "higher" if low > 1 else "undecided"
@@ -163,7 +165,7 @@ def _expected(result: CellResult, causes: Sequence[Cause], remedy: Remedy) -> Ex
 
 SHARE_WITHIN = 0.10
 """So near a cause's share is meant to be to what its removal takes away; docs/results/planted-causes.md: how often it is."""
-REMAINS = f"the slowdown without its causes' shares, ± {percent(SHARE_WITHIN)} of it"
+REMAINS = f"the slowdown without its causes' shares, give or take their intervals (at least {percent(SHARE_WITHIN)})"
 
 
 def _remedy(kind: str, scenario: Interference, result: CellResult, repeat: str) -> Remedy:
