@@ -18,14 +18,13 @@ from contend.probes.evidence import (
     Evidence,
     Observations,
     Observed,
-    Ran,
     Started,
     difference,
     followed,
     put,
-    stolen_s,
 )
 from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
+from contend.probes.stolen import Ran, stolen_s
 
 S, MS = 10**9, 10**6
 IDLE = CpuTimes(0, 0, 0, 0, 0, 0, 0, 0)
