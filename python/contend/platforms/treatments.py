@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ _WEIGHTS_OF_DISKS: Mapping[weighed.DiskScheduler, tuple[tuple[str, str, int], ..
     "cfq": (("blkio.weight", "", 10),),
 }
 """The files that each goes by: their names, keys and least values."""
-_THROTTLES = tuple(f"blkio.throttle.{way}_bps_device" for way in ("read", "write"))
+THROTTLES = tuple(f"blkio.throttle.{way}_bps_device" for way in ("read", "write"))
 _FILES = frozenset(
     (
         *("cpu.weight", "cpu.max", "io.weight", "io.bfq.weight", "cpuset.cpus", "cgroup.freeze"),
@@ -183,74 +182,13 @@ class Switch:
     during: str
 
 
-def unit_properties(of: Switch) -> tuple[str, ...]:
-    """Properties of a unit of systemd's that keep what is written under treatment (systemd.resource-control(5)); none for
-    what has none.
-
-    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "max 100000", "20000 100000"))
-    ('CPUQuota=20%',)
-    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/cpu/a.service/cpu.shares")), "1024", "102"))
-    ('CPUWeight=10',)
-    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "20000 100000", "max 100000"))
-    ('CPUQuota=',)
-    >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/io.max"), "8:0"), "", "rbps=1000 wbps=max"))
-    ('IOReadBandwidthMax=/dev/block/8:0 1000', 'IOWriteBandwidthMax=/dev/block/8:0 infinity')
-    """
-    if not isinstance(of.setting, GroupLimit):
-        return ()
-    during, file, device = of.during, of.setting.file, of.setting.key
-    if file.name in ("cpu.weight", "cpu.shares"):
-        whole = 1024 if file.name == "cpu.shares" else 100
-        return (f"CPUWeight={max(1, round(int(during) * 100 / whole))}",)
-    if file.name in ("io.weight", "io.bfq.weight"):
-        return (f"IOWeight={during}",)
-    if file.name in ("blkio.weight", "blkio.bfq.weight"):
-        return (f"IOWeight={max(1, round(int(during) * 100 / 500))}",)
-    if file.name == "cpuset.cpus":
-        return (f"AllowedCPUs={during}",)
-    if file.name == "cpu.max":
-        quota, _, period = during.partition(" ")
-        return (_quota(-1 if quota == "max" else int(quota), int(period)),)
-    if file.name == "cpu.cfs_quota_us":
-        period = procfs.text_or_empty(file.with_name("cpu.cfs_period_us")) or "100000"
-        return (_quota(int(during), int(period)),)
-    if file.name == "io.max":
-        most = _io_max(during)
-        return tuple(_bandwidth(way, device, most[key]) for way, key in (("Read", "rbps"), ("Write", "wbps")))
-    if file.name in _THROTTLES:
-        way = "Read" if "read" in file.name else "Write"
-        return (_bandwidth(way, device, "max" if during == "0" else during),)
-    return ()
-
-
-def _bandwidth(way: str, device: str, most: str) -> str:
-    return f"IO{way}BandwidthMax=/dev/block/{device} {'infinity' if most == 'max' else most}"
-
-
-def _io_max(line: str) -> dict[str, str]:
+def io_max(line: str) -> dict[str, str]:
     """The limits of a device in io.max.
 
-    >>> _io_max("rbps=max wbps=7")
+    >>> io_max("rbps=max wbps=7")
     {'rbps': 'max', 'wbps': '7'}
     """
     return {key: value for key, _, value in (word.partition("=") for word in line.split())}
-
-
-def _quota(us: int, period_us: int) -> str:
-    return "CPUQuota=" if us < 0 else f"CPUQuota={f'{100 * us / period_us:.2f}'.rstrip('0').rstrip('.')}%"
-
-
-def by_hand(of: Setting, value: str) -> str:
-    """The command of a shell's that writes a value.
-
-    >>> by_hand(GroupLimit(Path("/sys/fs/cgroup/a/io.max"), "8:0"), "wbps=1000")
-    "echo '8:0 wbps=1000' > /sys/fs/cgroup/a/io.max"
-    """
-    if isinstance(of, moving.Moved):
-        return of.by_hand(value)
-    if isinstance(of, GroupLimit):
-        return f"echo {shlex.quote(f'{of.key} {value}'.lstrip())} > {shlex.quote(str(of.file))}"
-    return f"renice -n {value} -p {of.name.partition(':')[0]}"
 
 
 def put(of: Setting, value: str) -> bool:
@@ -350,13 +288,13 @@ def io_limit(groups: Sequence[Path], bytes_per_s: int) -> list[Switch]:
             before = of.read() or ""
             most = {
                 key: _less(value, "max", bytes_per_s)
-                for key, value in _io_max(before).items()
+                for key, value in io_max(before).items()
                 if key[1:] == "bps"
             }
-            during = " ".join(f"{key}={value}" for key, value in (_io_max(before) | most).items())
+            during = " ".join(f"{key}={value}" for key, value in (io_max(before) | most).items())
             switches.append(Switch(of, before, during))
             continue
-        for name in _THROTTLES:
+        for name in THROTTLES:
             if (of := _of(groups, name, device)) is None:
                 raise _none(groups, "io")
             before = of.read() or "0"

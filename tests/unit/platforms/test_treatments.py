@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contend.errors import CannotHonour, HostFailed
-from contend.platforms import confinement, procfs, treatments
+from contend.platforms import by_hand, confinement, procfs, treatments
 from contend.platforms.interventions import Interventions, Rewritten
 from contend.platforms.treatments import GroupLimit, Switch, put
 from contend.store import state
@@ -60,7 +60,7 @@ def test_a_limit_for_disks_of_either_version(tmp_path: Path) -> None:
         f"{tmp_path}/io.max 8:0",
         "rbps=500000 wbps=1000000 riops=9 wiops=max",
     )
-    assert treatments.unit_properties(switch)[1] == "IOWriteBandwidthMax=/dev/block/8:0 1000000"
+    assert by_hand.unit_properties(switch)[1] == "IOWriteBandwidthMax=/dev/block/8:0 1000000"
     v1 = tmp_path / "v1"
     v1.mkdir()
     (v1 / "blkio.throttle.io_service_bytes").write_text("254:0 Read 0\n254:0 Write 4096\nTotal 4096\n")
@@ -248,6 +248,4 @@ def test_who_has_no_group_is_refused_with_how_to_give_one() -> None:
 def test_a_quota_as_systemd_takes_it(quota_us: int, percent: str) -> None:
     """It takes hundredths of a percent, and no exponents."""
     of = GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max"))
-    assert treatments.unit_properties(Switch(of, "max 100000", f"{quota_us} 100000")) == (
-        f"CPUQuota={percent}",
-    )
+    assert by_hand.unit_properties(Switch(of, "max 100000", f"{quota_us} 100000")) == (f"CPUQuota={percent}",)

@@ -12,7 +12,7 @@ from typing import Any
 
 from contend.contention.tenants import UNITS, Tenant, tenant
 from contend.errors import BadInput, CannotHonour, TrialFailed
-from contend.platforms import moving, procfs, treatments, weighed
+from contend.platforms import by_hand, moving, procfs, treatments, weighed
 from contend.platforms.interventions import Interventions
 from contend.platforms.treatments import GroupLimit, ProcessNice, Switch
 from contend.store.directory import Row
@@ -298,9 +298,9 @@ def event(suspect: str, of: Switch) -> dict[str, Any]:
         "setting": of.setting.name,
         "before": of.before,
         "during": of.during,
-        "properties": list(treatments.unit_properties(of)),
-        "by_hand": treatments.by_hand(of.setting, of.during),
-        "take_back": treatments.by_hand(of.setting, of.before),
+        "properties": list(by_hand.unit_properties(of)),
+        "by_hand": by_hand.command(of.setting, of.during),
+        "take_back": by_hand.command(of.setting, of.before),
         **({"pid": of.setting.pid} if isinstance(of.setting, ProcessNice) else {}),
     }
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from contend.advice.finding import Finding
 from contend.contention.tenants import UNITS
 from contend.errors import HostFailed
-from contend.platforms import calls, treatments
-from contend.platforms.treatments import Switch
+from contend.platforms import by_hand, calls
+from contend.platforms.treatments import Switch, put
 from contend.stats.estimate import Estimate
 from contend.studies.prove.model import Prove
 from contend.studies.prove.words import percent
@@ -57,7 +57,7 @@ def _cost(of: Estimate) -> str:
 
 def keep(suspect: str, switches: Sequence[Switch]) -> tuple[str, str]:
     """Hold a suspect back for good; returns what was done, and what takes it back. Raises HostFailed."""
-    properties = [treatments.unit_properties(switch) for switch in switches]
+    properties = [by_hand.unit_properties(switch) for switch in switches]
     if suspect.endswith(UNITS) and all(properties):
         command = ["systemctl", "set-property", suspect, *itertools.chain(*properties)]
         try:
@@ -66,12 +66,12 @@ def keep(suspect: str, switches: Sequence[Switch]) -> tuple[str, str]:
             raise HostFailed(f"cannot start systemctl: {error.strerror}", hint=shlex.join(command)) from error
         if done.late or done.code:
             raise HostFailed(f"systemctl did not keep it: {done.err.strip()}", hint=shlex.join(command))
-        back = (treatments.unit_properties(Switch(of.setting, of.during, of.before)) for of in switches)
+        back = (by_hand.unit_properties(Switch(of.setting, of.during, of.before)) for of in switches)
         return shlex.join(command), shlex.join([*command[:3], *itertools.chain(*back)])
     for switch in switches:
-        treatments.put(switch.setting, switch.during)
+        put(switch.setting, switch.during)
     return _writes((of, of.during) for of in switches), _writes((of, of.before) for of in switches)
 
 
 def _writes(values: Iterable[tuple[Switch, str]]) -> str:
-    return "; ".join(treatments.by_hand(of.setting, value) for of, value in values)
+    return "; ".join(by_hand.command(of.setting, value) for of, value in values)
