@@ -23,7 +23,7 @@ from support.fake_clock import FakeClock
 
 S = 10**9
 
-Value = Callable[[Trial, Cell], float | None]
+Value = Callable[[Trial, Cell], float]
 
 
 class Notes(NoProgress):
@@ -35,13 +35,13 @@ class Notes(NoProgress):
 
 
 class Trials:
-    """Stands for what runs trials: each takes `seconds` of a clock that goes only then, and is `value` long, None without a
-    figure."""
+    """Stands for what runs trials: each takes `seconds` of a clock that goes only then, and is `value` long."""
 
     def __init__(self, clock: FakeClock, seconds: Iterator[float], value: Value) -> None:
         self._clock, self._seconds, self._value = clock, seconds, value
 
     def run(self, trial: Trial, cell: Cell) -> dict[str, Any]:
+        began_ns = self._clock.now_ns
         self._clock.sleep(next(self._seconds))
         value = self._value(trial, cell)
         wall = {"name": "wall", "value": value, "unit": "s", "better": "lower", "loop": "", "primary": True}
@@ -54,7 +54,9 @@ class Trials:
             "status": "ok",
             "error": "",
             "hint": "",
-            "metrics": [] if value is None else [wall],
+            "metrics": [wall],
+            "started_ns": began_ns,
+            "ended_ns": self._clock.now_ns,
             "honoured": {},
         }
 

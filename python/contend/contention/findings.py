@@ -110,7 +110,7 @@ def _advice(resource: str, victim: str, culprit: str, watched: Watched) -> str:
     if own > max(theirs, 0):
         return (
             f"{victim} gives way by its own nice value of {own}: if it should not, renice -n 0 -p"
-            f" {victim.rpartition(':')[2]}; or give it CPUs of its own (taskset, cpuset)"
+            f" $(ls /proc/{victim.rpartition(':')[2]}/task); or give it CPUs of its own (taskset, cpuset)"
         )
     means = f"at nice {theirs} it gives way already: cpu.max" if theirs > 0 else _HOLDS
     return f"give {victim} CPUs of its own (taskset, cpuset), or hold {culprit} back ({means})"

@@ -6,7 +6,7 @@ Rows of finished trials are on disk before the next trial begins. Where trials r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +30,7 @@ from contend.studies.needs import budget_text, least_blocks
 from contend.studies.plan import Plan, Trial
 from contend.studies.registry import study_of
 from contend.text.printable import printable
-from contend.units import format_duration, format_value
+from contend.units import NS_PER_S, format_duration, format_value
 
 FAILURES_IN_A_ROW = 3
 SCREENING_MOST = 0.6  # of the budget: what is left is for intervals
@@ -205,21 +205,22 @@ class Rounds:
         slowest_s = 0.0  # of a block, as far as the pilot's rounds tell
         for number, block in enumerate(self.plan.rounds("pilot"), start=1):
             began = self._deadline.spent_s()
+            todo = [trial for trial in block if trial.index not in self.state.done]
+            for trial in todo:
+                self._trial(means, trial)
             for trial in block:
-                if trial.index not in self.state.done:
-                    self._trial(means, trial)
                 if trial.index not in self.state.done:
                     continue  # it worked before and failed now: one value less to judge by
                 value = _primary(self.state.done[trial.index])
-                if value is None:
-                    continue  # its headline metric is optional
                 if value > 0:
                     values.setdefault(trial.cell, []).append(value)
                 elif trial.cell in values:
                     values[trial.cell] = []  # no ratio to what follows, by which alone the cell is judged
-            self.state.block_s = [(self._deadline.spent_s() - began) * self._rounds_of_a_block(block)]
+            took_s = self._deadline.spent_s() - began
+            took_s += _took_s(self.state.done[trial.index] for trial in block if trial not in todo)
+            self.state.block_s = [took_s * self._rounds_of_a_block(block)]
             slowest_s = max(slowest_s, self._a_block_s())
-            if self._only_blocks_fit(self._deadline.spent_s() - began):
+            if self._only_blocks_fit(took_s):
                 break
             if number < self._scenario.measure.pilot:
                 continue
@@ -431,5 +432,10 @@ def _spikes(values: Mapping[str, Sequence[float]]) -> Spikes:
     return spikes({cell: of for cell, of in values.items() if of})
 
 
-def _primary(row: Row) -> float | None:
-    return next((float(m["value"]) for m in row["metrics"] if m["primary"]), None)
+def _took_s(rows: Iterable[Row]) -> float:
+    """Seconds of trials that were run before, of a run that is taken up again; 0 of those that do not say."""
+    return sum(int(row.get("ended_ns", 0)) - int(row.get("started_ns", 0)) for row in rows) / NS_PER_S
+
+
+def _primary(row: Row) -> float:
+    return next(float(m["value"]) for m in row["metrics"] if m["primary"])

@@ -43,6 +43,8 @@ LEVELS = {
     "value": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "level": "DOUBLE", "verdict": "VARCHAR", "flagged": "BIGINT",
     "headline": "BOOLEAN",
 }  # fmt: skip
+_RUN = "case when began = '' then name else began end"
+"""What copies of a run share: when it began, to the millisecond."""
 ORDERS = {
     "when": "began desc, name desc",
     "title": "lower(title), began desc",
@@ -224,13 +226,15 @@ class Index:
         with self._lock:
             self.refresh()
             rows = self._db.execute(
-                "select arg_max(name, (began, name)), count(*) from runs where whole group by question, host"
+                f"select arg_max(name, (began, name)), count(distinct {_RUN}) from runs where whole group by question, host"
                 " order by 2 desc, 1"
             ).fetchall()
             return tuple((self._known[name].entry, int(count)) for name, count in rows)
 
     def sessions(self, question: str, host: str, cell: str, metric: str) -> Sessions:
-        """Levels of one metric of one cell, over the runs of a question on a host. Rows of a run are read once."""
+        """Levels of one metric of one cell, over the runs of a question on a host, each once however often it was
+        copied. Rows of a run are read once.
+        """
         with self._lock:
             self.refresh()
             rows = self._db.execute(
@@ -244,9 +248,11 @@ class Index:
                 [cell, metric, names],
             ).fetchall()
             by_run = {row[0]: dict(zip(LEVELS, row, strict=True)) for row in wanted}
-            levels = tuple(
-                _session(self._known[name].entry, by_run[name]) for name in names if name in by_run
-            )
+            once: dict[str, str] = {}  # names by run: the first of its copies that can be read
+            for name in names:
+                if name in by_run:
+                    once.setdefault(self._known[name].entry.began or name, name)
+            levels = tuple(_session(self._known[name].entry, by_run[name]) for name in once.values())
             unread = tuple(
                 (self._known[name].entry, self._known[name].unreadable or f"it has no {metric} of {cell}")
                 for name in names
@@ -260,9 +266,9 @@ class Index:
             if not (entry.whole and entry.question and entry.name in self._known):
                 return ()
             rows = self._db.execute(
-                "select name from runs where whole and question = ? and host = ? and (began, name) <= (?, ?)"
-                f" order by began desc, name desc limit {RECENT}",
-                [entry.question, entry.host, entry.began, entry.name],
+                "select arg_min(name, (name <> ?, name)) from runs where whole and question = ? and host = ?"
+                f" and (began, name) <= (?, ?) group by {_RUN}, began order by began desc, max(name) desc limit {RECENT}",
+                [entry.name, entry.question, entry.host, entry.began, entry.name],
             ).fetchall()
             names = [name for (name,) in reversed(rows)]
             if len(names) < 2:

@@ -71,7 +71,7 @@ def read_metrics(
             if not math.isfinite(value):
                 raise UnreadableError(f"{value} is not a finite number")
         except NothingThereError as error:
-            if metric.optional:
+            if metric.optional and name != workload.primary:
                 continue
             raise _failed(workload, name, metric, error, text) from error
         except UnreadableError as error:

@@ -198,7 +198,8 @@ class Metric(Strict):
     of the k-th command of `run`, from 1, `stdout:k`; without k the last) with `path` (JSONPath into JSON, or
     into each line of NDJSON, the last match counts), `column` (CSV, last row), or `pattern` (regular
     expression with one group, last match). server_cpu: CPU time of the server's place while it was loaded; of a guest
-    that of all its machine. per: what the value is divided by, after `scale`. optional: none where nothing stands there.
+    that of all its machine. per: what the value is divided by, after `scale`. optional: none where nothing stands
+    there; the headline, which is the first, has to be there.
     """
 
     source: str = Field("", alias="from")

@@ -206,8 +206,8 @@ def test_who_is_nice_already_is_not_told_to_be() -> None:
     )
     watched.namer.niced = {"batch:12": 10, "web:11": 15}
     assert findings(watched)[0].advice == (
-        "web:11 gives way by its own nice value of 15: if it should not, renice -n 0 -p 11; or give it CPUs of its own"
-        " (taskset, cpuset)"
+        "web:11 gives way by its own nice value of 15: if it should not, renice -n 0 -p $(ls /proc/11/task);"
+        " or give it CPUs of its own (taskset, cpuset)"
     )
 
 

@@ -51,6 +51,17 @@ def test_pairs_are_measured_where_blocks_of_8_do_not_fit(
     assert ran.trials("counted") >= 18
 
 
+@pytest.mark.parametrize(("budget_s", "design"), [(600, "blocks of 8"), (22, "pairs")])
+def test_a_pilot_that_was_measured_before_took_its_time(tmp_path: Path, budget_s: float, design: str) -> None:
+    """Its rounds tell how long a block takes, whichever process ran them."""
+    values = itertools.cycle((1.0, 1.01, 3.0))
+    first = Measured(tmp_path, 600, value=lambda trial, cell: next(values))
+    before = {index: row for index, row in first.rounds.state.done.items() if row["phase"] == "pilot"}
+    again = Measured(tmp_path, budget_s, value=lambda trial, cell: 1.0, done=before)
+    assert again.plan.design == design
+    assert again.trials("pilot") == len(before) and again.rounds.state.spending.blocks >= 2
+
+
 def test_pairs_are_measured_where_a_slow_block_of_8_would_take_the_answer(tmp_path: Path) -> None:
     # As fast as the pilot, two blocks of 8 fit. A quarter slower, one does: no answer, where six pairs are one.
     values = itertools.cycle((1.0, 1.01, 3.0))
@@ -81,11 +92,8 @@ def test_a_figure_of_0_in_the_pilot_ends_neither_the_run_nor_what_goes_on_with_i
     assert again.trials("pilot") == 6 and again.trials("counted") == ran.trials("counted") == 36
 
 
-@pytest.mark.parametrize("value", [0.0, None])
-def test_a_pilot_without_a_figure_to_judge_by_ends_with_its_least_rounds(
-    tmp_path: Path, value: float | None
-) -> None:
-    ran = Measured(tmp_path, value=lambda trial, cell: value)
+def test_a_pilot_without_a_figure_to_judge_by_ends_with_its_least_rounds(tmp_path: Path) -> None:
+    ran = Measured(tmp_path, value=lambda trial, cell: 0.0)
     assert ran.trials("pilot") == 3 and ran.trials("counted") == 36
 
 

@@ -103,6 +103,31 @@ def test_a_trend_reads_rows_once(base: Path, place: Path) -> None:
     assert third["trials.ndjson"] == 2, "the list's look at its end, and its rows"
 
 
+def test_a_run_that_was_copied_counts_once(base: Path, place: Path) -> None:
+    runs = copies(base, place, [1.0] * 4)
+    for name in ("a copy", "z copy"):
+        shutil.copytree(runs[1], place / name)
+    index = Index(place)
+    newest = index.page(Filter()).entries[0]
+    found = index.sessions(newest.question, newest.host, "ffmpeg|none", "wall")
+    assert [level.entry.name for level in found.levels] == ["run-0000", "a copy", "run-0002", "run-0003"]
+    [(_, count)] = index.groups()
+    assert count == 4
+    # A page is that of the copy which is looked at, with the runs before it.
+    for name in ("a copy", "run-0001", "z copy"):
+        [entry] = [one for one in index.page(Filter()).entries if one.name == name]
+        assert {len(one.values) for one in index.recent(entry)} == {2}
+
+
+def test_runs_that_tell_no_time_are_different_runs(base: Path, place: Path) -> None:
+    for run in copies(base, place, [1.0] * 3):
+        (run / "ledger.ndjson").write_text("")
+    index = Index(place)
+    entry = index.page(Filter()).entries[0]
+    assert entry.began == ""
+    assert len(index.sessions(entry.question, entry.host, "ffmpeg|none", "wall").levels) == 3
+
+
 def test_levels_are_those_of_the_report(base: Path, place: Path) -> None:
     copies(base, place, [1.0, 1.5])
     index = Index(place)
@@ -175,7 +200,10 @@ def test_one_bad_directory_takes_none_with_it(base: Path, place: Path) -> None:
     entry = index.entry("run-0000")
     assert entry is not None
     found = index.sessions(entry.question, entry.host, "ffmpeg|none", "wall")
-    assert {level.entry.name for level in found.levels} >= {"run-0000", "run-0001", "run-0002"}
+    first, *others = (level.entry.name for level in found.levels)
+    assert first.startswith("odd-") and {*others} >= {"run-0001", "run-0002"}, (
+        "a copy of run-0000 is that run"
+    )
     assert {e.name for e, _ in found.unread} >= {"odd-trials.ndjson"}
 
 

@@ -104,6 +104,10 @@ def test_only_what_is_optional_may_be_missing(tmp_path: Path) -> None:
 
     assert names('{"a": 1, "b": 2}') == ["a", "b"]
     assert names('{"a": 1}') == ["a"]
+    headline_first = workload.model_copy(update={"metrics": dict(reversed(workload.metrics.items()))})
+    assert headline_first.primary == "b"
+    with pytest.raises(TrialFailed, match="metric 'b'"):
+        read_metrics(headline_first, tmp_path, [path], [path], {})
     for text in ('{"b": 1}', '{"a": 1, "b": "much"}', "nothing"):
         with pytest.raises(TrialFailed):
             names(text)

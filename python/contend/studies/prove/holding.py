@@ -311,7 +311,7 @@ def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
     >>> keep("a.service", [{"kind": "changed-limit", "properties": ["CPUWeight=10"]}])
     'keep it so: systemctl set-property a.service CPUWeight=10'
     >>> keep("rsync", [{"kind": "changed-nice", "setting": "17:4", "during": "19", "pid": 17}])
-    'keep it so: renice -n 19 -p 17'
+    'keep it so: renice -n 19 -p $(ls /proc/17/task)'
     >>> keep("rsync", [{"kind": "moved-processes", "by_hand": "mkdir -p /b; echo 17 > /b/cgroup.procs"}])
     'keep it so: mkdir -p /b; echo 17 > /b/cgroup.procs'
     >>> writes = {"by_hand": "echo 17 > /b/cgroup.procs", "take_back": "echo 17 > /cgroup.procs"}
@@ -322,7 +322,8 @@ def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
     if suspect.endswith(UNITS) and properties:
         return f"keep it so: {shlex.join(['systemctl', 'set-property', suspect, *properties])}"
     if held and all("pid" in of for of in held):
-        return f"keep it so: renice -n {held[0]['during']} -p {' '.join(str(of['pid']) for of in held)}"
+        threads = " ".join(by_hand.threads_of(int(of["pid"])) for of in held)
+        return f"keep it so: renice -n {held[0]['during']} -p {threads}"
     if written := [of for of in held if of.get("properties") or of["kind"] == moving.KIND]:
         back = [str(of["take_back"]) for of in written if "take_back" in of]
         again = f"; take it back: {'; '.join(back)}" if back else ""

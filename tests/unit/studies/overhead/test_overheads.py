@@ -81,7 +81,10 @@ def test_pinning_is_advised_where_it_helps_and_only_there(analysis: Analysis) ->
     )
     assert "--set apps=mpi-prime --set sizes=[0.5,1,2]" in pin.verify
     # Of a part of a CPU nothing is explained: it is throttled for what was asked for.
-    assert "of 1 CPU it was throttled by its CPU quota 2 s of 6 s (100 % of the slowdown, 81–100 %)" in pin.sentence
+    assert (
+        "of 1 CPU it was throttled by its CPU quota 2 s of 6 s (100 % of the slowdown, 81–100 %)"
+        in pin.sentence
+    )
     assert [f.id for f in analysis.findings] == [f"F{n + 1}" for n in range(len(analysis.findings))]
     size = next(f for f in analysis.findings if f.kind == "platform-size")
     assert size.subject == "mpi-prime" and "certainly above 5 % at 50 % of the host" in size.sentence
