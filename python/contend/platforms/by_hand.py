@@ -12,6 +12,7 @@ def unit_properties(of: Switch) -> tuple[str, ...]:
     """Properties of a unit of systemd's that keep what is written under treatment (systemd.resource-control(5)); none for
     what has none.
 
+    >>> from pathlib import Path
     >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/a.service/cpu.max")), "max 100000", "20000 100000"))
     ('CPUQuota=20%',)
     >>> unit_properties(Switch(GroupLimit(Path("/sys/fs/cgroup/cpu/a.service/cpu.shares")), "1024", "102"))
@@ -59,6 +60,7 @@ def _quota(us: int, period_us: int) -> str:
 def command(of: Setting, value: str) -> str:
     """The command of a shell's that writes a value.
 
+    >>> from pathlib import Path
     >>> command(GroupLimit(Path("/sys/fs/cgroup/a/io.max"), "8:0"), "wbps=1000")
     "echo '8:0 wbps=1000' > /sys/fs/cgroup/a/io.max"
     """

@@ -172,10 +172,11 @@ def test_a_priority_queue_is_replayed_in_its_own_order(tmp_path: Path) -> None:
         import queue, threading, time
         from contend import trace
 
-        pieces, came = queue.PriorityQueue(), []
+        pieces, came, taken = queue.PriorityQueue(), [], []
 
         def work():
             while (piece := pieces.get())[2] is not None:
+                taken.append(piece)
                 with trace.span("serve"):
                     time.sleep(0.02 if piece[0] else 0.2)
                 piece[2].set()
@@ -192,7 +193,8 @@ def test_a_priority_queue_is_replayed_in_its_own_order(tmp_path: Path) -> None:
         worker.start()
         for number, thread in enumerate(jobs):
             thread.start()
-            while len(came) <= number:  # however the host lets them run, they come in this order
+            # However the host lets them run, they come in this order, and the first is taken before another comes.
+            while len(came) <= number or not taken:
                 time.sleep(0.001)
         for thread in jobs:
             thread.join()
