@@ -60,7 +60,8 @@ class Kind:
 
     named: what contend is to call it. setup, step, finish: of the victim, once, in each of its rounds after `work` seconds
     of computing, and at its end. burning: what the neighbour uses for certain. needs: what the planter has to have. cpus: a
-    limit that contend itself gives the victim. way: of planting it, counted: a draw of an earlier one says nothing of this.
+    limit that contend itself gives the victim. way: of planting and of seeing it,
+    counted: a draw of an earlier one says nothing of this.
     """
 
     named: str
@@ -74,7 +75,7 @@ class Kind:
     placement: str = "own-cores"
     needs: str = ""
     cpus: int | None = None
-    way: int = 1
+    way: int = 2
 
 
 DATA = 64 << 20
@@ -157,7 +158,7 @@ QUESTION = b"\1\0\0\1\0\0\0\0\0\0\4host\7example\0\0\1\0\1"
         needs="dns",
     ),
     "network send": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="service"),
-    "tbf": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link", way=2),
+    "tbf": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link", way=3),
     "htb": Kind("network send", 'peer.sendall(b"?" * 262144)', setup=_SEND, needs="link"),
     "disk queue": Kind(
         "disk queue",
@@ -221,7 +222,9 @@ for at in range(16000): pages[4096 * at] = 1""",
         work=0.001,
         needs="swap",
     ),
-    "run queue": Kind("run queue", "pass", "while True: pass\n", burning=("cpu", 0.3), placement="same-cpu"),
+    "run queue": Kind(
+        "run queue", "pass", "while True: pass\n", burning=("cpu", 0.3), placement="same-cpu", way=1
+    ),
     "cpuset": Kind(
         "run queue",
         "pass",
@@ -232,6 +235,7 @@ other = os.fork()""",
         finish="os.waitpid(other, 0) if other else os._exit(0)",
         placement="same-host",
         needs="cpuset",
+        way=1,
     ),
     "own quota": Kind(
         "throttling",
@@ -241,9 +245,10 @@ other = os.fork()""",
         placement="same-host",
         needs="cpu",
         cpus=1,
+        way=1,
     ),
-    "nested quota": Kind("throttling", "pass", setup=f'{JOIN}\njoin("cpu")', needs="cpu"),
-    "enclosing quota": Kind("throttling", "pass", needs="cpu"),
+    "nested quota": Kind("throttling", "pass", setup=f'{JOIN}\njoin("cpu")', needs="cpu", way=1),
+    "enclosing quota": Kind("throttling", "pass", needs="cpu", way=1),
     "threads of one core": Kind(
         "threads of one core",
         "sum(range(400000))",

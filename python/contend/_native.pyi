@@ -58,8 +58,9 @@ class TaskWatch:
     def read(self) -> dict[str, int]:
         """Totals since the mark, after a reading made now: run_delay_ns, cpu_ns, timeslices, tasks (seen), reads,
         lost_tasks (ended, losing at most one interval each), own_cpu_ns (of the watch), looks (at what tasks wait for),
-        looked_ns (the time that they stand for), waited_KIND_ns (the part of that in which some task waited for a file_lock,
-        sync, read, write, completion, peer, send or page)."""
+        looked_ns (the time that they stand for), ran_ns (the part of that in which some task ran or was ready to),
+        at_once_ns (in which several did that or waited), waited_KIND_ns (in which some task waited for a file_lock, sync,
+        read, write, completion, peer, send or page)."""
 
     def stop(self) -> dict[str, int]:
         """End the thread after one last reading; the totals as by `read`. Idempotent."""

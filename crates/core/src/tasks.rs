@@ -51,6 +51,10 @@ pub struct TaskTotals {
     pub looks: u64,
     /// Time between these looks.
     pub looked_ns: u64,
+    /// The part of it in which some task ran, or was ready to.
+    pub ran_ns: u64,
+    /// The part of it in which several tasks did that, or waited for what is in `Wait`.
+    pub at_once_ns: u64,
     /// The part of it in which some task waited so, by the number of `Wait`.
     pub waited_ns: [u64; KINDS],
 }
@@ -146,14 +150,19 @@ impl State {
         }
         let began = clock::thread_cpu_ns();
         let (mut some, mut told, mut busy) = ([false; KINDS], false, false);
+        let (mut ran, mut at_once) = (false, 0);
         for tid in self.tasks.keys() {
             match waits::look(*tid) {
                 Look::Waits(wait) => {
                     some[wait as usize] = true;
                     busy |= !wait.is_for_others();
                     told = true;
+                    at_once += 1;
                 }
-                Look::Runs => (told, busy) = (true, true),
+                Look::Runs => {
+                    (told, busy, ran) = (true, true, true);
+                    at_once += 1;
+                }
                 Look::Other => told = true,
                 Look::Denied | Look::Gone => {}
             }
@@ -162,6 +171,8 @@ impl State {
             let since = now - self.last_look_ns;
             self.ended.looks += 1;
             self.ended.looked_ns += since;
+            self.ended.ran_ns += if ran { since } else { 0 };
+            self.ended.at_once_ns += if at_once > 1 { since } else { 0 };
             for wait in Wait::ALL {
                 if some[wait as usize] && !(busy && wait.is_for_others()) {
                     self.ended.waited_ns[wait as usize] += since;

@@ -26,6 +26,8 @@ fn totals_dict(py: Python<'_>, totals: TaskTotals) -> PyResult<Bound<'_, PyDict>
     result.set_item("own_cpu_ns", totals.own_cpu_ns)?;
     result.set_item("looks", totals.looks)?;
     result.set_item("looked_ns", totals.looked_ns)?;
+    result.set_item("ran_ns", totals.ran_ns)?;
+    result.set_item("at_once_ns", totals.at_once_ns)?;
     for (wait, ns) in Wait::ALL.iter().zip(totals.waited_ns) {
         result.set_item(format!("waited_{}_ns", wait.name()), ns)?;
     }

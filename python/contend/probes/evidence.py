@@ -286,7 +286,6 @@ def difference(
         put(result, Observed.VOLUNTARY_SWITCHES, exit.voluntary_switches)
         put(result, Observed.INVOLUNTARY_SWITCHES, exit.involuntary_switches)
     _usage(result, usage_before, usage_after)
-    _no_less_than_pressure(result)
     for resource, total in after.psi_ns.items():
         if resource in before.psi_ns and resource in _PRESSURES:
             put(result, _PRESSURES[resource], (total - before.psi_ns[resource]) / 1e9)
@@ -297,6 +296,9 @@ def difference(
         add_stolen(result, before, after, present)
         if others is not None and cpu_ns is not None:
             put(result, Observed.FOREIGN_CPU, _foreign_ns(before, after, present, cpu_ns, others) / 1e9)
+    if taskwatch is not None:
+        _waited_off(result, taskwatch, _interrupts_s(before, after, present))
+    _no_less_than_pressure(result)
     threads = [cpu for cpu in siblings if cpu in before.cpus and cpu in after.cpus]
     if threads:
         busy = sum(_busy_ns(after.cpus[cpu]) - _busy_ns(before.cpus[cpu]) for cpu in threads)
@@ -433,6 +435,52 @@ def add_stolen(result: Evidence, before: Snapshot, after: Snapshot, cpus: Iterab
         least, most = stolen_s(ran, result[Observed.CPU][0], result[Observed.WALL][0])
         put(result, Observed.STOLEN_LEAST, least)
         put(result, Observed.STOLEN_MOST, most)
+
+
+_SERIAL = 0.02
+"""Part of the looks, up to which several tasks of a party may do something at once: a shell and what it starts."""
+_UNSEEN = 0.2
+"""Part of the time, up to which tasks may have computed that nobody looked at, since they were new."""
+_MOST_MISSED = 2.0
+"""Times that the waits are as long as the looks have it, at most: what is longer is of a kind that looks do not know."""
+
+
+def _waited_off(result: Evidence, taskwatch: Mapping[str, int], interrupts_s: float) -> None:
+    """Correct waits by what the kernel counts. Looks are a sample, and miss short waits; of a party of which one task at a
+    time has something to do, the rest of the time in which that ran or could have is what it waited.
+
+    Of the rest, what the hypervisor took and what interrupts took of the victim's CPUs (`interrupts_s`: of whoever was on
+    them) is known within bounds only: within these the looks are believed.
+    """
+    known = (Observed.LOOKS, Observed.CPU, Observed.RUN_DELAY)
+    if any(name not in result for name in known) or "ran_ns" not in taskwatch:
+        return
+    wall, cpu, delay = (result[name][0] for name in (Observed.WALL, Observed.CPU, Observed.RUN_DELAY))
+    watched, looked_ns = taskwatch["cpu_ns"] / 1e9, taskwatch["looked_ns"]
+    unseen = max(0.0, cpu - watched)
+    if taskwatch["at_once_ns"] > _SERIAL * looked_ns or unseen > _UNSEEN * wall or not watched:
+        return
+    # While a task computed that nobody looked at, the others were seen to do nothing.
+    waits = sum(result[name][0] for name in WAITS.values())
+    seen = max(waits, wall * (1 - taskwatch["ran_ns"] / looked_ns) - unseen)
+    if waits <= 0:
+        return
+    stolen = [result.get(name, (0.0, "s"))[0] for name in (Observed.STOLEN_LEAST, Observed.STOLEN_MOST)]
+    most = wall - cpu - delay - stolen[0]
+    least = most - (stolen[1] - stolen[0]) - interrupts_s - delay * unseen / watched
+    off = max(0.0, min(max(seen, least), most))
+    for name in WAITS.values():
+        put(result, name, result[name][0] * min(off / seen, _MOST_MISSED))
+
+
+def _interrupts_s(before: Snapshot, after: Snapshot, cpus: Iterable[int]) -> float:
+    """Seconds of interrupts on these CPUs that are in nobody's CPU time: none where the kernel tells time by ticks, at which
+    it finds no interrupt but its own (CONFIG_IRQ_TIME_ACCOUNTING is off); then they are in that of whom they interrupt.
+    """
+    if not any(cpu.irq for cpu in after.cpus.values()):
+        return 0.0
+    both = ((before.cpus[cpu], after.cpus[cpu]) for cpu in cpus)
+    return sum(max(0, now.irq + now.softirq - then.irq - then.softirq) for then, now in both) / 1e9
 
 
 _ON_DISK = (Observed.WAITED_READ, Observed.WAITED_PAGE, Observed.WAITED_WRITE, Observed.WAITED_SYNC)

@@ -208,3 +208,28 @@ def test_bad_input_names_itself() -> None:
         TaskWatch(None, [])
     with pytest.raises(HostFailed, match="/nowhere"):
         TaskWatch("/nowhere", [])
+
+
+@pytest.mark.parametrize(
+    ("command", "ran", "at_once"),
+    [
+        ("while :; do :; done", 1.0, 0.0),
+        ("sleep 60", 0.0, 0.0),
+        (
+            "while :; do :; done & while :; do :; done",
+            1.0,
+            1.0,
+        ),  # in turns on one CPU: the one that waits could run
+        ("(while :; do :; done); exit", 1.0, 0.0),  # a shell that waits for its child does nothing
+    ],
+)
+def test_looks_tell_who_could_run(start: Start, command: str, ran: float, at_once: float) -> None:
+    process = start("sh", "-c", command)
+    time.sleep(0.3)
+    watch = TaskWatch(None, [process.pid], 25.0)
+    watch.start()
+    time.sleep(1.0)
+    seen = watch.stop()
+    assert seen["looks"] > 20
+    assert seen["ran_ns"] / seen["looked_ns"] == pytest.approx(ran, abs=0.1)
+    assert seen["at_once_ns"] / seen["looked_ns"] == pytest.approx(at_once, abs=0.1)

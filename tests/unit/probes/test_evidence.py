@@ -150,6 +150,58 @@ def test_what_a_group_has_read_is_no_less_than_what_its_process_has() -> None:
     assert values(usage_before=Usage(read_bytes=0), usage_after=Usage(read_bytes=0))["read_bytes"] == 4096
 
 
+ONE_AT_A_TIME = {
+    **{f"waited_{kind}_ns": 0 for kind in WAITS}, "waited_send_ns": 400 * MS, "waited_page_ns": 100 * MS,
+    "looks": 100, "looked_ns": 1_900 * MS, "ran_ns": 1_200 * MS, "at_once_ns": 0,
+    "cpu_ns": 950 * MS, "run_delay_ns": 350 * MS,
+}  # fmt: skip
+"""Looks have 0.7 s in which nothing ran; by the kernel's counters these are 1.9 - 0.95 - 0.35 = 0.6 s."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "factor"),
+    [
+        ({}, 6 / 7),
+        ({"waited_send_ns": 800 * MS}, 6 / 9),  # it cannot have waited for longer than it was off
+        ({"run_delay_ns": 1 * S}, 0.0),
+        ({"ran_ns": 1_400 * MS}, 6 / 5),
+        ({"ran_ns": 1_700 * MS, "waited_send_ns": 100 * MS}, 2.0),  # of more it is not known what it was
+        ({"at_once_ns": 190 * MS}, 1.0),  # tasks side by side: what one waits, another computes
+        (
+            {"cpu_ns": 855 * MS, "ran_ns": 1_105 * MS},
+            6 / 7,
+        ),  # a task that was not looked at computed meanwhile
+        ({"cpu_ns": 500 * MS}, 1.0),
+        ({"waited_send_ns": 0, "waited_page_ns": 0}, 1.0),
+    ],
+)
+def test_waits_are_as_long_as_nothing_could_run(changes: dict[str, int], factor: float) -> None:
+    watch = ONE_AT_A_TIME | changes
+    quiet = replace(AFTER, cpus={0: IDLE._replace(user=2 * S), 1: IDLE})
+    seen = values(taskwatch=watch, after=quiet)
+    assert seen["waited_send"] == pytest.approx(factor * watch["waited_send_ns"] / S, abs=1e-9)
+    assert seen["waited_page"] == pytest.approx(factor * watch["waited_page_ns"] / S, abs=1e-9)
+
+
+def test_looks_are_believed_within_what_is_not_known() -> None:
+    """0.6 s less what the hypervisor took, 0 to 0.2 s of it from the victim, and interrupts, up to 0.1 s."""
+    others = IDLE._replace(user=950 * MS)
+    for steal, interrupts, ran, off in (
+        (0, 0, 1_500, 0.6),
+        (0, 100, 1_500, 0.5),
+        (0, 100, 1_350, 0.55),
+        (0, 100, 1_200, 0.6),
+        (200, 0, 1_200, 0.6),
+        (200, 0, 1_400, 0.5),
+        (200, 0, 1_600, 0.4),
+    ):
+        cpus = {0: others._replace(steal=steal * MS, irq=interrupts * MS), 1: others}
+        watch = ONE_AT_A_TIME | {"ran_ns": ran * MS, "waited_send_ns": 300 * MS, "waited_page_ns": 0}
+        seen = values(taskwatch=watch, after=replace(AFTER, cpus=cpus), cpus=(0, 1))
+        looks = max(0.3, 1.9 - ran / 1e3)
+        assert seen["waited_send"] == pytest.approx(0.3 * off / looks), (steal, interrupts, ran)
+
+
 def test_waits_for_a_disk_are_no_less_than_the_group_s_pressure() -> None:
     """Looks miss waits that are short; what they saw shares the time."""
     kinds = ("file_lock", "sync", "read", "write", "completion", "peer", "send", "page")
