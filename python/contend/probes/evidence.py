@@ -450,7 +450,8 @@ def _waited_off(result: Evidence, taskwatch: Mapping[str, int], interrupts_s: fl
     time has something to do, the rest of the time in which that ran or could have is what it waited.
 
     Of the rest, what the hypervisor took and what interrupts took of the victim's CPUs (`interrupts_s`: of whoever was on
-    them) is known within bounds only: within these the looks are believed.
+    them) is known within bounds only, and so is the time in which there was nobody to look at, as while a container starts:
+    within these bounds the looks are believed.
     """
     known = (Observed.LOOKS, Observed.CPU, Observed.RUN_DELAY)
     if any(name not in result for name in known) or "ran_ns" not in taskwatch:
@@ -467,7 +468,8 @@ def _waited_off(result: Evidence, taskwatch: Mapping[str, int], interrupts_s: fl
         return
     stolen = [result.get(name, (0.0, "s"))[0] for name in (Observed.STOLEN_LEAST, Observed.STOLEN_MOST)]
     most = wall - cpu - delay - stolen[0]
-    least = most - (stolen[1] - stolen[0]) - interrupts_s - delay * unseen / watched
+    nobody = max(0.0, wall - looked_ns / 1e9 - unseen)
+    least = most - (stolen[1] - stolen[0]) - interrupts_s - delay * unseen / watched - nobody
     off = max(0.0, min(max(seen, least), most))
     for name in WAITS.values():
         put(result, name, result[name][0] * min(off / seen, _MOST_MISSED))

@@ -12,7 +12,7 @@ from support.prerequisites import need
 
 NOBODY = 65534
 OF_ANOTHER = f"""
-import os, subprocess
+import os, subprocess, time
 from contend.errors import BadInput
 from contend.platforms import procfs
 from contend.workloads.generators.follow import follow
@@ -27,6 +27,9 @@ assert procfs.cpu_times_ns(other) == (0, 0) and not procfs.wants_cpu(other) and 
 assert procfs.name(other) == "" and procfs.executable(other) is None and procfs.environment(other) == []
 child = subprocess.Popen(["sleep", "9"])
 try:
+    # It is hidden from its own user, too, until the kernel has made a program of it.
+    until = time.monotonic() + 10
+    while procfs.stat(child.pid) is None and time.monotonic() < until: time.sleep(0.01)
     seen = set(one.pid for one in procfs.processes())
     assert seen >= set([os.getpid(), child.pid]) and other not in seen, seen
     assert procfs.descendants(os.getpid()) == set([child.pid])

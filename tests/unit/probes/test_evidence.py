@@ -183,6 +183,15 @@ def test_waits_are_as_long_as_nothing_could_run(changes: dict[str, int], factor:
     assert seen["waited_page"] == pytest.approx(factor * watch["waited_page_ns"] / S, abs=1e-9)
 
 
+def test_the_time_in_which_there_was_nobody_to_look_at_is_no_wait() -> None:
+    """A container took 0.4 s to start; in the other 1.5 s it waited 0.3 s, which looks have right."""
+    watch = ONE_AT_A_TIME | {"looked_ns": 1_500 * MS, "ran_ns": 1_200 * MS, "waited_page_ns": 0}
+    watch |= {"waited_send_ns": 300 * MS, "run_delay_ns": 250 * MS}
+    quiet = replace(AFTER, cpus={0: IDLE._replace(user=2 * S), 1: IDLE})
+    seen = values(taskwatch=watch, after=quiet)
+    assert seen["waited_send"] == pytest.approx(1.9 * 0.3 / 1.5)
+
+
 def test_looks_are_believed_within_what_is_not_known() -> None:
     """0.6 s less what the hypervisor took, 0 to 0.2 s of it from the victim, and interrupts, up to 0.1 s."""
     others = IDLE._replace(user=950 * MS)
