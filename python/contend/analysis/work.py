@@ -103,13 +103,14 @@ def _ratio(beside: Sequence[_Trial], alone: Sequence[_Trial]) -> float:
 
 def _means(beside: Sequence[_Trial], alone: Sequence[_Trial]) -> Worked:
     """Means of all, and without each part of the blocks in turn; without none where one side would have nothing left."""
-    without = []
-    for left in parts(of.block for of in (*beside, *alone)):
-        kept = [[of for of in side if of.block not in left] for side in (beside, alone)]
-        if not all(kept):
-            return Worked(_mean(beside), _mean(alone))
-        without.append((_mean(kept[0]), _mean(kept[1])))
-    return Worked(_mean(beside), _mean(alone), tuple(without))
+    whole = _mean(beside), _mean(alone)
+    left = parts(of.block for of in (*beside, *alone))
+    if not left:
+        return Worked(*whole)
+    without = list(zip(_less(beside, left), _less(alone, left), strict=True))
+    if any(of is None for both in without for of in both):
+        return Worked(*whole)
+    return Worked(*whole, tuple(without))  # type: ignore[arg-type]
 
 
 def _mean(trials: Sequence[_Trial]) -> Work:
@@ -119,3 +120,32 @@ def _mean(trials: Sequence[_Trial]) -> Work:
             each.setdefault(name, []).append(value)
     seen = {name: (statistics.fmean(values), "") for name, values in each.items()}
     return Work(statistics.fmean(of.time for of in trials), Observations(seen))
+
+
+_TIME = ""
+"""Stands for the time of a unit among the names of its evidence."""
+
+
+def _less(trials: Sequence[_Trial], left: Sequence[frozenset[int]]) -> list[Work | None]:
+    """Means without each of these parts in turn, from sums; None where nothing is left."""
+    part_of = {block: number for number, part in enumerate(left) for block in part}
+    sums: list[dict[str, float]] = [{} for _ in left]
+    counts: list[dict[str, int]] = [{} for _ in left]
+    for of in trials:
+        total, count = sums[part_of[of.block]], counts[part_of[of.block]]
+        for name, value in (*of.seen.items(), (_TIME, of.time)):
+            total[name], count[name] = total.get(name, 0.0) + value, count.get(name, 0) + 1
+    names = {name for total in sums for name in total}
+    every = {name: sum(total.get(name, 0.0) for total in sums) for name in names}
+    counted = {name: sum(count.get(name, 0) for count in counts) for name in names}
+    works: list[Work | None] = []
+    for total, count in zip(sums, counts, strict=True):
+        means = {
+            name: (every[name] - total.get(name, 0.0)) / rest
+            for name in names
+            if (rest := counted[name] - count.get(name, 0))
+        }
+        time = means.pop(_TIME, None)
+        seen = {name: (mean, "") for name, mean in means.items()}
+        works.append(None if time is None else Work(time, Observations(seen)))
+    return works
