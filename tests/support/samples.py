@@ -20,7 +20,7 @@ from support.costs import Took, function_of, known
 
 BUDGET_S = 5.0
 """For what is not cheap in one file: CPU time, or its share of the time on the clock where it waits."""
-LARGE_BUDGET_S = 500.0
+LARGE_BUDGET_S = 340.0
 """For those of all files that cost more than that, each."""
 CHEAP_S = 0.25
 CPUS, PROCESSES = 2, 3
