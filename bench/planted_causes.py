@@ -8,7 +8,8 @@ turns, so that all of the slowdown is the planted thing's; of two, each alone an
 either would give. Kinds that this host or user cannot plant are left out.
 
 A run's rows are kept when it is complete: a campaign that was stopped goes on where it stood, also with other kinds, and
-what is written is judged by the rules as they are then. Draws of a kind that is planted in another way since are made again.
+what is written is judged by the rules as they are then. Draws of a kind that is planted, or
+seen, in another way since are made again.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def main() -> int:
 
 
 def kept_at(runs: Path, number: int, kinds: Sequence[str]) -> Path:
-    """Where a draw's run is kept; of each way to plant its kinds, in another place."""
-    way = max(KINDS[kind].way for kind in kinds)
-    return runs / (f"{number:04d}" if way == 1 else f"{number:04d}-{way}")
+    """Where a draw's run is kept; of each way to plant or to see its kinds, in another place."""
+    ways = [KINDS[kind].way for kind in kinds]
+    return runs / "-".join([f"{number:04d}", *(map(str, ways) if max(ways) > 1 else ())])
 
 
 def draws(count: int, seed: int, only: Collection[str] = ()) -> Iterator[tuple[list[str], float]]:

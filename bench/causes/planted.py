@@ -60,8 +60,8 @@ class Kind:
 
     named: what contend is to call it. setup, step, finish: of the victim, once, in each of its rounds after `work` seconds
     of computing, and at its end. burning: what the neighbour uses for certain. needs: what the planter has to have. cpus: a
-    limit that contend itself gives the victim. way: of planting and of seeing it,
-    counted: a draw of an earlier one says nothing of this.
+    limit that contend itself gives the victim. way: number of the way in which it is planted and seen; a draw of an earlier
+    one says nothing of this.
     """
 
     named: str

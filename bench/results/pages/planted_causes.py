@@ -40,7 +40,7 @@ def body(d: Data) -> str:
         "named first",
         "bounds",
         "share 90 % or more",
-        "in its interval",
+        "interval reaches 90 %",
     ]
     lines = [line(kind, [row for row in planted if row["kinds"] == [kind]]) for kind in kinds]
     wrong = [
@@ -61,8 +61,8 @@ A campaign may be stopped and go on: the head is of the count, when its last dra
 
 - **Named first**: {len(right)} of {len(slowed)} that were slowed by what matters (95 % bounds, Clopper–Pearson: {clopper(right, slowed)}).
 - **Its share** was said to be 90 % or more in {len(shares)} of these {len(right)} ({clopper(shares, right)}). The rule on waits for a CPU that follow other
-  waits was written after {RULED_AFTER} draws, from these: of the draws since, in {len(since)} of {len(right_since)} ({clopper(since, right_since)}). In {len(reach)} of {len(right)} ({clopper(reach, right)}) its interval reaches
-  90 %: of a few trials, and waits that are known by looks, a share is not known better than that.
+  waits was written after {RULED_AFTER} draws, from these: of the draws since, in {len(since)} of {len(right_since)} ({clopper(since, right_since)}). Its interval reaches 90 % in
+  {len(reach)} of {len(right)} ({clopper(reach, right)}): trials differ, and so few do not tell a share better.
 - **Nothing planted**: in {len(false)} of {len(nulls)} draws something was named ({clopper(false, nulls)}).
 - **Controls**: in {len(alarms)} of {len(rows)} runs the victim's A/A control raised an alarm ({clopper(alarms, rows)}).
 

@@ -53,7 +53,7 @@ pub struct TaskTotals {
     pub looked_ns: u64,
     /// The part of it in which some task ran, or was ready to.
     pub ran_ns: u64,
-    /// The part of it in which several tasks did that, or waited for what is in `Wait`.
+    /// The part of it in which several tasks did that, or waited for what is in `Wait`, or in which that is not known.
     pub at_once_ns: u64,
     /// The part of it in which some task waited so, by the number of `Wait`.
     pub waited_ns: [u64; KINDS],
@@ -164,7 +164,9 @@ impl State {
                     at_once += 1;
                 }
                 Look::Other => told = true,
-                Look::Denied | Look::Gone => {}
+                // Nobody knows what it does meanwhile: as if it did something, too.
+                Look::Denied => at_once += 2,
+                Look::Gone => {}
             }
         }
         if told && self.last_look_ns > 0 {

@@ -26,8 +26,10 @@ class CauseShare(Shape):
 
     resource: str
     share: Annotated[float, Limits(minimum=0, maximum=1), "of the effect"]
-    low: Annotated[float | None, OPTIONAL, "of the share's interval, at the level of the estimate's"] = None
-    high: Annotated[float | None, OPTIONAL] = None
+    low: Annotated[float | None, OPTIONAL, "end of the share's interval, at the level of the estimate's"] = (
+        None
+    )
+    high: Annotated[float | None, OPTIONAL, "the other end"] = None
 
 
 @dataclass(frozen=True, slots=True)

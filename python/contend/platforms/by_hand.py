@@ -69,9 +69,9 @@ def command(of: Setting, value: str) -> str:
     if isinstance(of, GroupLimit):
         return f"echo {shlex.quote(f'{of.key} {value}'.lstrip())} > {shlex.quote(str(of.file))}"
     assert isinstance(of, ProcessNice)
-    return f"renice -n {value} -p {threads_of(of.pid)}"
+    return f"renice -n {value} -p {every_thread(of.pid)}"
 
 
-def threads_of(pid: int) -> str:
+def every_thread(pid: int) -> str:
     """Words of a shell's that name all threads of a process: nice is of each."""
     return f"$(ls /proc/{pid}/task)"

@@ -322,7 +322,7 @@ def keep(suspect: str, held: Sequence[Mapping[str, Any]]) -> str:
     if suspect.endswith(UNITS) and properties:
         return f"keep it so: {shlex.join(['systemctl', 'set-property', suspect, *properties])}"
     if held and all("pid" in of for of in held):
-        threads = " ".join(by_hand.threads_of(int(of["pid"])) for of in held)
+        threads = " ".join(by_hand.every_thread(int(of["pid"])) for of in held)
         return f"keep it so: renice -n {held[0]['during']} -p {threads}"
     if written := [of for of in held if of.get("properties") or of["kind"] == moving.KIND]:
         back = [str(of["take_back"]) for of in written if "take_back" in of]
