@@ -148,10 +148,18 @@ def test_cpu_time_of_no_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["127.7.7.7", "::ffff:127.7.7.7"])
 def test_what_listens_where_no_client_is_sent_serves_nobody(address: str) -> None:
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
-        server.bind((address, 0))
+    with (
+        socket.socket() as kept,
+        socket.socket(socket.AF_INET6) as kept_v6,
+        socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server,
+    ):
+        # Bound and silent: a port is given out once for each address, and another's server may have it at these.
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        kept_v6.bind(("::1", port))
+        server.bind((address, port))
         server.listen()
-        assert not listening(None, server.getsockname()[1])
+        assert not listening(None, port)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"])
