@@ -17,7 +17,7 @@ from typing import Any
 
 from contend.advice.finding import Evidence, Finding
 from contend.document import Analysis, CellResult, Control, Design, Layout, Level, MetricInfo
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.report.model import ReportInput
 from contend.stats.estimate import MATTERS, Estimate, verdict_of
 from contend.studies.registry import study

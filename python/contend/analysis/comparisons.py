@@ -13,7 +13,7 @@ from contend.analysis.work import Trials, worked
 from contend.document import CellResult, Control, Decision, Level, MetricInfo, Worked
 from contend.platforms.quotas import Quota
 from contend.platforms.standing import limits_changed
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.stats.compare import compare
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.levels import level

@@ -20,7 +20,7 @@ from contend.analysis.run import analyse_run, last_stop
 from contend.document import Analysis, CellResult, Control, Design, Level, MetricInfo
 from contend.document.hosts import Fleets, HostRatio, HostResult
 from contend.errors import BadInput
-from contend.probes.evidence import Observations, Quantity
+from contend.probes.observed import Observations, Quantity
 from contend.stats.estimate import Estimate
 from contend.stats.hosts import LEAST_HOSTS, METHOD, over_hosts
 from contend.stats.levels import level

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from contend.document import Analysis, CellResult, Cost, MetricInfo, Span
 from contend.errors import BadInput
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.stats.estimate import Estimate
 
 HOURS_A_MONTH = 365.25 * 24 / 12

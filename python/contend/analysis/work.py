@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contend.document import Work, Worked
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.stats.jackknife import parts
 from contend.store.compact import readings
 from contend.store.directory import Row

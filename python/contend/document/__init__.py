@@ -15,7 +15,7 @@ from contend.contention.scheduling import CellSchedule
 from contend.document.context import Context
 from contend.document.hosts import Fleets
 from contend.platforms.quotas import Quota
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.stats.estimate import Estimate
 from contend.store.cells import NO_VALUES, PlannedCell, Values
 from contend.store.damage import Damage

@@ -29,7 +29,8 @@ from contend.files import PRIVATE, has_room, made_beside, room_hint
 from contend.platforms import standing
 from contend.platforms.base import Command, Exit, Host, Releases
 from contend.probes.contamination import flags
-from contend.probes.evidence import FOLLOWED, Observed, followed, put
+from contend.probes.evidence import FOLLOWED, followed
+from contend.probes.observed import Observed, put
 from contend.probes.peak import PeakMemory
 from contend.probes.snapshot import device_of
 from contend.store.directory import Row

@@ -16,7 +16,8 @@ from contend.platforms.base import Exit, Host, Usage
 from contend.platforms.quotas import Throttling
 from contend.platforms.standing import Change
 from contend.platforms.topology import siblings
-from contend.probes.evidence import Evidence, Observations, Observed, Started, difference, held_s, put
+from contend.probes.evidence import Started, difference, held_s
+from contend.probes.observed import Evidence, Observations, Observed, put
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ import contend
 from contend.errors import ScenarioError
 from contend.imports.cells import Placed
 from contend.imports.read import Import
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.scenario.yaml_file import read_yaml
 from contend.store.cells import Application, Values
 from contend.store.directory import RunDirectory

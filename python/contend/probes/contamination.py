@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 
 # Names as they stand in a trial's row, and what each means to a person.
 FLAGS: Mapping[str, str] = {

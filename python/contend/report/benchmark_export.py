@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.report.matrix import is_compare
 from contend.report.model import ReportInput
 from contend.text.masking import mask

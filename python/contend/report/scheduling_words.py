@@ -5,7 +5,7 @@ from __future__ import annotations
 from contend.contention.scheduling import CellSchedule
 from contend.document import Analysis, CellResult
 from contend.platforms.sizes import sized
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.report.matrix import platform_name, subject
 from contend.store.cells import SizedPlatform
 from contend.units import format_duration

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from contend.errors import BadInput, TrialFailed
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.workloads.generators import follow
 from support.command_line import Home
 from support.prerequisites import need

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contend.document import CellResult, Control, Level, MetricInfo, Work, Worked
 from contend.errors import ScenarioError
 from contend.platforms.quotas import Quota
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
 from contend.store.cells import Application, Values, values_of

@@ -9,7 +9,7 @@ import pytest
 
 from contend.analysis.work import Trials, worked
 from contend.document import CellResult, Level, MetricInfo, Worked
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.studies.causes.cause import Cause
 from contend.studies.causes.explain import explain

@@ -13,18 +13,11 @@ from hypothesis import strategies as st
 
 from contend.platforms.base import Exit, Usage
 from contend.probes.contamination import FLAGS, flags
-from contend.probes.evidence import (
-    WAITS,
-    Evidence,
-    Observations,
-    Observed,
-    Started,
-    difference,
-    followed,
-    put,
-)
+from contend.probes.evidence import Started, difference, followed
+from contend.probes.observed import Evidence, Observations, Observed, put
 from contend.probes.snapshot import CpuTimes, DiskCounters, Snapshot
 from contend.probes.stolen import Ran, stolen_s
+from contend.probes.waits import WAITS
 
 S, MS = 10**9, 10**6
 IDLE = CpuTimes(0, 0, 0, 0, 0, 0, 0, 0)

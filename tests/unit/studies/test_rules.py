@@ -8,7 +8,8 @@ import pytest
 
 from contend.document import CellResult, Level, MetricInfo
 from contend.platforms.quotas import Quota
-from contend.probes.evidence import Observations, held_s
+from contend.probes.evidence import held_s
+from contend.probes.observed import Observations
 from contend.stats.estimate import Estimate
 from contend.studies.causes.explain import explain
 from contend.units import format_value

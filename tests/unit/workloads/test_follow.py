@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.workloads.generators.follow import follow
 
 

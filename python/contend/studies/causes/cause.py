@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contend.advice.finding import CauseShare, Evidence, Finding
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.units import format_value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from contend.advice.finding import Evidence
 from contend.document import CellResult
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.studies.causes.cause import LEAST_SHARE, Cause, observed, pair, percent
 from contend.studies.causes.lost import MORE, Lost
 from contend.units import format_value

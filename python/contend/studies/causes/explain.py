@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from contend.document import CellResult, Worked
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.stats.jackknife import half_width
 from contend.studies.causes.cause import Cause, capped, observed, pair, timed
 from contend.studies.causes.dearer import dearer_causes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contend.document import CellResult, Work, Worked
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.studies.causes.cause import observed
 
 _MEAN_GREW = 1.1

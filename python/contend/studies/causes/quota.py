@@ -7,7 +7,7 @@ from dataclasses import replace
 from contend.advice.finding import Evidence
 from contend.document import CellResult
 from contend.platforms.quotas import Quota, quota_name
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.studies.causes.cause import Cause, observed, timed
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contend.document import CellResult
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.studies.causes.cause import LEAST_SHARE, Cause, observed, pair, percent
 from contend.studies.causes.lost import Lost
 from contend.units import format_value

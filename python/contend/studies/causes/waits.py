@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from contend.advice.finding import Evidence
 from contend.document import CellResult, Work
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.studies.causes.cause import LEAST_SHARE, Cause, observed, pair
 from contend.studies.causes.lost import Lost
 from contend.units import format_value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from contend.document import Level, MetricInfo
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.stats.levels import sign_cut
 from contend.store.directory import Row
 from contend.text.shape import Count, Named, Shape

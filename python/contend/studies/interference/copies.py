@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from contend.document import CellResult
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.stats.estimate import Estimate
 from contend.text.shape import Count, Finite, Shape, computed
 from contend.units import format_ratio

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from contend.advice.finding import Evidence, Expected, Finding
 from contend.document import CellResult, Control
 from contend.platforms.quotas import quota_name
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.store.cells import Application
 from contend.studies.causes.cause import Cause, observed, percent, shares
 from contend.studies.causes.explain import explain

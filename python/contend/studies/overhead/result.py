@@ -16,7 +16,7 @@ import numpy as np
 
 from contend.document import CellResult
 from contend.platforms.sizes import cpus_label, sized
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.stats.estimate import NO_RATIO, Estimate
 from contend.stats.platform_curves import Curve, NoCurve, curves
 from contend.stats.platform_effects import KINDS, VARIED, Effect, Kind, effects

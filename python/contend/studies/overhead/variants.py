@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contend.platforms.base import PERIOD_US
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.stats.platform_effects import PINNED, VANILLA, Effect, Kind, Pairs
 from contend.stats.platform_size import Setting
 from contend.store.cells import Provisioning, SizedPlatform, Values

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from contend.advice.finding import Evidence, Finding
 from contend.document import Control
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.stats.estimate import MATTERS
 from contend.studies.causes.cause import Cause, percent
 from contend.studies.causes.explain import explain

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from contend.document import CellResult, Span
-from contend.probes.evidence import Observations, Observed
+from contend.probes.observed import Observations, Observed
 from contend.stats.estimate import Estimate
 from contend.stats.simultaneous import simultaneous
 from contend.stats.surface import Surface

@@ -18,16 +18,8 @@ from pathlib import Path
 from contend.errors import BadInput, ContendError, TrialFailed
 from contend.platforms import procfs
 from contend.platforms.quotas import QuotaWatch
-from contend.probes.evidence import (
-    FOLLOWED,
-    Evidence,
-    Observations,
-    Observed,
-    add_stolen,
-    held_s,
-    of_tasks,
-    put,
-)
+from contend.probes.evidence import FOLLOWED, add_stolen, held_s, of_tasks
+from contend.probes.observed import Evidence, Observations, Observed, put
 from contend.probes.rundelay import RunDelay
 from contend.probes.snapshot import Snapshot
 from contend.units import parse_duration_ns

@@ -24,7 +24,7 @@ from contend.units import parse_duration_ns
 from contend.workloads.generators.verbs import failed
 
 if TYPE_CHECKING:
-    from contend.probes.evidence import Evidence
+    from contend.probes.observed import Evidence
 
 SCHEMA_VERSION = 1
 # Busier than this share of its one CPU, the generator reads answers late and its latencies are partly its own.
@@ -133,7 +133,7 @@ class _Server:
         evidence = self._evidence
         if evidence is None or not result["ok"]:
             return
-        from contend.probes.evidence import Observed, put
+        from contend.probes.observed import Observed, put
         from contend.workloads.generators import follow
 
         # Who serves waits for its peers while there is nothing to do: nobody can tell that from waits for its own services.

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from contend.cli.common import load_report
 from contend.document import CellResult, Level, MetricInfo
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.report.html import render_html
 from contend.report.terminal import show
 from contend.stats.compare import compare

@@ -11,7 +11,7 @@ import pytest
 
 from contend.document import CellResult, Level, MetricInfo
 from contend.errors import ScenarioError
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import MATTERS, Estimate, verdict_of
 from contend.store.cells import Application, Values

@@ -10,7 +10,7 @@ import pytest
 
 from contend.analysis.schema import analysis_schema
 from contend.document import Analysis
-from contend.probes.evidence import Observed
+from contend.probes.observed import Observed
 from contend.report import scheduling_words
 from contend.report.model import ReportInput
 from support.intervals import holds

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contend.document import CellResult, Level, MetricInfo
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.stats.estimate import Estimate, verdict_of
 from contend.stats.platform_effects import Effect, Kind
 from contend.stats.platform_size import Decomposition, Setting, SizeOverhead

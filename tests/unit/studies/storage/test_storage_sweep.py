@@ -16,7 +16,7 @@ from contend.analysis.comparisons import compare_all, tabulate
 from contend.analysis.schema import analysis_schema
 from contend.engine.plan import make_plan
 from contend.errors import CannotHonour, ScenarioError
-from contend.probes.evidence import Observations
+from contend.probes.observed import Observations
 from contend.report.terminal import render
 from contend.scenario.yaml_file import read_yaml
 from contend.stats.estimate import Estimate
