@@ -46,3 +46,8 @@ def study(placement: str = "same-cpu", **more: str) -> Interference:
     made: Scenario = parse(read_yaml(text, "mine.yaml", ScenarioError))
     assert isinstance(made, Interference)
     return made
+
+
+def expected(slowdown: float, here: float, counted: float, alone: float, base: float) -> float:
+    """Of a second of work alone S seconds are needed now; so much of the S - 1 lost ones is the growth of this time."""
+    return (slowdown * here / counted - alone / base) / (slowdown - 1)

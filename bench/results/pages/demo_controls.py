@@ -29,7 +29,7 @@ def body(d: Data) -> str:
         ]
         for victim, metric in primary.items()
     ]
-    every = [c for row in runs for c in row["controls"] if c["primary"]]
+    every = headline(d)
     low, high = clopper_pearson(sum(c["alarm"] for c in every), len(every))
     than = "more than" if low > ALARMS else "fewer than" if high < ALARMS else "no other than"
     drift = [
@@ -60,8 +60,13 @@ the run began. Means over runs, with their 95 % intervals.
 
 def alarms(d: Data) -> str:
     """How many controls of headline metrics raised an alarm, of how many."""
-    every = [c for row in d["rows"] if "failed" not in row for c in row["controls"] if c["primary"]]
+    every = headline(d)
     return f"{sum(c['alarm'] for c in every)} of {len(every)}"
+
+
+def headline(d: Data) -> list[Data]:
+    """The controls of headline metrics, of all runs."""
+    return [c for row in d["rows"] if "failed" not in row for c in row["controls"] if c["primary"]]
 
 
 def control(row: Data, victim: str) -> Data:
